@@ -1,263 +1,306 @@
-"""An outage, or a share of messages that can never succeed, message by message on a virtual clock.
+"""A queue through an outage, message by message, over the function's own code. No SQS: events.
 
-Time passes in whole seconds: that is the batching window of the replay function's event source.
+The consumer's queue is a list of moments: a copy is tried when it is visible, a failed try makes it
+visible again after the visibility timeout, and after the last one it goes to the DLQ, where the
+replay function gets it a second later.
 """
 
-import math
+import heapq
 import random
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.failures import Failure
+from dlq_replay.decision import Park, Replay
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.sending import MAX_BATCH_ENTRIES
-from local_sqs.messages import State
-from tests.breaker_tables import FakeBreakers
-from tests.simulation.event_source import EventSource
-from tests.simulation.stack import Stack
+from dlq_replay.replay import Replayer
+from dlq_replay.sending import Confirmed, SendResult, forever
+from tests.breaker_tables import FakeBreaker
+from tests.builders import policy, queue_arn, queue_url
+from tests.simulation.event_source import InlineExecutor
 
-MAX_RECEIVE_COUNT = 5
 HOUR = 3600
+START = 29_000_000 * 60
+"""Second 0: the start of the outage, epoch seconds, at the start of a minute."""
+
+MAIN_ARN = queue_arn("main")
+BATCH = 100
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens.
+    """What happens. Seconds count from the start of the outage, rates are messages a second.
 
     Attributes:
-        rate: messages a second.
-        outage_from: the second from which on the consumer fails on everything.
-        outage_seconds: for how long.
-        traffic_seconds: how long producers send.
-        capacity: messages that the consumer handles in a second; None: all that there are.
+        rate: of new messages.
+        rate_in_outage: from the tenth minute of the outage on; None: as before.
+        outage_seconds: for so long each try fails.
+        failing_share: of the tries in the outage that fail.
+        before_seconds: messages come so long before the outage. The hour before that is in the
+            metric alone.
+        after_seconds: and so long after it.
+        burst: so many more in one minute, the first of the outage.
+        capacity: tries a second; None: no bound.
+        off: the consumer is switched off from one moment to another.
         poison_share: of all messages, can never succeed.
-        flaky_share: of all messages, fail before they are replayed, and then half of the times.
-        records_errors: whether the consumer records why it failed.
-        has_breaker: whether there is a circuit breaker.
-        groups: message groups on FIFO.
+        faulty: so many of these more, in one minute, from second 0.
+        transient_share: of all messages, fail until they are replayed.
+        tenant_share: of all messages, fail throughout the outage; the others do not.
+        visibility_seconds: of the main queue.
+        is_metric_known: whether the worker can read it.
+        has_breaker: whether there is one.
     """
 
-    rate: float = 10
-    outage_from: int = 0
-    outage_seconds: int = 0
-    traffic_seconds: int = 2 * HOUR
+    rate: float = 1.0
+    rate_in_outage: float | None = None
+    outage_seconds: int = HOUR
+    failing_share: float = 1.0
+    before_seconds: int = 0
+    after_seconds: int = HOUR
+    burst: int = 0
     capacity: float | None = None
+    off: tuple[int, int] | None = None
     poison_share: float = 0.0
-    flaky_share: float = 0.0
-    records_errors: bool = False
+    faulty: int = 0
+    transient_share: float = 0.0
+    tenant_share: float | None = None
+    visibility_seconds: int = 30
+    is_metric_known: bool = True
     has_breaker: bool = True
-    is_fifo: bool = False
-    groups: int = 7
     seed: int = 1
-
-    @property
-    def outage_ends(self) -> int:
-        """The first second in which the consumer works again."""
-        return self.outage_from + self.outage_seconds
 
 
 @dataclass
+class Letter:
+    """One message on its way, and what became of it."""
+
+    sent: int
+    kind: str
+    tries: int = 0
+    was_replayed: bool = False
+    is_held: bool = False
+    entry: SendEntry | None = None
+    done: int | None = None
+    parked: int | None = None
+
+
+@dataclass
+class _Outlet:
+    """A queue that confirms all, and remembers what was sent in this second."""
+
+    url: str
+    sent: list[SendEntry] = field(default_factory=list)
+
+    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+        self.sent.extend(entries)
+        return [Confirmed("copy")] * len(entries)
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
+        return [one for one, _ in changes]
+
+    def take(self) -> list[SendEntry]:
+        taken, self.sent = self.sent, []
+        return taken
+
+
 class World:
-    """A stack with its consumer, and what was seen of it.
+    """A stack with its consumer through *scenario*, and what was seen of it.
 
     Attributes:
-        tries: of the consumer that failed on a replayed copy.
-        sent: when each message was first sent, in seconds from the start.
-        done: when each message was handled, in seconds from the start.
-        handled: how often each message was handled.
-        replays: sent to the main queue, by second from the start.
-        events: what workers said that they changed, with the second.
-        held: how often a message was held for a breaker.
-        delayed: what was handled, and had been held for a breaker.
+        failed_tries: of the consumer, on replayed copies.
+        replays: sent to the main queue, by minute.
+        held: how often a message was held by the breaker.
+        limits: each limit that came into force, with its second.
+        alarms: how many stretches of time had a limit of 1.
     """
 
-    scenario: Scenario
-    tries: int = 0
-    done: dict[str, int] = field(default_factory=dict)
-    sent: dict[str, int] = field(default_factory=dict)
-    handled: Counter[str] = field(default_factory=Counter)
-    replays: Counter[int] = field(default_factory=Counter)
-    events: list[tuple[int, str]] = field(default_factory=list)
-    held: int = 0
-    delayed: set[str] = field(default_factory=set)
+    MAX_RECEIVES = 5
 
-    def __post_init__(self) -> None:
-        one = self.scenario
-        self.stack = Stack(
-            is_fifo=one.is_fifo,
-            rate_seconds=10,
-            cap_seconds=900,
-            max_attempts=20,
-            max_receive_count=MAX_RECEIVE_COUNT,
-            seed=one.seed,
-        )
-        self.began = self.stack.now_seconds()
+    def __init__(self, scenario: Scenario, rules: BreakerRules | None = None) -> None:
+        self.scenario, self.rules = scenario, rules or BreakerRules()
+        self.random = random.Random(scenario.seed)
+        self.second = -scenario.before_seconds
+        self.letters: list[Letter] = []
+        self.failed_tries = self.held = self.alarms = 0
+        self.replays: Counter[int] = Counter()
+        self.limits: list[tuple[int, int | None]] = []
         self.deleted: Counter[int] = Counter()
-        self.failures: dict[str, Failure] = {}
-        self.table = FakeBreakers(self.stack.clock.time)
-        self.randomness = random.Random(one.seed)
-        self.kinds: dict[str, str] = {}
-        if one.has_breaker:
-            worker = self.worker()
-            queue = self.stack.replayer.policy.main_queue
-            self.stack.replayer = replace(self.stack.replayer, breakers={queue: worker})
-        self.stack.replayer = replace(self.stack.replayer, find_failures=self._find)
-        self.replay_source = self.stack.replay_source(batch_size=10 if one.is_fifo else 100)
-        self.consumer = EventSource(self.stack.main, self.handle)
-
-    def worker(self) -> BreakerWorker:
-        return BreakerWorker(
-            self.table,
-            BreakerRules(),
-            self.read_deletions,
-            MAX_RECEIVE_COUNT if self.scenario.is_fifo else None,
-            self.stack.clock.time,
-        )
+        self.table = FakeBreaker(lambda: self.second)
+        self._main: defaultdict[int, list[int]] = defaultdict(list)
+        self._dlq: defaultdict[int, list[int]] = defaultdict(list)
+        self._seconds: list[int] = []
+        self._ready: deque[int] = deque()
+        self._replayer = self._make_replayer()
+        self._produce()
 
     @property
-    def second(self) -> int:
-        return self.stack.now_seconds() - self.began
+    def now(self) -> int:
+        return START + self.second
+
+    def run(self, until: int = 40 * HOUR) -> "World":
+        while (self._seconds or self._ready) and self.second < until:
+            following = self.second + 1
+            coming = self._seconds[0] if self._seconds else following
+            is_off = self.scenario.off and self.scenario.off[0] <= following < self.scenario.off[1]
+            self.second = following if self._ready and not is_off else max(following, coming)
+            if is_off and self._ready and not self._seconds:
+                self.second = self.scenario.off[1] if self.scenario.off else following
+            while self._seconds and self._seconds[0] <= self.second:
+                second = heapq.heappop(self._seconds)
+                self._ready.extend(self._main.pop(second, ()))
+                for start in range(0, len(letters := self._dlq.pop(second, [])), BATCH):
+                    self._replay(letters[start : start + BATCH])
+            self._consume()
+        return self
+
+    def of(self, kind: str) -> list[Letter]:
+        return [one for one in self.letters if one.kind == kind]
 
     @property
-    def is_down(self) -> bool:
-        return self.scenario.outage_from <= self.second < self.scenario.outage_ends
-
-    def read_deletions(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
-        """SQS publishes zeroes for a queue that is in use, as long as there is traffic."""
-        return {slot: self.deleted[slot] for slot in range(start_seconds // 60, end_seconds // 60)}
-
-    def _find(self, message_ids: Sequence[str]) -> Mapping[str, Failure]:
-        return {i: self.failures[i] for i in message_ids if i in self.failures}
-
-    def handle(self, batch: Sequence[Message]) -> set[str]:
-        left = set()
-        for message in batch:
-            error = self._error(message)
-            if error is None:
-                self.handled[message.body] += 1
-                self.done[message.body] = self.second
-                if message.history.context.held_seconds is not None:
-                    self.delayed.add(message.body)
-                self.deleted[self.stack.now_seconds() // 60] += 1
-                continue
-            left.add(message.message_id)
-            self.tries += (message.history.replay_count or 0) > 0
-            if self.scenario.records_errors:
-                failure = Failure(message.message_id, error, "", self.stack.now_seconds())
-                self.failures[message.message_id] = failure
-        return left
-
-    def _error(self, message: Message) -> str | None:
-        if self.is_down:
-            return "orders.TimeoutError"
-        kind = self.kinds[message.body]
-        if kind == "poison":
-            return "orders.SchemaError"
-        count = message.history.replay_count or 0
-        chance = random.Random(f"{self.scenario.seed}:{message.body}:{count}").random()
-        return "orders.TimeoutError" if kind == "flaky" and (not count or chance < 0.5) else None
-
-    def pass_second(self) -> None:
-        one = self.scenario
-        second = self.second
-        if second < one.traffic_seconds:
-            self._produce(second)
-        budget = math.inf if one.capacity is None else _in_second(one.capacity, second)
-        while handled := self._consumer(budget).poll() if budget else 0:
-            budget -= handled
-        before = len(self.stack.outcomes), len(self.stack.replayed)
-        while self.replay_source.poll():
-            pass
-        self.replays[second] += len(self.stack.replayed) - before[1]
-        for outcome in self.stack.outcomes[before[0] :]:
-            for report in outcome.breakers.values():
-                self.held += report.held
-                self.events.extend((second, event) for event in report.events)
-        self.stack.outcomes.clear()
-        self.stack.replayed.clear()
-        self.stack.front.log.clear()
-        self.stack.clock.advance(1)
-
-    def _consumer(self, budget: float) -> EventSource:
-        return (
-            self.consumer
-            if budget >= MAX_BATCH_ENTRIES
-            else replace(self.consumer, batch_size=int(budget))
-        )
-
-    def _produce(self, second: int) -> None:
-        entries = []
-        for index in range(_in_second(self.scenario.rate, second)):
-            body = f"{second}-{index}"
-            chance = self.randomness.random()
-            one = self.scenario
-            is_flaky = chance < one.poison_share + one.flaky_share
-            kind = "flaky" if is_flaky else "healthy"
-            self.kinds[body] = "poison" if chance < one.poison_share else kind
-            self.sent[body] = second
-            group = f"group-{len(self.sent) % one.groups}" if one.is_fifo else None
-            entries.append(SendEntry(body, {}, group, body if one.is_fifo else None))
-        for start in range(0, len(entries), MAX_BATCH_ENTRIES):
-            self.stack.main.send(entries[start : start + MAX_BATCH_ENTRIES])
-
-    def send_poison(self, body: str) -> None:
-        """One message that can never succeed."""
-        self.kinds[body] = "poison"
-        self.sent[body] = self.second
-        self.stack.main.send([SendEntry(body)])
-
-    def run(self, until_second: int, *, until_done: str | None = None) -> None:
-        """Let time pass until then, or until producers are done and nothing waits any more.
-
-        With *until_done* what is left of other kinds may wait.
-        """
-        while self.second < until_second:
-            self.pass_second()
-            self._skip_idle_seconds(until_second)
-            if self.second >= self.scenario.traffic_seconds and not self._is_waiting(until_done):
-                return
-
-    def _skip_idle_seconds(self, until_second: int) -> None:
-        next_ms = self.stack.model.next_event_ms()
-        can_be_received = self.consumer.queue.queue.count(State.READY)
-        is_sending = self.scenario.rate > 0 and self.second < self.scenario.traffic_seconds
-        if is_sending or next_ms is None or can_be_received:
-            return
-        seconds = -(-(next_ms - 1000 * self.began) // 1000)
-        self.stack.clock.advance_to(1000 * (self.began + min(seconds, until_second)))
-
-    def _is_waiting(self, kind: str | None) -> bool:
-        if kind is None:
-            return self.waiting > 0
-        return any(self.kinds[body] == kind for body in self.sent.keys() - self.done.keys())
+    def parked(self) -> int:
+        return sum(one.parked is not None for one in self.letters)
 
     @property
-    def waiting(self) -> int:
-        return sum(len(q.queue.messages()) for q in (self.stack.main, self.stack.dlq))
+    def last_minutes(self) -> float:
+        """When the last message of before the outage's end was through, in minutes after it."""
+        ends = self.scenario.outage_seconds
+        last = max((one.done for one in self.letters if one.done and one.sent < ends), default=ends)
+        return round((last - ends) / 60, 1)
 
     @property
-    def parked(self) -> list[str]:
-        return [message.body for message in self.stack.parked.queue.messages()]
-
-    def peak_replays(self, from_second: int, seconds: int) -> float:
-        """The highest rate of replays over so many seconds, from a moment on."""
-        last = max(self.replays, default=0)
-        sums = (
-            sum(self.replays[s] for s in range(start, start + seconds))
-            for start in range(from_second, last + 1)
-        )
-        return max(sums, default=0) / seconds
+    def peak_after(self) -> int:
+        """The most replays in one minute after the outage."""
+        ends = self.rules.minute(START + self.scenario.outage_seconds)
+        return max((n for minute, n in self.replays.items() if minute >= ends), default=0)
 
     def waits(self, kind: str) -> list[int]:
-        """How long messages of one kind took, in seconds, sorted."""
-        return sorted(
-            self.done[body] - self.sent[body] for body in self.done if self.kinds[body] == kind
+        """From sent to done, in seconds, sorted."""
+        return sorted(one.done - one.sent for one in self.of(kind) if one.done is not None)
+
+    def parked_after(self, kind: str) -> list[int]:
+        """From sent to parked, in seconds, sorted."""
+        return sorted(one.parked - one.sent for one in self.of(kind) if one.parked is not None)
+
+    def _make_replayer(self) -> Replayer:
+        worker = BreakerWorker(
+            self.table, self.rules, self._read_metric, clock_seconds=lambda: self.second
+        )
+        ours = policy(max_attempts=20, rate_seconds=10, dlq_retention_seconds=14 * 24 * HOUR)
+        self._outlets = [_Outlet(queue_url(name)) for name in ("main", "dlq", "parked")]
+        main, dlq, parked = self._outlets
+        return Replayer(
+            ours,
+            main,
+            dlq,
+            parked,
+            lambda: self.now,
+            lambda top: self.random.randint(0, top),
+            InlineExecutor(),
+            breakers={ours.main_queue: worker} if self.scenario.has_breaker else {},
         )
 
+    def _read_metric(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
+        if not self.scenario.is_metric_known:
+            return {}
+        minutes = range(self.rules.minute(start_seconds), self.rules.minute(end_seconds))
+        healthy = 1 - self.scenario.poison_share
+        usual = round(60 * self.scenario.rate * healthy)
+        first = self.rules.minute(START - self.scenario.before_seconds)
+        return {m: self.deleted[m] if m >= first else usual for m in minutes}
 
-def _in_second(per_second: float, second: int) -> int:
-    """How many of so many *per_second* come in one second: 0.5 are one in every other."""
-    return int(per_second * (second + 1)) - int(per_second * second)
+    def _produce(self) -> None:
+        one = self.scenario
+        second = float(self.second)
+        while one.rate and second < one.outage_seconds + one.after_seconds:
+            is_faster = one.rate_in_outage is not None and second > 600  # noqa: PLR2004
+            second += self.random.expovariate(one.rate_in_outage if is_faster else one.rate)
+            chance = self.random.random()
+            kind = "healthy"
+            if chance < one.poison_share:
+                kind = "poison"
+            elif chance < one.poison_share + one.transient_share:
+                kind = "transient"
+            elif one.tenant_share and chance > 1 - one.tenant_share:
+                kind = "tenant"
+            self._send(int(second), kind)
+        for _ in range(one.burst):
+            self._send(self.random.randint(0, 59), "healthy")
+        for _ in range(one.faulty):
+            self._send(self.random.randint(0, 59), "faulty")
+
+    def _send(self, second: int, kind: str) -> None:
+        self.letters.append(Letter(second, kind))
+        self._put(self._main, second, len(self.letters) - 1)
+
+    def _put(self, queue: defaultdict[int, list[int]], second: int, index: int) -> None:
+        if second not in self._main and second not in self._dlq:
+            heapq.heappush(self._seconds, second)
+        queue[second].append(index)
+
+    def _consume(self) -> None:
+        one = self.scenario
+        if one.off and one.off[0] <= self.second < one.off[1]:
+            return
+        room = len(self._ready)
+        if one.capacity is not None:
+            room = min(
+                room, int(one.capacity * (self.second + 1)) - int(one.capacity * self.second)
+            )
+        for _ in range(room):
+            index = self._ready.popleft()
+            letter = self.letters[index]
+            if letter.tries == self.MAX_RECEIVES:
+                letter.tries = 0
+                self._put(self._dlq, self.second + 1, index)
+            elif self._succeeds(letter):
+                letter.done = self.second
+                self.deleted[self.rules.minute(self.now)] += 1
+            else:
+                letter.tries += 1
+                self.failed_tries += letter.was_replayed
+                self._put(self._main, self.second + one.visibility_seconds, index)
+
+    def _succeeds(self, letter: Letter) -> bool:
+        one = self.scenario
+        if letter.kind in {"poison", "faulty"}:
+            return False
+        if letter.kind == "transient" and not letter.was_replayed:
+            return False
+        is_down = 0 <= self.second < one.outage_seconds
+        if one.tenant_share is not None:
+            return not (is_down and letter.kind == "tenant")
+        return not is_down or self.random.random() >= one.failing_share
+
+    def _replay(self, indexes: Sequence[int]) -> None:
+        outcome = self._replayer.replay([self._received(index) for index in indexes], forever)
+        for step in outcome.outcomes:
+            letter = self.letters[int(step.message_id.rpartition("-")[2])]
+            if isinstance(step.fate, Park):
+                letter.parked = self.second
+            elif isinstance(step.fate, Replay):
+                letter.was_replayed = True
+                self.replays[self.rules.minute(self.now)] += 1
+        for report in outcome.breakers.values():
+            self.held += report.held
+        main, dlq, _ = (outlet.take() for outlet in self._outlets)
+        for queue, entries in ((self._main, main), (self._dlq, dlq)):
+            for entry in entries:
+                index = int(entry.body)
+                self.letters[index].entry = entry
+                self._put(queue, self.second + max(1, entry.delay_seconds or 0), index)
+                self.letters[index].is_held = queue is self._dlq
+        self._note_limit()
+
+    def _received(self, index: int) -> Message:
+        letter = self.letters[index]
+        moved = {} if letter.is_held else {"DeadLetterQueueSourceArn": MAIN_ARN}
+        attributes = letter.entry.attributes if letter.entry else {}
+        return Message(f"m-{index}", str(index), attributes, moved)
+
+    def _note_limit(self) -> None:
+        limit = self.table.state.limit_at(self.now, self.rules)
+        if limit != (self.limits[-1][1] if self.limits else None):
+            self.alarms += limit == 1
+            self.limits.append((self.second, limit))

@@ -259,7 +259,10 @@ def judge(
         return Update(put=put, remove=remove, expect=expect)
     if limit is None and "limit" in state.numbers:
         return Update(remove=_LIMIT, expect=expect)
-    return Update(put={"read": this}, expect=expect) if limit is not None else None
+    if limit is None:
+        return None
+    higher = _raised(state, deleted, newest, limit, rules)
+    return Update(put={"read": this, "limit": higher, "full": higher}, expect=expect)
 
 
 def hold_seconds(view: BreakerView, draw_up_to: Callable[[int], int], *, is_fifo: bool) -> int:
@@ -355,6 +358,21 @@ def _full(state: BreakerState, this: int, rules: BreakerRules) -> int:
     returned = state.count(RETURNED, range(this - rules.longest_judged, this))
     load = rules.full_factor * arrived / rules.peak + returned / rules.longest_judged
     return max(rules.full_least, round(load))
+
+
+def _raised(
+    state: BreakerState, deleted: Mapping[int, int], newest: int, full: int, rules: BreakerRules
+) -> int:
+    """What full should be, where faulty messages come back that did not before the limit.
+
+    Else they would be turned away for as long as they come, and healthy ones with them.
+    """
+    minutes = range(newest - rules.peak + 1, newest + 1)
+    is_young = minutes.start <= rules.minute(state.numbers["since"])
+    if is_young or not _works(state, deleted, minutes, state.numbers.get("usual", 0), rules):
+        return full
+    load = rules.full_factor * state.count(ARRIVED, minutes) + state.count(RETURNED, minutes)
+    return max(full, -(-load // rules.peak))
 
 
 def _silent_since(deleted: Mapping[int, int], newest: int, rules: BreakerRules) -> int:

@@ -200,8 +200,11 @@ class BreakerWorker:
         if not deleted:
             self._note_fault("the main queue's metric NumberOfMessagesDeleted cannot be read")
         update = judge(self._state, deleted, now_seconds, self._rules)
-        before = self._state.numbers.get("limit")
-        if not (update and self._update(update)) or before == self._state.numbers.get("limit"):
+        before = self._state.numbers.get("limit", 0)
+        if not (update and self._update(update)):
+            return None
+        now = self._state.numbers.get("limit", 0)
+        if before == now or (before > 1 and now > 1):
             return None
         words = limit_in_words(self._state, now_seconds, self._rules)
         return f"circuit breaker: {words or 'no limit any more'}"

@@ -1,0 +1,196 @@
+"""The worlds of the circuit breaker: what outages and faulty messages do, with and without it.
+
+Each row is small enough for every run. ``tests/soak/test_outages.py`` has the same at full size.
+"""
+
+import pytest
+
+from tests.simulation.outage import HOUR, Letter, Scenario, World
+
+
+def low(world: World) -> list[float]:
+    """When a limit of 1 came into force, in minutes of the outage."""
+    return [round(second / 60, 1) for second, limit in world.limits if limit == 1]
+
+
+OUTAGES = {
+    # world: (scenario, failed tries without at least, with at most, last message's minutes at most)
+    "1 h": (Scenario(rate=1), 90_000, 2_500, 31),
+    "1 h, a consumer of 3 times the load": (Scenario(rate=1, capacity=3), 1_500, 1_300, 31),
+    "4 h": (Scenario(rate=0.05, outage_seconds=4 * HOUR), 45_000, 2_000, 95),
+    "2 h, consumer off from 15 to 75": (
+        Scenario(rate=0.25, outage_seconds=2 * HOUR, off=(900, 4500)),
+        55_000,
+        1_500,
+        40,
+    ),
+    "burst, 20 min": (
+        Scenario(rate=0, burst=1000, outage_seconds=1200, after_seconds=0),
+        20_000,
+        7_000,
+        28,
+    ),
+    "traffic grows ten times, 2 h": (
+        Scenario(rate=0.05, rate_in_outage=0.5, outage_seconds=2 * HOUR),
+        100_000,
+        1_500,
+        60,
+    ),
+    "1 a minute, 4 h": (Scenario(rate=1 / 60, outage_seconds=4 * HOUR), 14_000, 2_500, 30),
+    "1 in 5 minutes, 4 h": (Scenario(rate=1 / 300, outage_seconds=4 * HOUR), 2_500, 1_500, 30),
+    "1 in 5 minutes, 11 h": (Scenario(rate=1 / 300, outage_seconds=11 * HOUR), 10_000, 4_000, 30),
+    "burst, 8 h, consumer off from 60 to 75": (
+        Scenario(
+            rate=0, burst=100, outage_seconds=8 * HOUR, after_seconds=0, off=(HOUR, HOUR + 900)
+        ),
+        9_000,
+        4_500,
+        30,
+    ),
+    "5 % of tries succeed, 4 h": (
+        Scenario(rate=0.1, failing_share=0.95, outage_seconds=4 * HOUR),
+        17_000,
+        13_000,
+        140,
+    ),
+    "90 % of the messages hit, 4 h": (
+        Scenario(rate=0.1, tenant_share=0.9, outage_seconds=4 * HOUR),
+        80_000,
+        16_000,
+        100,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTAGES)
+def test_an_outage_of_the_consumer(name: str) -> None:
+    """Promises 1, 2 and 3: few failed tries, nothing parked, no flood, done in time; one alarm."""
+    scenario, without_least, most, last_minutes = OUTAGES[name]
+    world = World(scenario).run()
+
+    assert all(letter.done is not None for letter in world.letters)
+    assert world.parked == 0
+    assert world.failed_tries <= most < without_least
+    assert world.last_minutes <= last_minutes
+    assert world.alarms == 1
+    assert world.peak_after <= max(30, 1.1 * (world.limits[1][1] or 0))
+
+
+@pytest.mark.parametrize("name", ["1 h", "1 in 5 minutes, 4 h", "5 % of tries succeed, 4 h"])
+def test_what_the_same_outage_costs_without_a_breaker(name: str) -> None:
+    scenario, without_least, _, _ = OUTAGES[name]
+    without = World(Scenario(**{**scenario.__dict__, "has_breaker": False})).run()
+
+    assert without.failed_tries >= without_least
+
+
+NEVER = {
+    "one tenant of 2 % is down for 8 h": Scenario(
+        rate=0.3, tenant_share=0.02, transient_share=0.005, outage_seconds=8 * HOUR
+    ),
+    "60 % of the messages hit, 4 h": Scenario(rate=0.1, tenant_share=0.6, outage_seconds=4 * HOUR),
+    "60 faulty beside 1 a second": Scenario(
+        rate=1, faulty=60, outage_seconds=0, after_seconds=4 * HOUR
+    ),
+    "60 faulty beside 1 a minute": Scenario(
+        rate=1 / 60, faulty=60, outage_seconds=0, after_seconds=8 * HOUR
+    ),
+    "90 % poison": Scenario(rate=0.05, poison_share=0.9, outage_seconds=0, after_seconds=4 * HOUR),
+    "the metric cannot be read": Scenario(rate=0.2, is_metric_known=False),
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_no_limit_where_the_consumer_works_or_nothing_says_that_it_does_not(name: str) -> None:
+    """Promises 4, 5 and 7; without a limit each message fares exactly as without a breaker."""
+    scenario = NEVER[name]
+    until = scenario.outage_seconds + scenario.after_seconds
+    world = World(scenario).run(until)
+    without = World(Scenario(**{**scenario.__dict__, "has_breaker": False})).run(until)
+
+    assert world.limits == []
+    assert fates(world) == fates(without)
+
+
+def fates(world: World) -> list[tuple[int | None, int | None]]:
+    return [(letter.done, letter.parked) for letter in world.letters]
+
+
+@pytest.mark.parametrize(
+    ("poison_share", "rate", "outage_seconds"),
+    [(0.1, 0.2, 1200), (0.25, 0.1, 840), (0.6, 0.05, 840)],
+)
+def test_faulty_messages_do_not_hold_up_healthy_ones(
+    poison_share: float, rate: float, outage_seconds: int
+) -> None:
+    """Promise 4, with an outage in the middle: as soon as the queue works, and for poison too."""
+    scenario = Scenario(
+        rate=rate,
+        poison_share=poison_share,
+        transient_share=0.1,
+        outage_seconds=outage_seconds,
+        before_seconds=HOUR,
+        after_seconds=5 * HOUR,
+    )
+    until = outage_seconds + 5 * HOUR
+    world = World(scenario).run(until)
+    without = World(Scenario(**{**scenario.__dict__, "has_breaker": False})).run(until)
+
+    assert len(low(world)) == 1
+    share = middle(parked_seconds(world)) / middle(parked_seconds(without))
+    assert share == pytest.approx(1, abs=0.07)
+    assert slowest(outside(world, "transient")) <= 1.1 * slowest(outside(without, "transient"))
+
+
+def parked_seconds(world: World) -> list[int]:
+    """Of the poison that had time enough to be parked: 3 h and a half."""
+    ends = world.scenario.outage_seconds + world.scenario.after_seconds - int(3.5 * HOUR)
+    early = [one for one in world.of("poison") if one.sent < ends]
+    return sorted(one.parked - one.sent for one in early if one.parked is not None)
+
+
+def outside(world: World, kind: str) -> list[int]:
+    """The waits of what was sent while the consumer worked, four minutes of the metric's lag on."""
+    ends = world.scenario.outage_seconds + 300
+    sent = [one for one in world.of(kind) if not -300 <= one.sent < ends]
+    return sorted(waited(one) for one in sent if one.done is not None)
+
+
+def waited(letter: Letter) -> int:
+    assert letter.done is not None
+    return letter.done - letter.sent
+
+
+def middle(waits: list[int]) -> int:
+    return waits[len(waits) // 2]
+
+
+def slowest(waits: list[int]) -> int:
+    return waits[95 * len(waits) // 100]
+
+
+def test_nothing_but_faulty_messages_is_parked_half_a_day_later() -> None:
+    """A queue without other traffic: nothing tells its faulty messages from an outage."""
+    scenario = Scenario(rate=0, faulty=20, outage_seconds=0, after_seconds=0)
+    world = World(scenario).run()
+
+    assert len(world.parked_after("faulty")) == 20
+    assert 11 * HOUR <= middle(world.parked_after("faulty")) <= 16 * HOUR
+
+
+def test_what_was_held_for_hours_does_not_come_all_at_once() -> None:
+    """An outage of 13 h, longer than limits apply: 11 to 12 h on, messages go on by themselves."""
+    scenario = Scenario(rate=0, burst=300, outage_seconds=13 * HOUR, after_seconds=0)
+    world = World(scenario).run()
+    first = world.rules.minute(world.now - world.second)
+    at_the_limit = [n for minute, n in world.replays.items() if minute - first >= 10 * 60]
+
+    assert max(at_the_limit) <= 60
+
+
+def test_a_slow_return_is_noticed_too() -> None:
+    """Five tries of 12 minutes: a message comes back after an hour."""
+    world = World(Scenario(rate=0.02, visibility_seconds=720, outage_seconds=6 * HOUR)).run()
+
+    assert len(low(world)) == 1
+    assert world.parked == 0
