@@ -8,7 +8,8 @@ the whole command line of this job is one argument::
 It is split as a shell splits it. Glue's other arguments are ignored.
 
 In the archive, under ``runs/<job run id>/``, the run writes ``result.json`` when it ends. Whoever
-follows the run writes ``stop`` to end it early.
+follows the run writes ``stop`` to end it early. ``run`` and ``redrive`` end by themselves before
+``--timeout-minutes`` are over, Glue's own time-out, unless the command has a time budget.
 """
 
 import io
@@ -31,6 +32,13 @@ from spark_reprocess.command_line.verb import INTERRUPTED
 from spark_reprocess.errors import ArchiveError, InputError
 
 OPTION = "--command-line"
+TIMEOUT = "--timeout-minutes"
+"""The job's own time-out, from which Glue ends it by force."""
+
+_BUDGET = "--time-budget-seconds"
+_MARGIN_SHARE, _LEAST_MARGIN_SECONDS = 0.1, 120.0
+"""Of the time-out: for the start of Spark, and to finish when the time budget is over."""
+
 _CHECK_SECONDS = 5.0
 """How often a run looks for a request to stop."""
 
@@ -72,7 +80,13 @@ def run(
     if command[:1] == ["redrive"]:
         # The result and Glue's log would keep previews of edits, and no erase reaches them.
         command.append("--no-samples")
-    job_run_id = dict(pairwise(arguments)).get(f"--{JOB_RUN_ID}")
+    given = dict(pairwise(arguments))
+    if command[:1] in (["redrive"], ["run"]) and TIMEOUT in given:
+        seconds = 60 * float(given[TIMEOUT])
+        budget = seconds - max(_LEAST_MARGIN_SECONDS, seconds * _MARGIN_SHARE)
+        # In front, so that the command's own holds.
+        command[1:1] = [_BUDGET, f"{budget:g}"]
+    job_run_id = given.get(f"--{JOB_RUN_ID}")
     place = dict(pairwise(command)).get("--archive")
     if job_run_id is None or place is None:
         exit_code = main(command)

@@ -76,6 +76,8 @@ class RedriveOptions(ResendOptions):
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
         canary: what goes ahead and decides about the rest; None for nothing.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
+        time_budget_seconds: when to stop, counted from the start of the verb; None for never. What
+            is left is not reached then, and nothing is in doubt.
         failure_table: the table with the circuit breakers of the destinations; None: they are not
             looked at.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
@@ -94,6 +96,7 @@ class RedriveOptions(ResendOptions):
     tasks: int | None = None
     canary: CanaryOptions | None = None
     group: str | None = None
+    time_budget_seconds: float | None = None
     failure_table: str | None = None
     decisions_sha256: str | None = None
 

@@ -7,6 +7,7 @@ import pytest
 
 from spark_reprocess import glue_job
 from spark_reprocess.archive.files import open_archive
+from spark_reprocess.command_line.cli import parse
 from spark_reprocess.command_line.verb import INTERRUPTED
 from spark_reprocess.glue_job import RunResult, command_of, read_result, run, write_result
 from tests.glue_run import run_on_glue
@@ -58,6 +59,25 @@ def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
 
     # A result in the archive, and Glue's log, keep no previews of edits.
     assert ran == [["drain", "--archive", "a"], ["redrive", "--archive", "a", "--no-samples"]]
+
+
+@pytest.mark.parametrize(("minutes", "budget"), [("120", 6480.0), ("5", 180.0), ("2880", 155520.0)])
+@pytest.mark.parametrize("verb", ["run", "redrive"])
+def test_what_sends_ends_by_itself_before_glue_ends_it(
+    verb: str, minutes: str, budget: float
+) -> None:
+    ran: list[Sequence[str]] = []
+    line = f"{verb} --archive a --parked-queue-url p --main-queue-url q"
+
+    def main(command: Sequence[str]) -> int:
+        ran.append(command)
+        return 0
+
+    for words in (line, f"{line} --time-budget-seconds 60", "status --archive a"):
+        run([*GLUE, "--timeout-minutes", minutes, "--command-line", words], main)
+
+    given = [getattr(parse([*one]).options, "time_budget_seconds", None) for one in ran]
+    assert given == [budget, 60.0, None]
 
 
 def followed(folder: Path, main: Callable[[Sequence[str]], int]) -> RunResult | None:
