@@ -28,7 +28,8 @@ from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummar
 from spark_reprocess.redrive.stop_signals import TIME_IS_OVER, Deadline
 
 STATUS_FILE = "status.json"
-"""Below the archive's root: which messages waited at the end of the last run; ids and numbers."""
+"""Below the archive's root: which messages waited at the end of the last run, by id and number, and
+when the last run began that emptied the parked queue. The daily notice reads it."""
 
 NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
@@ -154,7 +155,8 @@ def run(
     deadline = Deadline.after(budget, now_seconds)
     archive = open_archive(options.archive)
     archive.check_writable()
-    run_id = new_id(time.time())
+    started = time.time()
+    run_id = new_id(started)
     draining = DrainOptions(
         parked_queue_url=options.parked_queue_url,
         archive=options.archive,
@@ -182,7 +184,12 @@ def run(
             if not is_changed and not isinstance(error, BusyError):
                 raise
             postponed = str(error)
-    undecided = _undecided(archive, run_id, options.claim_ttl_seconds)
+    budget = options.time_budget_seconds
+    has_emptied = not (drained.stopped_by or drained.unreadable or drained.left) and (
+        budget is None or drained.seconds < budget
+    )
+    drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
+    undecided = _undecided(archive, run_id, drained_at, options.claim_ttl_seconds)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
@@ -210,13 +217,25 @@ def _redrive(
     return redrive(spark, wanted, progress=progress, now_seconds=deadline.now_seconds)
 
 
-def _undecided(archive: Archive, run_id: str, claim_ttl_seconds: float) -> Undecided:
+def _last_drained_at(archive: Archive) -> str | None:
+    try:
+        drained_at = json.loads(archive.read(STATUS_FILE) or b"{}").get("drained_at")
+    except (ValueError, AttributeError):
+        # A broken file costs the alarm an age that is too high until a run empties the queue.
+        return None
+    return drained_at if isinstance(drained_at, str) else None
+
+
+def _undecided(
+    archive: Archive, run_id: str, drained_at: str | None, claim_ttl_seconds: float
+) -> Undecided:
     """Count undecided messages, and write the waiting ones into ``STATUS_FILE``."""
     if not drain_ids(archive):
         return Undecided(0, 0)
     now = count(archive, claim_ttl_seconds)
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
-    content = {"run_id": run_id, "time": timestamp(now.at.timestamp()), **waiting}
+    times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
+    content = {"run_id": run_id, **times, **waiting}
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
     oldest = now.oldest_undecided_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0

@@ -251,6 +251,22 @@ def test_two_runs_at_the_same_time_send_each_message_once(installation: Installa
     assert status["run_id"] == last.run_id
 
 
+def test_only_a_run_that_emptied_the_parked_queue_says_when(installation: Installation) -> None:
+    """The age of what is parked counts from it."""
+
+    def drained_at(**changes: Any) -> str:
+        installation.run(policy=None, execute=False, **changes)
+        status = json.loads(Path(installation.archive, "status.json").read_text())
+        return str(status["drained_at"])
+
+    installation.park(1)
+    first = drained_at()
+    installation.park(2)
+
+    assert drained_at(time_budget_seconds=0.001) == first
+    assert drained_at() > first
+
+
 def test_a_run_that_meets_another_drain_does_the_rest_and_says_so(
     installation: Installation,
 ) -> None:

@@ -202,13 +202,14 @@ def test_the_doctor_sends_no_test_message_where_replay_is_paused(
     assert "replay is paused" in check["causes"][0]["fault"]
 
 
-def test_the_doctor_reads_the_policy_of_the_data_key(
+def test_the_doctor_reads_the_policy_of_the_data_key_and_what_the_alarm_counts_with(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kms, cloudformation = client("kms"), client("cloudformation")
     key = kms.create_key()["KeyMetadata"]["Arn"]
     template = cloudformation.get_template(StackName=stack)["TemplateBody"]
     given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
+    given["MessageRetentionPeriod"] = "86400"
     parameters = {name: {"Type": "String"} for name in given}
     cloudformation.update_stack(
         StackName=stack,
@@ -220,6 +221,7 @@ def test_the_doctor_reads_the_policy_of_the_data_key(
     out = " ".join(capsys.readouterr().out.split())
     for service in ("logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"):
         assert f"broken DataKmsKeyArn: its key policy does not allow {service}: " in out
+    assert "MessageRetentionPeriod is 86400 s, so NearestExpiryAlarm rings too late" in out
 
     services = ["logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"]
     opened = {"Effect": "Allow", "Principal": {"Service": services}, "Action": "kms:*"}
