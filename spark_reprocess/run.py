@@ -151,6 +151,7 @@ def run(
     if options.policy is not None:
         policy = load_policy(spark, options.policy, options.policy_sha256)
         options = options.with_settings(policy.run)
+        options.check()
     budget = options.time_budget_seconds
     deadline = Deadline.after(budget, now_seconds)
     archive = open_archive(options.archive)

@@ -20,7 +20,6 @@ from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.frames import DRIVER_ROWS, read_table, write_table
 from spark_reprocess.archive.ledger import (
-    CHUNK_MESSAGES,
     POSITION,
     RunRecord,
     plan_folder,
@@ -165,10 +164,8 @@ class TaskRunner:
 
     def _most_tasks(self, spark: SparkSession, context: RunContext) -> int:
         slots = self.tasks or spark.sparkContext.defaultParallelism
-        rate, claim_ttl = context.request.max_rate, context.request.claim_ttl_seconds
-        if rate is None:
-            return slots
-        return min(slots, most_tasks(rate, CHUNK_MESSAGES, claim_ttl))
+        rate = context.request.max_rate
+        return slots if rate is None else min(slots, most_tasks(rate))
 
     def _stop(self, context: RunContext, why: str) -> None:
         """Write the stop marker, in a thread: a signal handler must not wait for S3."""

@@ -351,11 +351,18 @@ def test_a_policy_with_another_hash_touches_nothing(
     assert len(receive_all(installation.parked)) == 1
 
 
-def test_a_bad_policy_touches_nothing(installation: Installation) -> None:
-    installation.policy.write_text(POLICY.replace("title", "heading"))
+@pytest.mark.parametrize(
+    ("policy", "fault"),
+    [
+        (POLICY.replace("title", "heading"), r"rules\[0\].when: rule 'orders timed out'"),
+        (f"{POLICY}run: {{max_rate: 0.05}}", "--max-rate 0.05: must be at least 0.1"),
+    ],
+)
+def test_a_bad_policy_touches_nothing(installation: Installation, policy: str, fault: str) -> None:
+    installation.policy.write_text(policy)
     installation.park(1)
 
-    with pytest.raises(InputError, match=r"rules\[0\].when: rule 'orders timed out'"):
+    with pytest.raises(InputError, match=fault):
         installation.run()
     assert len(receive_all(installation.parked)) == 1
 
