@@ -5,7 +5,8 @@ the whole command line of this job is one argument::
 
     --command-line "run --archive s3://bucket/archive --parked-queue-url https://..."
 
-It is split as a shell splits it. Glue's other arguments are ignored.
+It is split as a shell splits it. ``--stack`` is the name of the stack, for reports and the commands
+that an answer suggests. Glue's other arguments are ignored.
 
 In the archive, under ``runs/<job run id>/``, the run writes ``result.json`` when it ends. Whoever
 follows the run writes ``stop`` to end it early. ``run`` and ``redrive`` end by themselves before
@@ -28,7 +29,7 @@ from typing import TextIO
 
 from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.files import Archive, open_folder
-from spark_reprocess.command_line.verb import INTERRUPTED
+from spark_reprocess.command_line.verb import INTERRUPTED, STACK
 from spark_reprocess.errors import ArchiveError, InputError
 
 OPTION = "--command-line"
@@ -81,6 +82,7 @@ def run(
         # The result and Glue's log would keep previews of edits, and no erase reaches them.
         command.append("--no-samples")
     given = dict(pairwise(arguments))
+    STACK.set(given.get("--stack"))
     if command[:1] in (["redrive"], ["run"]) and TIMEOUT in given:
         seconds = 60 * float(given[TIMEOUT])
         budget = seconds - max(_LEAST_MARGIN_SECONDS, seconds * _MARGIN_SHARE)

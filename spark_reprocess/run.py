@@ -46,6 +46,7 @@ class RunOptions(RedriveOptions):
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
         policy_sha256: the SHA-256 that this file must have, in hex; None for any.
         has_metrics: whether to publish metrics of undecided messages.
+        stack: name of the stack, for the report; None without one.
     """
 
     _: KW_ONLY
@@ -53,6 +54,7 @@ class RunOptions(RedriveOptions):
     policy: str | None = None
     policy_sha256: str | None = None
     has_metrics: bool = True
+    stack: str | None = None
 
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
@@ -173,6 +175,7 @@ def run(
                 policy=policy,
                 masks=options.masks,
                 has_samples=options.has_samples,
+                stack=options.stack,
             )
             findings = analyze(spark, analyzing, progress=progress)
             if policy and findings.groups and deadline.seconds_left <= 0:

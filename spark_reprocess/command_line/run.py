@@ -34,6 +34,7 @@ from spark_reprocess.command_line.verb import (
     BAD_INPUT,
     DONE,
     NOT_ALL_SENT,
+    STACK,
     STOPPED_BY_CANARY,
     Verb,
     progress_here,
@@ -113,7 +114,7 @@ def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
 
     make: Callable[..., RunOptions] = RunOptions
     canary = take_canary(values)
-    return make(masks=tuple(masks), canary=canary, **values)
+    return make(masks=tuple(masks), canary=canary, stack=STACK.get(), **values)
 
 
 def _run(options: "RunOptions") -> int:

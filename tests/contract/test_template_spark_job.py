@@ -120,7 +120,8 @@ def test_the_job_of_the_retention_has_the_code_and_the_network_of_the_spark_job(
     assert {n: v for n, v in spark.items() if n not in own} == {
         n: v for n, v in expire.items() if n not in own
     }
-    assert spark["DefaultArguments"].keys() - expire["DefaultArguments"].keys() == {TIMEOUT}
+    only = spark["DefaultArguments"].keys() - expire["DefaultArguments"].keys()
+    assert only == {TIMEOUT, "--stack"}
 
 
 def test_the_role_of_the_retention_deletes_messages_and_touches_no_queue() -> None:

@@ -367,7 +367,7 @@ def test_a_bad_policy_touches_nothing(installation: Installation, policy: str, f
     assert len(receive_all(installation.parked)) == 1
 
 
-def test_on_glue_the_policy_sets_options_of_the_run(
+def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     installation: Installation, make_queue: MakeQueue
 ) -> None:
     """Glue gives a run of the schedule no arguments of its own."""
@@ -381,6 +381,7 @@ def test_on_glue_the_policy_sets_options_of_the_run(
     def run_with(settings: str, job_run_id: str) -> RunResult:
         installation.policy.write_text(f"{POLICY}run: {settings}\n")
         words = ["--command-line", shlex.join(argv), f"--{JOB_RUN_ID}", job_run_id]
+        words += ["--stack", "shop"]
         with suppress(SystemExit):
             run_on_glue(words, main)
         result = read_result(archive, job_run_id)
@@ -394,6 +395,10 @@ def test_on_glue_the_policy_sets_options_of_the_run(
     planned = run_with("{canary: 3, canary_wait: 600}", "jr_2")
     assert planned.exit_code == 0
     assert "canary: 3 messages would be sent first" in planned.answer
+    argv = ["analyze", "--archive", archive.root]
+    assert run_with("{}", "jr_3").exit_code == 0
+    reports = [archive.read(one) or b"" for one in archive.list("reports") if "report.html" in one]
+    assert [b"stack shop: 10 messages undecided</title>" in one for one in reports] == [True] * 2
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(
