@@ -49,14 +49,16 @@ class Deadline:
 
     @contextmanager
     def watched(self, stop: Callable[[str], object]) -> Iterator[None]:
-        """Call *stop* in a thread, with ``TIME_IS_OVER``, if the time is over within the block."""
+        """Call *stop* in a thread, with ``TIME_IS_OVER``, once the time is over within the block.
+
+        And again each second until the block ends: to write a marker may fail.
+        """
         has_ended = threading.Event()
 
         def watch() -> None:
-            while (left := self.seconds_left) > 0:
-                if has_ended.wait(min(left, LOOK_SECONDS)):
-                    return
-            stop(TIME_IS_OVER)
+            while not has_ended.wait(LOOK_SECONDS):
+                if self.seconds_left <= 0:
+                    stop(TIME_IS_OVER)
 
         thread = threading.Thread(target=watch, name="deadline", daemon=True)
         thread.start()
