@@ -135,6 +135,6 @@ def test_the_role_of_the_retention_deletes_messages_and_touches_no_queue() -> No
     temporary = "arn:aws:s3:::archivebucket/temporary/*"
     folders = ("messages", "ledger/erasures", "locks", "runs")
     assert may_write == {temporary, *(f"{archive}/{one}/*" for one in folders)}
-    assert may_delete == {temporary, f"{archive}/messages/*"}
+    assert may_delete == {temporary, f"{archive}/commands/*", f"{archive}/messages/*"}
     assert grants[f"{archive}/messages/*"] == {"s3:PutObject", "s3:DeleteObjectVersion"}
     assert not any(re.match("(sqs|dynamodb|sns):", one) for many in grants.values() for one in many)
