@@ -1,9 +1,8 @@
 """Runs a verb of the Spark job as a run of a stack's AWS Glue job, and waits for its end.
 
-The run writes its answer and exit code to the archive; see ``glue_job``.
+The run reads its command in the archive, and writes its answer there; see ``glue_job``.
 """
 
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,9 +17,17 @@ from dlq_cli.stack_values import aws_errors, read_stack
 from spark_reprocess.archive.files import Archive, open_folder
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import CHECK_FAILED, progress_here
-from spark_reprocess.errors import ArchiveError, BusyError, InputError
+from spark_reprocess.errors import ArchiveError, BusyError, InputError, JobError
 from spark_reprocess.figures import duration
-from spark_reprocess.glue_job import OPTION, command_of, read_result, request_stop
+from spark_reprocess.glue_job import (
+    OPTION,
+    argument_of,
+    command_of,
+    read_result,
+    remove_command,
+    request_stop,
+    store_command,
+)
 from spark_reprocess.plan.reading import ID
 
 if TYPE_CHECKING:
@@ -38,7 +45,10 @@ _FIX = "the stack's policy RunSparkJobPolicy allows it"
 _FILES = ("--archive", "--plan", "--policy", "--out")
 """Options whose value may be a file on this machine, which a run on Glue cannot read."""
 
-_NOT_THERE = {
+_MAY_NOT = "the role of the job may not {}, so that no run of it can; leave --on-glue out"
+NOT_THERE = {
+    "erase": _MAY_NOT.format("delete what is archived"),
+    "restore": _MAY_NOT.format("send to the parked queue"),
     "export": "its output, unmasked messages, would be in the log of the run",
     "show": "it needs no Spark",
     "groups": "it needs no Spark",
@@ -65,9 +75,10 @@ def run_on_glue(
     Raises:
         InputError: the stack has no job, the verb cannot run on Glue, or a call of Glue failed.
         BusyError: a run of the job is in progress.
+        ArchiveError: the command could not be written, or the answer not be read.
     """
-    if verb in _NOT_THERE:
-        raise InputError(f"{verb} does not run on AWS Glue: {_NOT_THERE[verb]}")
+    if verb in NOT_THERE:
+        raise InputError(f"{verb} does not run on AWS Glue: {NOT_THERE[verb]}")
     # --option=value is split, as argparse does.
     pairs = [(word, *word.partition("=")) for word in words]
     words = [
@@ -91,7 +102,7 @@ def run_on_glue(
     client = session.client("glue")
     archive = open_folder(dict(pairwise(words))["--archive"])
     privacy = privacy_options(client, job) if verb in {"analyze", "redrive", "run"} else []
-    return follow(start(client, job, [verb, *words, *privacy]), archive, sleep)
+    return follow(start(client, job, archive, [verb, *words, *privacy]), archive, sleep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +113,13 @@ class GlueRun:
         client: of the job's Region.
         job: the job's name.
         job_run_id: Glue's id of the run.
+        command_id: see ``store_command``.
     """
 
     client: "GlueClient"
     job: str
     job_run_id: str
+    command_id: str
 
     def state(self) -> tuple[str, str]:
         """Return Glue's state of the run, and Glue's message, which may be empty.
@@ -124,17 +137,33 @@ class GlueRun:
             self.client.batch_stop_job_run(JobName=self.job, JobRunIds=[self.job_run_id])
 
 
-def start(client: "GlueClient", job: str, words: Sequence[str]) -> GlueRun:
+def start(client: "GlueClient", job: str, archive: Archive, words: Sequence[str]) -> GlueRun:
     """Start a run of *job* with a verb and its arguments.
 
     Raises:
         BusyError: a run is in progress; the text has its id.
-        InputError: the call of Glue failed.
+        InputError: the call of Glue failed. If a run did start, it finds no command, and ends.
+        ArchiveError: the command could not be written. Nothing was started.
     """
-    arguments = {OPTION: shlex.join(words)}
+    command_id = store_command(archive, words)
+    try:
+        job_run_id = _start(client, job, {OPTION: argument_of(archive, command_id)})
+    except JobError:
+        _forget(archive, command_id)
+        raise
+    return GlueRun(client, job, job_run_id, command_id)
+
+
+def _forget(archive: Archive, command_id: str) -> None:
+    """Remove a command that no run will read. If that fails, the next erase does it."""
+    with suppress(ArchiveError):
+        remove_command(archive, command_id)
+
+
+def _start(client: "GlueClient", job: str, arguments: dict[str, str]) -> str:
     with aws_errors(f"job {job}", _FIX):
         try:
-            answer = client.start_job_run(JobName=job, Arguments=arguments)
+            return client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
         except client.exceptions.ConcurrentRunsExceededException as error:
             runs = client.get_job_runs(JobName=job, MaxResults=20)["JobRuns"]
             open_runs = [
@@ -146,7 +175,6 @@ def start(client: "GlueClient", job: str, words: Sequence[str]) -> GlueRun:
             raise BusyError(
                 f"job {job}: {which} is in progress; wait for its end, then run this command again"
             ) from error
-    return GlueRun(client, job, answer["JobRunId"])
 
 
 def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = time.sleep) -> int:
@@ -178,6 +206,8 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
             state, message = _wait(run, sleep)
     result = read_result(archive, run.job_run_id)
     if result is None:
+        # It may have ended before it read its command.
+        _forget(archive, run.command_id)
         print_error(
             f"run {run.job_run_id} ended as {state} without an answer: "
             f"{message or 'Glue gives no reason'}; see its log"

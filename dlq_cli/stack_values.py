@@ -37,6 +37,7 @@ class StackValues:
         failure_table: None if consumers record no failures.
         spark_job: name of the AWS Glue job; None without one.
         replay_enabled: the parameter ``ReplayEnabled``.
+        main_retention_seconds: the parameter ``MessageRetentionPeriod``.
     """
 
     stack: str
@@ -49,6 +50,7 @@ class StackValues:
     failure_table: str | None
     spark_job: str | None
     replay_enabled: bool
+    main_retention_seconds: int
 
     def require_archive(self) -> str:
         """Return the archive. Raises InputError if there is none."""
@@ -183,6 +185,7 @@ def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
         failure_table=outputs.get("FailureTableName"),
         spark_job=outputs.get("SparkJobName"),
         replay_enabled=parameters.get("ReplayEnabled") != "false",
+        main_retention_seconds=int(parameters.get("MessageRetentionPeriod", 345_600)),
     )
 
 

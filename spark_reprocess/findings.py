@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from spark_reprocess.figures import percent
+from spark_reprocess.figures import counted, percent
 from spark_reprocess.triage import Status
 
 LEAST_GROUP = 10
@@ -171,6 +171,7 @@ class Findings:
         unreadable: files of the archive with what is remembered of groups that cannot be read.
         left_for_people: groups that a rule of the policy would have decided, by id, and why it did
             not: what a person last said of them, see ``triage.WORDS``, or ``unreadable``.
+        stack: name of the stack; None for an archive without one.
     """
 
     plan_id: str
@@ -189,6 +190,19 @@ class Findings:
     gone: tuple[GoneGroup, ...] = ()
     unreadable: tuple[str, ...] = ()
     left_for_people: Mapping[str, str] = field(default_factory=dict)
+    stack: str | None = None
+
+    @property
+    def origin(self) -> str:
+        """The queues of most messages, and the stack: ``orders and 2 more queues, stack shop``."""
+        counts: Counter[str] = Counter()
+        for group in self.groups:
+            for source, count in group.sources:
+                counts[source.rpartition(":")[2]] += count
+        names = [name for name, _ in counts.most_common()]
+        more = f" and {counted(len(names) - 1, 'more queue')}" if len(names) > 1 else ""
+        stack = f"stack {self.stack}" if self.stack else ""
+        return ", ".join(filter(None, ["".join(names[:1]) + more, stack]))
 
     @property
     def undecided(self) -> int:

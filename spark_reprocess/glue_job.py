@@ -5,15 +5,22 @@ the whole command line of this job is one argument::
 
     --command-line "run --archive s3://bucket/archive --parked-queue-url https://..."
 
-It is split as a shell splits it. Glue's other arguments are ignored.
+It is split as a shell splits it. ``--stack`` is the name of the stack, for reports and the commands
+that an answer suggests. Glue's other arguments are ignored.
+
+Glue keeps the arguments of each run, and the conditions of people can name a person. So their
+command is in a file of the archive, and the argument says which: ``stored ARCHIVE ID``. The run
+removes the file before the verb begins. A file that no run removed, an erase does.
 
 In the archive, under ``runs/<job run id>/``, the run writes ``result.json`` when it ends. Whoever
-follows the run writes ``stop`` to end it early.
+follows the run writes ``stop`` to end it early. ``run`` and ``redrive`` end by themselves before
+``--timeout-minutes`` are over, Glue's own time-out, unless the command has a time budget.
 """
 
 import io
 import json
 import os
+import secrets
 import shlex
 import signal
 import sys
@@ -22,15 +29,24 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from typing import TextIO
 
 from spark_reprocess.actor import JOB_RUN_ID
-from spark_reprocess.archive.files import Archive, open_folder
-from spark_reprocess.command_line.verb import INTERRUPTED
+from spark_reprocess.archive.files import COMMANDS, Archive, open_folder
+from spark_reprocess.command_line.verb import INTERRUPTED, STACK
 from spark_reprocess.errors import ArchiveError, InputError
 
 OPTION = "--command-line"
+TIMEOUT = "--timeout-minutes"
+"""The job's own time-out, from which Glue ends it by force."""
+
+_BUDGET = "--time-budget-seconds"
+_MARGIN_SHARE, _LEAST_MARGIN_SECONDS = 0.1, 120.0
+"""Of the time-out: for the start of Spark, and to finish when the time budget is over."""
+
+_STORED = "stored"
 _CHECK_SECONDS = 5.0
 """How often a run looks for a request to stop."""
 
@@ -54,6 +70,56 @@ def command_of(arguments: Sequence[str]) -> list[str]:
         raise SystemExit(f"{OPTION} {text}: {error}") from error
 
 
+def store_command(archive: Archive, words: Sequence[str]) -> str:
+    """Write a command for one run durably; return its id, which nobody can guess or forge.
+
+    The id is the digest of the file. So who may write files, and start no runs, cannot replace it.
+
+    Raises:
+        ArchiveError: it cannot be written.
+    """
+    content = json.dumps({"words": list(words), "mark": secrets.token_hex(16)}).encode()
+    command_id = sha256(content).hexdigest()
+    archive.create(_path_of(command_id), content)
+    return command_id
+
+
+def argument_of(archive: Archive, command_id: str) -> str:
+    """Return the argument with which a run finds a command of ``store_command``."""
+    return shlex.join([_STORED, archive.root, command_id])
+
+
+def remove_command(archive: Archive, command_id: str) -> None:
+    """Remove a stored command with all its versions. Safe to repeat. Raises ArchiveError."""
+    archive.remove(_path_of(command_id))
+
+
+def _take_command(place: str, command_id: str) -> list[str]:
+    """Read a stored command, and remove it.
+
+    If this process dies in between, the file stays until the next erase.
+
+    Raises:
+        SystemExit: it is gone, or somebody changed it. Nothing was done.
+    """
+    archive = open_folder(place)
+    content = archive.read(_path_of(command_id)) or b""
+    if sha256(content).hexdigest() != command_id:
+        raise SystemExit(
+            f"{place}: has no command {command_id}: an erase removed it, or whoever started this "
+            "run; nothing was done, give the dlq command again"
+        )
+    try:
+        remove_command(archive, command_id)
+    except ArchiveError as error:
+        sys.stderr.write(f"{error}; the next dlq erase --execute removes it\n")
+    return [str(word) for word in json.loads(content)["words"]]
+
+
+def _path_of(command_id: str) -> str:
+    return f"{COMMANDS}/{command_id}.json"
+
+
 def run(
     arguments: Sequence[str],
     main: Callable[[Sequence[str]], int],
@@ -69,10 +135,19 @@ def run(
             on success: Glue takes any SystemExit for a failure.
     """
     command = command_of(arguments)
+    if command[:1] == [_STORED]:
+        command = _take_command(*command[1:3])
     if command[:1] == ["redrive"]:
         # The result and Glue's log would keep previews of edits, and no erase reaches them.
         command.append("--no-samples")
-    job_run_id = dict(pairwise(arguments)).get(f"--{JOB_RUN_ID}")
+    given = dict(pairwise(arguments))
+    STACK.set(given.get("--stack"))
+    if command[:1] in (["redrive"], ["run"]) and TIMEOUT in given:
+        seconds = 60 * float(given[TIMEOUT])
+        budget = seconds - max(_LEAST_MARGIN_SECONDS, seconds * _MARGIN_SHARE)
+        # In front, so that the command's own holds.
+        command[1:1] = [_BUDGET, f"{budget:g}"]
+    job_run_id = given.get(f"--{JOB_RUN_ID}")
     place = dict(pairwise(command)).get("--archive")
     if job_run_id is None or place is None:
         exit_code = main(command)

@@ -25,12 +25,17 @@ from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.stop_signals import TIME_IS_OVER, Deadline
 
 STATUS_FILE = "status.json"
-"""Below the archive's root: which messages waited at the end of the last run; ids and numbers."""
+"""Below the archive's root: which messages waited at the end of the last run, by id and number, and
+when the last run began that emptied the parked queue. The daily notice reads it."""
 
 NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
+
+_DRAIN_SHARE = 0.5
+"""Of the time budget. A queue that takes longer leaves time to send what is archived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +45,16 @@ class RunOptions(RedriveOptions):
     Attributes:
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
         policy_sha256: the SHA-256 that this file must have, in hex; None for any.
-        time_budget_seconds: for the drain, None for no limit.
         has_metrics: whether to publish metrics of undecided messages.
+        stack: name of the stack, for the report; None without one.
     """
 
     _: KW_ONLY
     parked_queue_url: str
     policy: str | None = None
     policy_sha256: str | None = None
-    time_budget_seconds: float | None = None
     has_metrics: bool = True
+    stack: str | None = None
 
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
@@ -68,7 +73,7 @@ class RunOptions(RedriveOptions):
     def with_settings(self, settings: RunSettings) -> "RunOptions":
         """Return these options, with what they leave open taken from a policy.
 
-        A canary is taken as a whole. The masks of both hold.
+        A canary is taken as a whole. The masks of both hold, and the shorter time budget.
         """
         canary = self.canary
         if canary is None and settings.canary is not None:
@@ -79,11 +84,11 @@ class RunOptions(RedriveOptions):
                 max_return=Share.of(settings.canary_max_return or str(NONE)),
                 consumer_max_seconds=settings.consumer_max_seconds,
             )
-        budget = self.time_budget_seconds
+        budgets = (self.time_budget_seconds, settings.time_budget_seconds)
         return replace(
             self,
             max_rate=settings.max_rate if self.max_rate is None else self.max_rate,
-            time_budget_seconds=settings.time_budget_seconds if budget is None else budget,
+            time_budget_seconds=min((one for one in budgets if one is not None), default=None),
             masks=(*self.masks, *settings.masks),
             canary=canary,
         )
@@ -105,8 +110,8 @@ class RunSummary:
         findings: None if the archive has no messages.
         redriven: None without a policy, or if nothing was undecided.
         policy_sha256: of the policy, in hex; None without one.
-        postponed: who acted on the same messages or drained others, so that nothing was redriven;
-            empty if nobody did.
+        postponed: why nothing was redriven: who acted on the same messages or drained others, or
+            the end of the time budget; empty if none of these.
         warnings: what went wrong beside the work itself, a sentence each.
     """
 
@@ -130,9 +135,11 @@ def run(
     *,
     publish: Publish = lambda _: None,
     progress: Progress = silent,
+    now_seconds: Callable[[], float] = time.time,
 ) -> RunSummary:
     """Run all steps.
 
+    Of a time budget the drain has half at most, and the redrive what is left after the analysis.
     If SQS ends the drain early, the archived messages are still analyzed and redriven. If an
     operator or another run redrives, erases or drains at the same time, this run may skip its
     redrive or its analysis: the next run does it.
@@ -146,13 +153,17 @@ def run(
     if options.policy is not None:
         policy = load_policy(spark, options.policy, options.policy_sha256)
         options = options.with_settings(policy.run)
+        options.check()
+    budget = options.time_budget_seconds
+    deadline = Deadline.after(budget, now_seconds)
     archive = open_archive(options.archive)
     archive.check_writable()
-    run_id = new_id(time.time())
+    started = time.time()
+    run_id = new_id(started)
     draining = DrainOptions(
         parked_queue_url=options.parked_queue_url,
         archive=options.archive,
-        time_budget_seconds=options.time_budget_seconds,
+        time_budget_seconds=budget and budget * _DRAIN_SHARE,
     )
     drained = drain(spark, draining, progress=progress)
     findings, redriven, postponed = None, None, ""
@@ -164,16 +175,25 @@ def run(
                 policy=policy,
                 masks=options.masks,
                 has_samples=options.has_samples,
+                stack=options.stack,
             )
             findings = analyze(spark, analyzing, progress=progress)
-            redriven = _redrive(spark, options, policy, findings, progress)
+            if policy and findings.groups and deadline.seconds_left <= 0:
+                postponed = TIME_IS_OVER
+            else:
+                redriven = _redrive(spark, options, policy, findings, progress, deadline)
         except InputError as error:
             # Another drain has added messages, so the archive does not hold what the plan froze.
             is_changed = archive.list(MESSAGES) != files
             if not is_changed and not isinstance(error, BusyError):
                 raise
             postponed = str(error)
-    undecided = _undecided(archive, run_id, options.claim_ttl_seconds)
+    budget = options.time_budget_seconds
+    has_emptied = not (drained.stopped_by or drained.unreadable or drained.left) and (
+        budget is None or drained.seconds < budget
+    )
+    drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
+    undecided = _undecided(archive, run_id, drained_at, options.claim_ttl_seconds)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
@@ -186,6 +206,7 @@ def _redrive(
     policy: Policy | None,
     findings: Findings,
     progress: Progress,
+    deadline: Deadline,
 ) -> RedriveSummary | None:
     if policy is None or not options.destination or not findings.groups:
         return None
@@ -195,17 +216,30 @@ def _redrive(
         # Every run would select messages again that cannot carry the plan's id.
         requires_room=True,
         where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
+        time_budget_seconds=deadline.seconds_left,
     )
-    return redrive(spark, wanted, progress=progress)
+    return redrive(spark, wanted, progress=progress, now_seconds=deadline.now_seconds)
 
 
-def _undecided(archive: Archive, run_id: str, claim_ttl_seconds: float) -> Undecided:
+def _last_drained_at(archive: Archive) -> str | None:
+    try:
+        drained_at = json.loads(archive.read(STATUS_FILE) or b"{}").get("drained_at")
+    except (ValueError, AttributeError):
+        # A broken file costs the alarm an age that is too high until a run empties the queue.
+        return None
+    return drained_at if isinstance(drained_at, str) else None
+
+
+def _undecided(
+    archive: Archive, run_id: str, drained_at: str | None, claim_ttl_seconds: float
+) -> Undecided:
     """Count undecided messages, and write the waiting ones into ``STATUS_FILE``."""
     if not drain_ids(archive):
         return Undecided(0, 0)
     now = count(archive, claim_ttl_seconds)
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
-    content = {"run_id": run_id, "time": timestamp(now.at.timestamp()), **waiting}
+    times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
+    content = {"run_id": run_id, **times, **waiting}
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
     oldest = now.oldest_undecided_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0

@@ -8,6 +8,7 @@ import pytest
 
 from spark_reprocess import glue_job
 from spark_reprocess.actor import JOB_RUN_ID
+from spark_reprocess.command_line.verb import STACK
 
 
 def run_on_glue(words: Sequence[str], main: Callable[[Sequence[str]], int], **options: Any) -> None:
@@ -16,9 +17,11 @@ def run_on_glue(words: Sequence[str], main: Callable[[Sequence[str]], int], **op
     On Glue it has a process of its own. What it changes in this one is changed back.
     """
     handler = signal.getsignal(signal.SIGINT)
+    token = STACK.set(None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(JOB_RUN_ID, "")
         try:
             glue_job.run(words, main, **options)
         finally:
             signal.signal(signal.SIGINT, handler)
+            STACK.reset(token)

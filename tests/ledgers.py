@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
+    CHUNK_MESSAGES,
     OUTCOMES,
     Attempt,
     AttemptName,
@@ -46,6 +47,7 @@ def tries(draw: st.DrawFn) -> Try:
         ttl_seconds=draw(st.floats(0, 3000)),
         edits=draw(st.dictionaries(texts, texts, max_size=2)),
         is_canary=draw(st.booleans()),
+        end=draw(st.integers(1, CHUNK_MESSAGES)),
     )
     results = tuple(
         Result(one, draw(st.sampled_from(OUTCOMES)), timestamp(NOW), draw(texts), draw(texts))

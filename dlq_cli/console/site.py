@@ -96,6 +96,13 @@ class Console:
     is_unmasked: bool = False
     on_glue: bool = False
 
+    @property
+    def origin(self) -> str:
+        """The main queue and the stack, as a report has them; without both, the archive."""
+        queue = self.values.get("main-queue-url", "").rpartition("/")[2]
+        stack = f"stack {self.stack}" if self.stack else ""
+        return ", ".join(filter(None, [queue, stack])) or self.archive.root
+
     def words(self, verb: str, *words: str) -> list[str]:
         """Return the words of a command that works on this archive, ``dlq`` first.
 

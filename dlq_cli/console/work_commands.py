@@ -12,6 +12,7 @@ from typing import Any
 from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, RefusalError
 from dlq_cli.console.work import Work, value_of, without_json
+from dlq_cli.on_glue import NOT_THERE
 from spark_reprocess.canary.options import Share
 from spark_reprocess.command_line.arguments import positive_number, since, whole_number
 from spark_reprocess.command_line.verb import option
@@ -148,7 +149,7 @@ def again(work: Work, fields: Fields) -> list[str]:
 def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
     """Add what the verb gets of the console, and where it runs."""
     _, *rest = console.words(verb, *words)
-    return [*rest, *(["--on-glue"] if console.on_glue else [])]
+    return [*rest, *(["--on-glue"] if console.on_glue and verb not in NOT_THERE else [])]
 
 
 def _answer_of(dry_run: Work, verb: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_route
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
 from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
+from dlq_cli.on_glue import NOT_THERE
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import RECORD_DAMAGE
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
@@ -232,10 +233,10 @@ def _redrive(visit: Visit) -> Response:
     )
 
 
-def _form(template: str) -> Handler:
+def _form(verb: str) -> Handler:
     def form(visit: Visit) -> Response:
-        start_id = visit.console.works.make_id()
-        return visit.page(template, start_id=start_id, lacks=_lacking(visit.console))
+        start_id, lacks = visit.console.works.make_id(), _lacking(visit.console, verb)
+        return visit.page(f"{verb}.html.jinja", start_id=start_id, lacks=lacks)
 
     return form
 
@@ -250,9 +251,9 @@ def _execution(command: Callable[[Console, Work, Fields], list[str]]) -> Handler
     return execution
 
 
-def _lacking(console: Console) -> tuple[str, str] | None:
+def _lacking(console: Console, verb: str = "") -> tuple[str, str] | None:
     """Return what long work lacks on this machine, and the command that helps; None for nothing."""
-    if console.on_glue:
+    if console.on_glue and verb not in NOT_THERE:
         return None
     if importlib.util.find_spec("pyspark") is None:
         return "Spark is not installed here", SPARK_INSTALL
@@ -264,8 +265,8 @@ def _lacking(console: Console) -> tuple[str, str] | None:
 
 _SENDING = (
     ("/redrive", _redrive, commands.preview, commands.redrive),
-    ("/restore", _form("restore.html.jinja"), commands.restore_preview, commands.restore),
-    ("/erase", _form("erase.html.jinja"), commands.erase_preview, commands.erase),
+    ("/restore", _form("restore"), commands.restore_preview, commands.restore),
+    ("/erase", _form("erase"), commands.erase_preview, commands.erase),
 )
 """What sends or erases: its page, whose form makes a dry run, and what does what that has shown."""
 

@@ -175,6 +175,7 @@ class Installation:
         denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
         replay_enabled: the stack's parameter ``ReplayEnabled``.
+        main_retention_seconds: its parameter ``MessageRetentionPeriod``.
     """
 
     function_name: str
@@ -201,6 +202,7 @@ class Installation:
     denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
     replay_enabled: bool = True
+    main_retention_seconds: int = 345_600
 
     @property
     def is_fed(self) -> bool:

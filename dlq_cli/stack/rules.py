@@ -21,6 +21,9 @@ NET_MIN_RECEIVE_COUNT = 100
 VISIBILITY_TIMES_TIMEOUT = 6
 FIFO_DLQ_MAX_VISIBILITY_SECONDS = 240
 MAX_RETENTION_SECONDS = 1_209_600
+EXPIRY_ALARM_SECONDS = 172_800
+"""NearestExpiryAlarm and ParkedExpiryAlarm ring 2 days before SQS deletes a message."""
+
 MAX_IN_FLIGHT = 120_000
 _IN_FLIGHT_SHARE = 0.8
 _OUR_ATTRIBUTES = 2
@@ -166,24 +169,49 @@ def _types_agree(of: Installation) -> Iterator[Finding]:
 
 def _retention_is_enough(of: Installation) -> Iterator[Finding]:
     for main in of.main_queues:
-        if of.dlq.is_fifo or of.dlq.retention_seconds > main.retention_seconds:
-            continue
         # A dead letter of a standard queue keeps the age that it had in main.
+        left_seconds = of.dlq.retention_seconds - main.retention_seconds
+        if of.dlq.is_fifo or left_seconds > EXPIRY_ALARM_SECONDS:
+            continue
+        consequence = (
+            "expires on arrival"
+            if left_seconds <= 0
+            else "has 2 days left or less, so NearestExpiryAlarm rings for each that stays"
+        )
         fault = (
             f"keeps messages for {_days(of.dlq)} and {main.name} for {_days(main)}: a dead "
-            "letter that waited long in main expires on arrival"
+            f"letter that waited long in main {consequence}"
         )
-        if of.dlq.retention_seconds < MAX_RETENTION_SECONDS:
-            yield broken(of.dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
-        else:
+        if of.dlq.retention_seconds >= MAX_RETENTION_SECONDS:
             yield _risk(of.dlq.name, fault, f"lower the retention of {main.name}")
+        else:
+            report = broken if left_seconds <= 0 else _risk
+            yield report(of.dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
     for queue in (of.dlq, of.parked):
         if queue.retention_seconds < MAX_RETENTION_SECONDS:
             yield _risk(
                 queue.name,
-                f"keeps messages for {_days(queue)}; then SQS deletes them",
+                f"keeps messages for {_days(queue)}; then SQS deletes them, and the alarms on "
+                "expiry count with 14 days",
                 f"set MessageRetentionPeriod to {MAX_RETENTION_SECONDS}, 14 days",
             )
+
+
+def _expiry_alarm_knows_the_retention(of: Installation) -> Iterator[Finding]:
+    longest = max(of.main_queues, key=lambda main: main.retention_seconds)
+    alarm_seconds = MAX_RETENTION_SECONDS - EXPIRY_ALARM_SECONDS
+    # A retention that leaves the alarm no time has a finding of its own.
+    if of.dlq.is_fifo or longest.retention_seconds >= alarm_seconds:
+        return
+    is_late = longest.retention_seconds > of.main_retention_seconds
+    if is_late or of.main_retention_seconds >= alarm_seconds:
+        yield _risk(
+            longest.name,
+            f"keeps messages for {_days(longest)}, and the stack's MessageRetentionPeriod is "
+            f"{of.main_retention_seconds} s, so NearestExpiryAlarm rings "
+            + ("too late" if is_late else "for each dead letter that stays"),
+            f"update the stack with MessageRetentionPeriod={longest.retention_seconds}",
+        )
 
 
 def _visibility_fits(of: Installation) -> Iterator[Finding]:
@@ -456,6 +484,7 @@ _RULES: tuple[Rule, ...] = (
     _doors_are_open,
     _types_agree,
     _retention_is_enough,
+    _expiry_alarm_knows_the_retention,
     _visibility_fits,
     _consumers_have_time,
     _alarms_on_the_dlq_still_mean_it,

@@ -54,7 +54,11 @@ def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
         raise InputError(f"function {function}: {error}") from error
     found = _Survey(client, stack, function, configuration["Role"], settings)
     installation = found.installation(configuration, peek=peek)
-    return replace(installation, replay_enabled=values.replay_enabled)
+    return replace(
+        installation,
+        replay_enabled=values.replay_enabled,
+        main_retention_seconds=values.main_retention_seconds,
+    )
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """Publishes a daily notice while messages are parked, or a group is new or regressed.
 
 A CloudWatch alarm notifies only when its state changes. This function repeats the notice every day.
-It also notifies of failed runs of the scheduled Spark job, which no metric shows. It
-publishes how long ago the schedule started the job, for an alarm.
+It also notifies of failed runs of the scheduled Spark job, which no metric shows. For alarms it
+publishes how long ago the schedule started the job, and how old a parked message can be.
 """
 
 import json
@@ -30,6 +30,11 @@ from dlq_replay.measures import (
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import (
+        MetricDataQueryTypeDef,
+        MetricStatTypeDef,
+        MetricTypeDef,
+    )
     from mypy_boto3_glue import GlueClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
@@ -42,6 +47,9 @@ LOOK_BACK = timedelta(days=15)
 """CloudWatch keeps values with a period of a minute for 15 days."""
 
 MINUTE_SECONDS = 60
+LONGEST_GAP = timedelta(minutes=10)
+"""A queue that has messages publishes their number each minute. After a longer gap it was empty."""
+
 DAY_SECONDS = 86_400
 
 _REPORT = "report.html"
@@ -62,6 +70,7 @@ _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 )
+_COUNT_METRICS = ("ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible")
 _CONSOLES = {
     "aws": "console.aws.amazon.com",
     "aws-cn": "console.amazonaws.cn",
@@ -119,6 +128,7 @@ class Waiting:
         blocked: undecided messages of a FIFO queue that wait behind another of their message group.
         blockers: ids of the messages that most others wait for, each with the number of others.
         groups: what the last analysis found; None where none left a record.
+        drained_at: when the last run that emptied the parked queue began; None as above.
     """
 
     main_queue: str
@@ -129,6 +139,7 @@ class Waiting:
     blocked: int = 0
     blockers: tuple[tuple[str, int], ...] = ()
     groups: Groups | None = None
+    drained_at: datetime | None = None
 
     @property
     def is_due(self) -> bool:
@@ -211,8 +222,13 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
         _publish(*_failed_run(event["detail"], os.environ))
         return
     if job := os.environ.get("SPARK_JOB"):
-        _publish_last_run_age(_client("glue"), job, os.environ["MAIN_QUEUE_NAME"])
+        age = datetime.now(UTC) - last_scheduled_start(_client("glue"), job)
+        _print_metric(Metric.LAST_RUN_AGE_SECONDS, age)
     waiting = read_waiting(_client("sqs"), _client("cloudwatch"), _client("s3"), os.environ)
+    if waiting.parked:
+        queue = os.environ["PARKED_QUEUE_URL"].rpartition("/")[2]
+        age = oldest_parked(_client("cloudwatch"), queue, waiting.drained_at)
+        _print_metric(Metric.OLDEST_PARKED_SECONDS, age)
     if waiting.is_due:
         _publish(waiting.subject, waiting.text)
 
@@ -225,6 +241,7 @@ def read_waiting(
 ) -> Waiting:
     """Return what waits now."""
     main_queue, bucket = environment["MAIN_QUEUE_NAME"], environment.get("ARCHIVE_BUCKET")
+    status = _status(s3, bucket, environment.get("STATUS_KEY"))
     folder = _newest_report(s3, bucket, environment.get("REPORTS_PREFIX", ""))
     return Waiting(
         main_queue,
@@ -232,8 +249,9 @@ def read_waiting(
         _latest(cloudwatch, Metric.UNDECIDED_MESSAGES, main_queue),
         _latest(cloudwatch, Metric.OLDEST_UNDECIDED_SECONDS, main_queue),
         place_of_folder(environment["TOPIC_ARN"], bucket, folder) if bucket and folder else None,
-        *_blocked(s3, bucket, environment.get("STATUS_KEY")),
+        *_blocked(status),
         _groups(s3, bucket, environment.get("SEEN_PREFIX"), folder),
+        _drained_at(status),
     )
 
 
@@ -250,13 +268,45 @@ def last_scheduled_start(glue: "GlueClient", job: str) -> datetime:
     return glue.get_job(JobName=job)["Job"]["CreatedOn"]
 
 
-def _publish_last_run_age(glue: "GlueClient", job: str, main_queue: str) -> None:
+def oldest_parked(
+    cloudwatch: "CloudWatchClient", queue: str, drained_at: datetime | None
+) -> timedelta:
+    """Return how long a message can have been in the parked queue, at most.
+
+    A message came after the queue was last empty, and after the start of the last run that emptied
+    it: messages may come faster than the counts show. SQS's own age of the oldest leaves out what
+    was received three times.
+
+    Args:
+        cloudwatch: a client of the queue's account and Region.
+        queue: the name of the parked queue.
+        drained_at: when the last run that emptied it began; None if none did.
+    """
     now = datetime.now(UTC)
-    age_seconds = max(0, int((now - last_scheduled_start(glue, job)).total_seconds()))
-    metric = Metric.LAST_RUN_AGE_SECONDS
-    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: main_queue}
-    measurement = Measurement(metric.value, metric.unit, (age_seconds,))
-    for line in metric_lines([measurement], dimensions, now.timestamp()):
+    times = set()
+    for page in cloudwatch.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=[
+            _query(f"of{number}", "AWS/SQS", name, {"QueueName": queue})
+            for number, name in enumerate(_COUNT_METRICS)
+        ],
+        StartTime=now - LOOK_BACK,
+        EndTime=now,
+    ):
+        for result in page["MetricDataResults"]:
+            counts = zip(result["Timestamps"], result["Values"], strict=True)
+            times |= {time for time, count in counts if count}
+    since = now
+    for time in sorted(times, reverse=True):
+        if since - time > LONGEST_GAP:
+            break
+        since = time
+    return now - max(since, drained_at or since)
+
+
+def _print_metric(metric: Metric, age: timedelta) -> None:
+    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: os.environ["MAIN_QUEUE_NAME"]}
+    measurement = Measurement(metric.value, metric.unit, (max(0, int(age.total_seconds())),))
+    for line in metric_lines([measurement], dimensions, datetime.now(UTC).timestamp()):
         print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
 
 
@@ -267,25 +317,9 @@ def _parked(sqs: "SQSClient", queue_url: str) -> int:
 
 def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> int | None:
     now = datetime.now(UTC)
+    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: main_queue}
     answer = cloudwatch.get_metric_data(
-        MetricDataQueries=[
-            {
-                "Id": "latest",
-                "MetricStat": {
-                    "Metric": {
-                        "Namespace": NAMESPACE,
-                        "MetricName": metric.value,
-                        "Dimensions": [
-                            {"Name": SERVICE_DIMENSION, "Value": SERVICE},
-                            {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue},
-                        ],
-                    },
-                    # The shortest period, so that the newest value is that of the last run.
-                    "Period": MINUTE_SECONDS,
-                    "Stat": "Maximum",
-                },
-            }
-        ],
+        MetricDataQueries=[_query("latest", NAMESPACE, metric.value, dimensions)],
         StartTime=now - LOOK_BACK,
         # Includes the current minute.
         EndTime=now + timedelta(seconds=MINUTE_SECONDS),
@@ -293,6 +327,19 @@ def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> 
     )
     values = answer["MetricDataResults"][0]["Values"]
     return int(values[0]) if values else None
+
+
+def _query(
+    query_id: str, namespace: str, name: str, dimensions: Mapping[str, str]
+) -> "MetricDataQueryTypeDef":
+    metric: MetricTypeDef = {
+        "Namespace": namespace,
+        "MetricName": name,
+        "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
+    }
+    # The shortest period, so that the newest value is that of the last run.
+    stat: MetricStatTypeDef = {"Metric": metric, "Period": MINUTE_SECONDS, "Stat": "Maximum"}
+    return {"Id": query_id, "MetricStat": stat}
 
 
 def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | None:
@@ -340,20 +387,32 @@ def _groups(
         return None
 
 
-def _blocked(
-    s3: "S3Client", bucket: str | None, key: str | None
-) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """Return ``blocked`` and ``blockers`` as the last run wrote them; 0 and () if unreadable."""
+def _status(s3: "S3Client", bucket: str | None, key: str | None) -> Any:  # noqa: ANN401 - JSON
+    """Return what the last run wrote; None if it left nothing readable."""
     if not bucket or not key:
-        return 0, ()
+        return None
     try:
-        raw = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
-        found = [(one["message_id"], int(one["waiting"])) for one in raw["blockers"]]
+        return json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+    except (ClientError, ValueError):
+        return None
+
+
+def _drained_at(status: Any) -> datetime | None:  # noqa: ANN401 - JSON
+    try:
+        return datetime.fromisoformat(status["drained_at"]).astimezone(UTC)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _blocked(status: Any) -> tuple[int, tuple[tuple[str, int], ...]]:  # noqa: ANN401 - JSON
+    """Return ``blocked`` and ``blockers`` as the last run wrote them; 0 and () if unreadable."""
+    try:
+        found = [(one["message_id"], int(one["waiting"])) for one in status["blockers"]]
         # Only ids may go into a notice, whatever the file contains.
         if not all(_MESSAGE_ID.fullmatch(message_id) for message_id, _ in found):
             return 0, ()
-        return int(raw["waiting"]), tuple(found)
-    except (ClientError, ValueError, KeyError, TypeError):
+        return int(status["waiting"]), tuple(found)
+    except (ValueError, KeyError, TypeError):
         return 0, ()
 
 

@@ -84,6 +84,7 @@ class AnalyzeOptions:
         has_samples: whether the report shows (masked, shortened) bodies and values at all.
         policy: rules that fill in the plan's actions; None leaves every group. Its conditions
             must have been checked.
+        stack: name of the stack, for the report; None without one.
     """
 
     archive: str
@@ -93,6 +94,7 @@ class AnalyzeOptions:
     masks: Sequence[str] = ()
     has_samples: bool = True
     policy: Policy | None = None
+    stack: str | None = None
 
     @property
     def condition(self) -> str | None:
@@ -199,6 +201,7 @@ class _Analysis:
             unlisted_messages=totals.messages - sum(group.count for group in found),
             where=self.options.condition,
             sampled=sampled,
+            stack=self.options.stack,
         )
         findings, remembered = self._remember(findings, memory, unlisted)
         snapshot = Snapshot(

@@ -27,6 +27,9 @@ _ID_TIME = re.compile(r"(2[0-9]{7}T[0-9]{6})Z-([0-9a-f]{5})")
 MESSAGES = "messages"
 """The folder of the messages, below the archive's root."""
 
+COMMANDS = "commands"
+"""The folder of the commands that runs of AWS Glue have not read yet."""
+
 _FORMAT_FILE = "format"
 _FORMAT = b"1\n"
 

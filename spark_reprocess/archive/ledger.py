@@ -1,9 +1,14 @@
-"""What happened to each message of a plan: claims and results, a pair of files per attempt.
+"""What happened to each message of a plan: claims and results, a pair of files per claim.
 
-``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.claim.json`` names the messages that somebody is
-about to send, before the first is sent; ``....result.jsonl`` says what became of each. Claims are
-made by create-if-absent, so of several runs, tasks or retries exactly one gets each. A claim
-without a result is busy while young; after that its messages are in doubt.
+``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.from-00.claim.json`` names the messages that
+somebody is about to send, before the first is sent; ``....result.jsonl`` says what became of each.
+Claims are made by create-if-absent, so of several runs, tasks or retries exactly one gets each. A
+claim without a result is busy while young; after that its messages are in doubt.
+
+A claim covers the places of its chunk from the one in its name to its end, which whoever makes it
+chooses by its rate. The next claim of the attempt begins there. So claims of one attempt cover no
+place twice, whatever the rates are. An attempt covers only places that the attempt before it
+covers, and that nobody is sending any more.
 """
 
 import json
@@ -26,7 +31,7 @@ POSITION = ("unit", "chunk", "place")
 _PLAN = "plan_id="
 _CLAIM_FILE = re.compile(
     rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/(?P<unit>[^/]+)"
-    r"/chunk-(?P<chunk>\d+)\.attempt-(?P<number>\d+)\.claim\.json"
+    r"/chunk-(?P<chunk>\d+)\.attempt-(?P<number>\d+)\.from-(?P<first>\d+)\.claim\.json"
 )
 
 
@@ -53,6 +58,7 @@ class Claim:
         ttl_seconds: how long its run may act on it; readers wait at least as long.
         edits: by group id, the digest of the edit with which its messages are sent.
         is_canary: whether they went ahead of the others, to see whether they fail.
+        end: the first place of the chunk behind those that it covers, 1 to ``CHUNK_MESSAGES``.
     """
 
     run_id: str
@@ -64,6 +70,7 @@ class Claim:
     ttl_seconds: float = 0
     edits: Mapping[str, str] = field(default_factory=dict)
     is_canary: bool = False
+    end: int = CHUNK_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +129,18 @@ _FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Res
 
 
 class AttemptName(NamedTuple):
-    """Which attempt: the one numbered *number*, from 1, at a plan's chunk."""
+    """Which claim: of attempt *number*, from 1, at a plan's chunk, from place *first* on."""
 
     plan_id: str
     unit: str
     chunk: int
     number: int
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a chunk; *results* is None while there are none."""
+    """One try of a chunk, or of a part of it; *results* is None while there are none."""
 
     name: AttemptName
     claim: Claim
@@ -184,6 +192,32 @@ def state_after(outcome: Disposition) -> Disposition | None:
     return outcome if outcome in DECIDED else Disposition.IN_DOUBT
 
 
+class OpenRange(NamedTuple):
+    """Places that claims of an attempt may cover; the next one begins at *first*."""
+
+    number: int
+    first: int
+    end: int
+
+
+def open_ranges(attempts: Iterable[Attempt]) -> list[OpenRange]:
+    """Return what can be claimed of a chunk with these attempts: every place once, in order.
+
+    Other runs may add claims while a run reads. So an attempt is never to cover a place of which
+    this run has not seen the claim of each attempt before it.
+    """
+    covered: dict[int, int] = {}
+    for attempt in attempts:
+        covered[attempt.name.number] = max(attempt.claim.end, covered.get(attempt.name.number, 0))
+    ranges, end = [], CHUNK_MESSAGES
+    for number in range(1, len(covered) + 2):
+        first = covered.get(number, 0)
+        if first < end:
+            ranges.append(OpenRange(number, first, end))
+        end = min(end, first)
+    return ranges[::-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """The ledger of one plan."""
@@ -192,13 +226,16 @@ class Ledger:
     plan_id: str
 
     def attempts(self, unit: str, chunk: int) -> list[Attempt]:
-        """Read every attempt at one chunk, in order. Costs two reads per attempt, no listing."""
+        """Read every claim at one chunk, in order. Costs two reads per claim, no listing."""
         found: list[Attempt] = []
         name = AttemptName(self.plan_id, unit, chunk, 1)
-        while (attempt := self.attempt(name)) is not None:
-            found.append(attempt)
-            name = name._replace(number=name.number + 1)
-        return found
+        while True:
+            while name.first < CHUNK_MESSAGES and (attempt := self.attempt(name)) is not None:
+                found.append(attempt)
+                name = name._replace(first=attempt.claim.end)
+            if not name.first:
+                return found
+            name = name._replace(number=name.number + 1, first=0)
 
     def attempt(self, name: AttemptName) -> Attempt | None:
         """Read one attempt of this plan, None where there is none.
@@ -206,45 +243,57 @@ class Ledger:
         Raises:
             ArchiveError: it cannot be read, or somebody changed it.
         """
-        path = self._path(name.unit, name.chunk, name.number, "claim.json")
-        claim = self.archive.read(path)
-        if claim is None:
+        path = f"{self._path(*name[1:])}.claim.json"
+        content = self.archive.read(path)
+        if content is None:
             return None
-        results = self.archive.read(self._path(name.unit, name.chunk, name.number, "result.jsonl"))
+        results = self.archive.read(f"{self._path(*name[1:])}.result.jsonl")
         with damage_named(self.archive, f"{path} or its result"):
+            claim = claim_of(json.loads(content))
+            if not name.first < claim.end <= CHUNK_MESSAGES:
+                raise ValueError(claim.end)
             return Attempt(
                 name,
-                claim_of(json.loads(claim)),
+                claim,
                 None
                 if results is None
                 else tuple(result_of(json.loads(line)) for line in results.decode().splitlines()),
             )
 
-    def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
-        """Claim attempt *number*, durably; return False where somebody else has it."""
-        content = json.dumps(values_of(claim), indent=1, default=dict).encode()
-        return self.archive.create(self._path(unit, chunk, number, "claim.json"), content)
+    def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
+        """Make attempt *number*'s claim from place *first* on, durably.
 
-    def record(self, unit: str, chunk: int, number: int, results: Sequence[Result]) -> None:
+        Returns:
+            False where somebody else has made it.
+        """
+        content = json.dumps(values_of(claim), indent=1, default=dict).encode()
+        path = f"{self._path(unit, chunk, number, first)}.claim.json"
+        return self.archive.create(path, content)
+
+    def record(
+        self, unit: str, chunk: int, number: int, results: Sequence[Result], first: int = 0
+    ) -> None:
         """Write what became of the messages of a claim, durably."""
         lines = "".join([json.dumps(values_of(result)) + "\n" for result in results])
-        self.archive.write(self._path(unit, chunk, number, "result.jsonl"), lines.encode())
+        self.archive.write(f"{self._path(unit, chunk, number, first)}.result.jsonl", lines.encode())
 
-    def _path(self, unit: str, chunk: int, number: int, kind: str) -> str:
-        return f"{plan_folder(self.plan_id)}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
+    def _path(self, unit: str, chunk: int, number: int, first: int) -> str:
+        claim = f"chunk-{chunk:05d}.attempt-{number}.from-{first:02d}"
+        return f"{plan_folder(self.plan_id)}/{unit}/{claim}"
 
 
 def attempt_names(archive: Archive) -> list[AttemptName]:
-    """List the attempts of all plans. Opens no file."""
+    """List the claims of all plans. Opens no file."""
     return [name for path in archive.list(LEDGER) if (name := attempt_name(path))]
 
 
 def attempt_name(path: str) -> AttemptName | None:
-    """Return the attempt whose claim is at *path*; None for any other file."""
+    """Return the name of the claim at *path*; None for any other file."""
     match = _CLAIM_FILE.fullmatch(path)
     if match is None:
         return None
-    return AttemptName(match["plan_id"], match["unit"], int(match["chunk"]), int(match["number"]))
+    numbers = (int(match[group]) for group in ("chunk", "number", "first"))
+    return AttemptName(match["plan_id"], match["unit"], *numbers)
 
 
 def plan_folder(plan_id: str) -> str:

@@ -1,6 +1,6 @@
 """The ledgers of all plans, read without Spark; and compaction, so that readers open few files.
 
-``ledger/compacted/00000001.parquet`` has one row for each attempt that has a result: its name, all
+``ledger/compacted/00000001.parquet`` has one row for each claim that has a result: its name, all
 fields of its claim and, for each message, all fields of its result. When a run ends, the file with
 the next number is written: the rows of the one before, and the attempts that have finished since.
 Readers open the newest file, and the claims and results of the attempts that it does not name.
@@ -60,6 +60,8 @@ _COLUMNS: "list[pa.Field[Any]]" = [
     pa.field("unit", pa.string(), nullable=False),
     pa.field("chunk", pa.int64(), nullable=False),
     pa.field("number", pa.int64(), nullable=False),
+    pa.field("first", pa.int64(), nullable=False),
+    pa.field("end", pa.int64(), nullable=False),
     pa.field("run_id", pa.string()),
     pa.field("who", pa.string()),
     pa.field("reason", pa.string()),

@@ -9,7 +9,7 @@ from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.command_line.arguments import WHERE, add_masks, add_policy_sha256, since
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
-from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
+from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, percent
 from spark_reprocess.findings import (
@@ -69,7 +69,7 @@ def _run(values: dict[str, Any]) -> int:
     spark = start_spark()
     # Only Spark can check its conditions.
     policy = load_policy(spark, location, sha256) if location else None
-    options = AnalyzeOptions(**values, policy=policy)
+    options = AnalyzeOptions(**values, policy=policy, stack=STACK.get())
     findings = analyze(spark, options, progress=progress_here())
     print_answer(analysis_fields(findings), lambda: print_analysis(findings))
     return DONE

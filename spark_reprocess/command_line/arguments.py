@@ -96,6 +96,16 @@ def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_time_budget(parser: argparse.ArgumentParser) -> None:
+    """Add ``--time-budget-seconds``."""
+    parser.add_argument(
+        "--time-budget-seconds",
+        type=positive_number,
+        metavar="S",
+        help="end in good order S seconds after the start; the next run goes on",
+    )
+
+
 def add_destination(parser: argparse.ArgumentParser) -> None:
     """Add ``--main-queue-url`` and ``--to-queue-url``."""
     parser.add_argument(

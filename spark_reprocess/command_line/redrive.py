@@ -15,6 +15,7 @@ from spark_reprocess.command_line.arguments import (
     add_masks,
     add_plan,
     add_sending,
+    add_time_budget,
     sha256_hex,
     whole_number,
 )
@@ -105,6 +106,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
     add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
     add_sending(parser, "arrived", "send")
+    add_time_budget(parser)
     add_breakers(parser)
     add_canary(parser)
     add(

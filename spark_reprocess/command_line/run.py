@@ -23,6 +23,7 @@ from spark_reprocess.command_line.arguments import (
     add_execution,
     add_masks,
     add_policy_sha256,
+    add_time_budget,
     positive_number,
 )
 from spark_reprocess.command_line.canary import add_canary, take_canary
@@ -33,6 +34,7 @@ from spark_reprocess.command_line.verb import (
     BAD_INPUT,
     DONE,
     NOT_ALL_SENT,
+    STACK,
     STOPPED_BY_CANARY,
     Verb,
     progress_here,
@@ -65,7 +67,8 @@ the action. A group without such a rule is left:
 
 Below run a policy may have max_rate, time_budget_seconds, mask (a list), canary, canary_wait,
 canary_max_return and consumer_max_seconds, each as the option of this name. An option that is given
-here comes before the policy's; masks of both hold.
+here comes before the policy's; masks of both hold, and the shorter time budget, of which the drain
+has half at most.
 
 Conditions are Spark SQL over the columns of groups.parquet. What a person said last about a group
 (leave, discard, an edit not carried out) beats every rule, unless the rule has overrides_people:
@@ -88,12 +91,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_destination(parser)
     add("--policy", metavar="FILE", help="the rules: a file, or s3://BUCKET/KEY")
     add_policy_sha256(parser)
-    add(
-        "--time-budget-seconds",
-        type=positive_number,
-        metavar="S",
-        help="stop receiving from the parked queue after S seconds",
-    )
+    add_time_budget(parser)
     add("--max-rate", type=positive_number, metavar="R", help="redrive at most R messages a second")
     add_breakers(parser)
     add_masks(
@@ -116,7 +114,7 @@ def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
 
     make: Callable[..., RunOptions] = RunOptions
     canary = take_canary(values)
-    return make(masks=tuple(masks), canary=canary, **values)
+    return make(masks=tuple(masks), canary=canary, stack=STACK.get(), **values)
 
 
 def _run(options: "RunOptions") -> int:

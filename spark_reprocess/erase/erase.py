@@ -32,7 +32,7 @@ from spark_reprocess.archive.erasures import (
     record_erasure,
     unfinished,
 )
-from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
+from spark_reprocess.archive.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.ledgers import claimed_table, strongest
 from spark_reprocess.archive.lookup import sent_copies
@@ -175,6 +175,9 @@ def erase(
     with plan_lock(archive, erase_holder(new_id(now), actor())) as lock:
         with progress("finding the messages", str):
             work = _find(archive, spark, options, now)
+        # Their conditions may name the person. A run that is about to start ends, and says why.
+        for path in sorted({*archive.list(COMMANDS), *archive.outdated(COMMANDS)}):
+            archive.remove(path)
         if work.summary.is_empty:
             return work.summary
         lock.require()

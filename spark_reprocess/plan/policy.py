@@ -108,7 +108,7 @@ class RunSettings:
 
     Attributes:
         max_rate: messages a second.
-        time_budget_seconds: for the drain.
+        time_budget_seconds: of the whole run.
         masks: fields or regular expressions that the report must not show.
         canary: the size of the canary, a number or a percentage.
         canary_wait: seconds to wait for its failures.

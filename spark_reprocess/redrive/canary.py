@@ -29,11 +29,13 @@ from spark_reprocess.redrive.dispositions import has_room, with_waiting
 from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.stop_signals import TIME_IS_OVER
 from spark_reprocess.spark.interrupts import INTERRUPTED, asking_to_stop
 
 _UNSETTLED = (Disposition.BUSY, Disposition.IN_DOUBT, Disposition.WAITS, Disposition.EDIT_FAILED)
 _MAY_RETURN = (Disposition.SENT, Disposition.IN_DOUBT)
 _NOTHING_TO_SEND_AHEAD = "none of its messages can go ahead and carry what tells its failure"
+_NO_TIME = "the time that is left of its time budget is shorter than the canary's wait"
 PLANNED = "_planned"
 """A column: whether the row makes work that this destination was resolved to have."""
 
@@ -191,6 +193,8 @@ class Canary:
         ):
             if not sample.counts and not sample.without:
                 return runner.execute(rows, planned, context, self.name)
+            if sample.stale_seconds + sample.wait_seconds > runner.deadline.seconds_left:
+                return Sent(not_reached(planned), _NO_TIME)
             ahead, settled = self._send_sample(sample, drawn)
         stopped = ahead.canary.stopped_groups if ahead.canary else ()
         rest = _after_canary(rows, settled, stopped, in_order=in_order)
@@ -242,14 +246,20 @@ class Canary:
             poll_seconds=self.options.reading_interval_seconds(sample.wait_seconds),
             grace_seconds=self.options.grace_seconds,
         )
-        with asking_to_stop(stop), self.runner.progress("canary", watch.status):
+        with (
+            asking_to_stop(stop),
+            self.runner.deadline.watched(stop),
+            self.runner.progress("canary", watch.status),
+        ):
             watch.run()
         missing = [(one, _NOTHING_TO_SEND_AHEAD) for one in sample.without]
         groups = judge(sent, watch.failures, watch.max_return, watch.unknown, missing)
         waited_seconds = time.monotonic() - sent_at
         report = CanaryReport(groups, waited_seconds, probe.archived, watch.main_queue)
         self._record(report)
-        stopped_by = executed.stopped_by or (INTERRUPTED if watch.unknown == INTERRUPTED else "")
+        stopped_by = executed.stopped_by
+        if watch.unknown in (INTERRUPTED, TIME_IS_OVER):
+            stopped_by = stopped_by or watch.unknown
         outcomes = tuple(tally for tally in executed.tallies if tally.word in OUTCOMES)
         return Sent(outcomes, stopped_by, report), tuple(row["message_id"] for row in settled)
 

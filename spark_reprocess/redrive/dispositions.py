@@ -64,9 +64,10 @@ def number_chunks(grouped: DataFrame, units: int | None) -> DataFrame:
 
 
 def with_chunks(positioned: DataFrame) -> DataFrame:
-    """Put ``chunk``, from 1, and ``place`` in place of ``position``; a chunk has 100 messages."""
+    """Put ``chunk``, from 1, and ``place`` within it, 0 to 99, instead of ``position``."""
     chunk = F.floor(F.col("position") / CHUNK_MESSAGES) + 1
-    return positioned.withColumn("chunk", chunk).withColumnRenamed("position", "place")
+    place = (F.col("position") % CHUNK_MESSAGES).cast("long")
+    return positioned.withColumns({"chunk": chunk, "place": place}).drop("position")
 
 
 def with_dispositions(

@@ -7,7 +7,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +20,6 @@ from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.frames import DRIVER_ROWS, read_table, write_table
 from spark_reprocess.archive.ledger import (
-    CHUNK_MESSAGES,
     POSITION,
     RunRecord,
     plan_folder,
@@ -46,7 +46,12 @@ from spark_reprocess.redrive.send_task import (
     SendTask,
     read_progress,
 )
-from spark_reprocess.redrive.stop_signals import stop_marker, write_stop_marker
+from spark_reprocess.redrive.stop_signals import (
+    TIME_IS_OVER,
+    Deadline,
+    stop_marker,
+    write_stop_marker,
+)
 from spark_reprocess.spark.interrupts import asking_to_stop
 
 _TROUBLE = {
@@ -65,6 +70,7 @@ class TaskRunner:
         messages: the archive's rows of the plan's messages, at least.
         tasks: how many chunks are sent side by side at most; None for Spark's default parallelism.
         holding_up: says what holds messages up now, a sentence each.
+        deadline: when nothing more is sent.
     """
 
     archive: Archive
@@ -73,14 +79,16 @@ class TaskRunner:
     progress: Progress
     tasks: int | None = None
     holding_up: Callable[[], Sequence[str]] = tuple
+    deadline: Deadline = field(default_factory=Deadline)
 
     def execute(
         self, dispositions: DataFrame, planned: Sequence[Tally], context: RunContext, stage: str
     ) -> Sent:
         """Settle the rows of *dispositions* that make work, each chunk whole in one task.
 
-        Ctrl-C, a queue that is gone, a disk that is full, a plan lock that is not renewed: open
-        calls come to their end, results are written, and the rest is counted as not reached.
+        Ctrl-C, the deadline, a queue that is gone, a disk that is full, a plan lock that is not
+        renewed: open calls come to their end, results are written, and the rest is counted as not
+        reached.
 
         Each evaluation of *dispositions*, one row per message, must give the same rows; *planned*
         counts them. *stage* names this call among those of the run; it is part of a path.
@@ -89,6 +97,8 @@ class TaskRunner:
         total = sum(tally.count for tally in work)
         if not total:
             return Sent(())
+        if self.deadline.seconds_left <= 0:
+            return Sent(tuple(_not_reached(work, ())), TIME_IS_OVER)
         rows, tasks, windows = self._rows(dispositions, context)
         folder = f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
         task = SendTask(self.archive, context, self.make_sender, folder, tasks, windows)
@@ -98,8 +108,10 @@ class TaskRunner:
             line = status_line(how_far, total, read_progress(self.archive, folder))
             return "; ".join((line, *self.holding_up()))
 
+        stop = partial(self._stop, context)
         with (
-            asking_to_stop(lambda why: self._stop(context, why)),
+            asking_to_stop(stop),
+            self.deadline.watched(stop),
             self.progress("redriving", status),
         ):
             # One action, once; a second evaluation would find every chunk claimed.
@@ -152,10 +164,8 @@ class TaskRunner:
 
     def _most_tasks(self, spark: SparkSession, context: RunContext) -> int:
         slots = self.tasks or spark.sparkContext.defaultParallelism
-        rate, claim_ttl = context.request.max_rate, context.request.claim_ttl_seconds
-        if rate is None:
-            return slots
-        return min(slots, most_tasks(rate, CHUNK_MESSAGES, claim_ttl))
+        rate = context.request.max_rate
+        return slots if rate is None else min(slots, most_tasks(rate))
 
     def _stop(self, context: RunContext, why: str) -> None:
         """Write the stop marker, in a thread: a signal handler must not wait for S3."""

@@ -17,6 +17,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 WINDOW_SECONDS = 10.0
+LEAST_RATE = 1 / WINDOW_SECONDS
+"""Messages a second: a window holds at least one."""
+
 _TOLERANCE = 1.05
 """What a window may hold of its rate. Slow calls use this room up."""
 
@@ -56,14 +59,9 @@ def share_window(window: int, messages: Sequence[int]) -> list[int]:
     return windows
 
 
-def most_tasks(messages_per_second: float, chunk_messages: int, claim_ttl_seconds: float) -> int:
-    """Return how many tasks can share a rate; 0 where not even one keeps its claims in time.
-
-    Each has a chunk claimed, and all of them together must send theirs in half the life of a
-    claim. And each needs a window of at least one message in ten seconds.
-    """
-    chunks = messages_per_second * claim_ttl_seconds / (2 * chunk_messages)
-    return min(math.floor(chunks), window_messages(messages_per_second))
+def most_tasks(messages_per_second: float) -> int:
+    """Return how many tasks can share a rate: two messages in ten seconds for each, or one task."""
+    return max(1, window_messages(messages_per_second) // 2)
 
 
 class SlidingWindow:
@@ -71,6 +69,7 @@ class SlidingWindow:
 
     Attributes:
         call_messages: the most messages for one call: a second's worth, 1 to 10.
+        claim_messages: the most for one claim: ten seconds' worth, at least 1.
     """
 
     def __init__(self, window: int) -> None:
@@ -79,6 +78,7 @@ class SlidingWindow:
         self._seconds_each = 1 / rate
         self._window = window
         self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
+        self.claim_messages = max(1, math.floor(rate * WINDOW_SECONDS + 1e-9))
         self._next_at: float | None = None
         self._in_flight = 0
         self._ended: deque[tuple[float, int]] = deque()
@@ -133,6 +133,11 @@ class RateLimiter:
     def call_messages(self) -> int:
         """The most messages for one call, 1 to 10."""
         return MAX_CALL_MESSAGES if self._window is None else self._window.call_messages
+
+    @property
+    def claim_messages(self) -> float:
+        """The most messages for one claim, at least 1; infinite without a rate."""
+        return math.inf if self._window is None else self._window.claim_messages
 
     def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
         """Wait until a call of so many messages may begin; return whether it may.

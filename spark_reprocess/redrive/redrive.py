@@ -4,6 +4,7 @@ Resolve the plan: one disposition per message. Write the dispositions into the a
 destination after the other. Summarize.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -54,6 +55,7 @@ from spark_reprocess.redrive.redrive_values import (
 )
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.stop_signals import Deadline
 
 
 def redrive(
@@ -63,6 +65,7 @@ def redrive(
     make_client: ClientFactory = sqs_client,
     make_sender: ClientFactory = sqs_sender,
     progress: Progress = silent,
+    now_seconds: Callable[[], float] = time.time,
 ) -> RedriveSummary:
     """Say what the plan would do now, and with ``execute`` do it. Safe to repeat at any time.
 
@@ -73,6 +76,7 @@ def redrive(
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
+    deadline = Deadline.after(options.time_budget_seconds, now_seconds)
     masks = compile_masks(options.masks)
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan(sql_faults(spark))
@@ -137,7 +141,7 @@ def redrive(
             )
         context = replace(context, pace=watch.path if watch else None)
         runner = TaskRunner(
-            archive, resolved.messages, make_sender, progress, options.tasks, holding_up
+            archive, resolved.messages, make_sender, progress, options.tasks, holding_up, deadline
         )
 
         def make_probe(preflight: Preflight) -> QueueProbe:

@@ -6,13 +6,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from spark_reprocess.actor import require_reason
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.canary.options import CanaryOptions, CanarySample
 from spark_reprocess.canary.watch import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.redrive.editor import EditSample
-from spark_reprocess.redrive.rate_limiter import most_tasks
+from spark_reprocess.redrive.rate_limiter import LEAST_RATE
 
 EXAMPLES = 5
 _UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
@@ -25,7 +24,7 @@ class ResendOptions:
     Attributes:
         where: a Spark SQL condition over the archive's columns; what it does not match stays open.
         limit: messages to act on in this run, at least 1; None for all.
-        max_rate: messages a second, above 0; None for as fast as it goes.
+        max_rate: messages a second, at least ``LEAST_RATE``; None for as fast as it goes.
         in_doubt: what to do with what may have been sent before: ``leave`` it, ``send`` it again,
             or record that it ``arrived``, with the operator as the witness.
         claim_ttl_seconds: how long a claim without a result counts as busy.
@@ -46,12 +45,10 @@ class ResendOptions:
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""
         require_reason(self.reason, execute=self.execute)
-        if self.max_rate and not most_tasks(self.max_rate, CHUNK_MESSAGES, self.claim_ttl_seconds):
-            seconds = CHUNK_MESSAGES / self.max_rate
+        if self.max_rate and self.max_rate < LEAST_RATE:
             raise InputError(
-                f"--max-rate {self.max_rate:g}: a chunk of {CHUNK_MESSAGES} messages takes "
-                f"{seconds:.0f} s, which must be at most half of --claim-ttl "
-                f"{self.claim_ttl_seconds:g}; give --claim-ttl {2 * seconds:.0f} or more"
+                f"--max-rate {self.max_rate:g}: must be at least {LEAST_RATE:g}, a message in ten "
+                "seconds"
             )
 
 
@@ -76,6 +73,8 @@ class RedriveOptions(ResendOptions):
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
         canary: what goes ahead and decides about the rest; None for nothing.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
+        time_budget_seconds: when to stop, counted from the start of the verb; None for never. What
+            is left is not reached then, and nothing is in doubt.
         failure_table: the table with the circuit breakers of the destinations; None: they are not
             looked at.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
@@ -94,6 +93,7 @@ class RedriveOptions(ResendOptions):
     tasks: int | None = None
     canary: CanaryOptions | None = None
     group: str | None = None
+    time_budget_seconds: float | None = None
     failure_table: str | None = None
     decisions_sha256: str | None = None
 

@@ -1,4 +1,4 @@
-"""One Spark task of a redrive or restore: claim a chunk, send it, write what became of it.
+"""One Spark task of a redrive or restore: claim messages, send them, write what became of them.
 
 Nothing is sent before its claim is durable. So wherever the task dies, the ledger names every
 message that may be on its way. Only what SQS confirmed is called sent.
@@ -8,11 +8,12 @@ import gc
 import json
 import random
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, groupby
 from typing import Any
 
@@ -36,10 +37,10 @@ from spark_reprocess.archive.disposition import BEFORE, DECIDED, WORK, Dispositi
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
     POSITION,
-    Attempt,
     Claim,
     Ledger,
     Result,
+    open_ranges,
     states_of,
     timestamp,
 )
@@ -87,11 +88,13 @@ class Item:
     """One message as it is to be sent; *disposition* is ``send``, ``discard``, or why neither.
 
     Attributes:
+        place: in its chunk, 0 to 99.
         entry: the copy to send; None where nothing is to be sent.
         error_type: why its consumer failed; None where that is not recorded.
     """
 
     group_id: str
+    place: int
     disposition: str
     message: Message
     entry: SendEntry | None = None
@@ -117,10 +120,12 @@ class ChunkSender:
     """Settles chunks, one after the other, in the order in which they are given.
 
     Attributes:
-        queue_until: makes the queue for a chunk whose calls may begin until then, epoch seconds.
+        queue_until: makes the queue for a claim whose calls may begin until then, epoch seconds.
+        claim_messages: asked before each claim: how many messages it may have, at least 1.
     """
 
     queue_until: Callable[[float], Queue]
+    claim_messages: Callable[[], float]
     executor: Executor
     ledger: Ledger
     context: RunContext
@@ -128,47 +133,77 @@ class ChunkSender:
     now_seconds: Callable[[], float]
     _blocked_groups: set[str] = field(default_factory=set)
 
-    def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> list[Settled]:
-        """Send or discard the items of one chunk that are still open; say what became of each.
+    def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> Iterator[list[Settled]]:
+        """Send or discard the items of one chunk that are still open, claim by claim.
 
-        Items stand in the order in which they must arrive. On a FIFO queue the first message of a
-        group that is not confirmed blocks the group, here and in every later chunk. An error that
-        concerns more than this chunk stops the whole run.
+        Items stand in the order of their places, in which they must arrive. On a FIFO queue the
+        first message of a group that is not confirmed blocks the group, here and in every later
+        chunk. An error that concerns more than this chunk stops the whole run.
+
+        Yields:
+            What became of the items, in their order. What is not yielded was not reached.
 
         Raises:
-            ArchiveError: the ledger cannot be read or written; nothing of the chunk was sent.
+            ArchiveError: the ledger cannot be read or written; nothing more was sent.
         """
         attempts = self.ledger.attempts(unit, chunk)
-        settled = self._settled_before(items, attempts)
-        work = [item for item in items if item.message_id not in settled]
-        if work:
-            number = len(attempts) + 1
-            # Others count the claim's age from this moment, so the deadlines below do too: writing
-            # the claim takes time, and may take long.
-            claimed_at = self.now_seconds()
-            if self.ledger.claim(unit, chunk, number, self._claim(work, claimed_at)):
-                done = self._act(unit, chunk, number, work, claimed_at)
-            else:
-                done = [Settled(item, Disposition.BUSY) for item in work]
-            settled |= {one.item.message_id: one for one in done}
-        self._block_groups(settled.values())
-        return [settled[item.message_id] for item in items]
-
-    def _settled_before(
-        self, items: Sequence[Item], attempts: Sequence[Attempt]
-    ) -> dict[str, Settled]:
-        """What the ledger says now; another run may have acted since this one was resolved."""
         now, ttl = self.now_seconds(), self.context.request.claim_ttl_seconds
+        left = deque(items)
         if any(attempt.is_busy(now, ttl) for attempt in attempts):
-            return {item.message_id: Settled(item, Disposition.BUSY) for item in items}
+            yield self._busy(left)
+            return
+        # Another run may have acted since this one was resolved.
         states = states_of(attempts, now, ttl)
         ours = states_of((a for a in attempts if a.claim.run_id == self.context.run_id), now, ttl)
-        settled: dict[str, Settled] = {}
-        for item in items:
+        for number, first, most_end in open_ranges(attempts):
+            begin = first
+            while left and left[0].place < most_end:
+                if not self.signals.may_go_on():
+                    return
+                part = self._next_part(left, most_end, states, ours)
+                work = [item for item, word in part if word is None]
+                done: Mapping[str, Settled] = {}
+                if work:
+                    end = left[0].place if left and left[0].place < most_end else most_end
+                    # Others count the claim's age from this moment, so the deadlines below do too:
+                    # writing the claim takes time, and may take long.
+                    claimed_at = self.now_seconds()
+                    claim = self._claim(work, end, claimed_at)
+                    if not self.ledger.claim(unit, chunk, number, claim, begin):
+                        # Another run goes on with this chunk.
+                        yield self._busy([*(item for item, _ in part), *left])
+                        return
+                    record = partial(self.ledger.record, unit, chunk, number, first=begin)
+                    done = {one.item.message_id: one for one in self._act(work, claimed_at, record)}
+                    self._block_groups(done.values())
+                    begin = end
+                yield [
+                    Settled(item, word) if word else done[item.message_id] for item, word in part
+                ]
+
+    def _next_part(
+        self,
+        left: deque[Item],
+        end: int,
+        states: Mapping[str, Disposition],
+        ours: Mapping[str, Disposition],
+    ) -> list[tuple[Item, Disposition | None]]:
+        """Take as many items before *end* as one claim may have; None is for those that it has."""
+        part: list[tuple[Item, Disposition | None]] = []
+        room = self.claim_messages()
+        while left and left[0].place < end and room > 0:
+            item = left.popleft()
             word = self._word(item, states.get(item.message_id), ours.get(item.message_id))
+            part.append((item, word))
             if word:
-                settled[item.message_id] = Settled(item, word)
-                self._block_groups([settled[item.message_id]])
+                self._block_groups([Settled(item, word)])
+            else:
+                room -= 1
+        return part
+
+    def _busy(self, items: Iterable[Item]) -> list[Settled]:
+        settled = [Settled(item, Disposition.BUSY) for item in items]
+        self._block_groups(settled)
         return settled
 
     def _word(
@@ -188,7 +223,7 @@ class ChunkSender:
             return Disposition.WAITS
         return None
 
-    def _claim(self, work: Sequence[Item], claimed_at: float) -> Claim:
+    def _claim(self, work: Sequence[Item], end: int, claimed_at: float) -> Claim:
         groups = sorted({item.group_id for item in work if item.disposition == Disposition.SEND})
         edits = self.context.edits
         return Claim(
@@ -201,10 +236,11 @@ class ChunkSender:
             ttl_seconds=self.context.request.claim_ttl_seconds,
             edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
             is_canary=self.context.is_canary,
+            end=end,
         )
 
     def _act(
-        self, unit: str, chunk: int, number: int, work: Sequence[Item], claimed_at: float
+        self, work: Sequence[Item], claimed_at: float, record: Callable[[list[Result]], None]
     ) -> list[Settled]:
         answers = self._send(
             [item for item in work if item.disposition == Disposition.SEND], claimed_at
@@ -218,7 +254,7 @@ class ChunkSender:
             for item in work
         ]
         try:
-            self.ledger.record(unit, chunk, number, results)
+            record(results)
         except ArchiveError as error:
             self.signals.stop(str(error))
             return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
@@ -265,7 +301,7 @@ def settle_all(
 ) -> Iterator[list[Settled]]:
     """Settle chunk after chunk, at the pace that the circuit breakers allow, until all are done.
 
-    Ends early if the task must stop.
+    Ends early if the task must stop. Yields after each claim.
 
     What is not yielded was not reached: nothing of it was sent. Where the ledger cannot be used,
     the whole run stops.
@@ -276,11 +312,10 @@ def settle_all(
         if not (may_send and sender.signals.look()):
             return
         try:
-            settled = sender.settle(unit, chunk, items)
+            yield from sender.settle(unit, chunk, items)
         except ArchiveError as error:
             sender.signals.stop(str(error))
             return
-        yield settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +388,7 @@ class SendTask:
         url, is_fifo = self.context.destination, self.context.to_fifo
         queue, errors = SqsQueue(self.make_sender(url), url, tries_once=True), GlobalErrorDetector()
         return ChunkSender(
+            claim_messages=lambda: limiter.claim_messages,
             queue_until=lambda until: RateLimitedQueue(
                 queue,
                 signals,
@@ -372,17 +408,18 @@ class SendTask:
 
 
 def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
+    group_id, place = row["group_id"], row["place"]
     if row["disposition"] != Disposition.SEND:
-        return Item(row["group_id"], row["disposition"], from_row(row))
+        return Item(group_id, place, row["disposition"], from_row(row))
     try:
         message = editor.message(row)
     except EditError:
         # Resolving the plan found no fault, so an expression gave another value now: leave it.
-        return Item(row["group_id"], Disposition.EDIT_FAILED, from_row(row))
+        return Item(group_id, place, Disposition.EDIT_FAILED, from_row(row))
     if not context.has_room(message):
-        return Item(row["group_id"], Disposition.NO_ROOM, message)
+        return Item(group_id, place, Disposition.NO_ROOM, message)
     entry = context.entry(message)
-    return Item(row["group_id"], Disposition.SEND, message, entry, row["error_type"])
+    return Item(group_id, place, Disposition.SEND, message, entry, row["error_type"])
 
 
 class _Counts:

@@ -1,15 +1,18 @@
 """Why a task must stop: a stop marker in the archive, a plan lock that the driver does not renew.
 
-Tasks and driver share nothing but the archive. The driver, or a task that met an error which
-concerns all tasks, writes ``ledger/plan_id=<id>/stop-<run_id>``. Each task looks at the marker and
+Tasks and driver share nothing but the archive. The driver, at Ctrl-C or at the end of its time
+budget, or a task that met an error which concerns all tasks, writes
+``ledger/plan_id=<id>/stop-<run_id>``. Each task looks at the marker and
 at the plan lock before each claim, and before each call when its last look is over a second old.
 """
 
 import json
+import math
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import plan_folder
@@ -18,6 +21,52 @@ from spark_reprocess.errors import ArchiveError
 
 LOOK_SECONDS = 1.0
 """The age from which a look is repeated before a call."""
+
+TIME_IS_OVER = "its time budget is over"
+"""The reason of a run that its deadline stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a run ends by itself; without arguments never.
+
+    Attributes:
+        until_seconds: on the clock of *now_seconds*, which goes on while the machine sleeps.
+    """
+
+    until_seconds: float = math.inf
+    now_seconds: Callable[[], float] = time.time
+
+    @classmethod
+    def after(cls, seconds: float | None, now_seconds: Callable[[], float]) -> "Deadline":
+        """Return the deadline so many *seconds* from now; None for no deadline."""
+        return cls(math.inf if seconds is None else now_seconds() + seconds, now_seconds)
+
+    @property
+    def seconds_left(self) -> float:
+        """The time until then: infinite without a deadline, 0 or less when it is over."""
+        return self.until_seconds - self.now_seconds()
+
+    @contextmanager
+    def watched(self, stop: Callable[[str], object]) -> Iterator[None]:
+        """Call *stop* in a thread, with ``TIME_IS_OVER``, once the time is over within the block.
+
+        And again each second until the block ends: to write a marker may fail.
+        """
+        has_ended = threading.Event()
+
+        def watch() -> None:
+            while not has_ended.wait(LOOK_SECONDS):
+                if self.seconds_left <= 0:
+                    stop(TIME_IS_OVER)
+
+        thread = threading.Thread(target=watch, name="deadline", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            has_ended.set()
+            thread.join()
 
 
 def stop_marker(plan_id: str, run_id: str) -> str:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from tests.contract.cloudformation import Stack
-from tests.contract.template import SPARK_JOB, TEMPLATE
+from tests.contract.template import FIFO, OWN_QUEUES, SPARK_JOB, TEMPLATE
 
 ALARMS = Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::CloudWatch::Alarm")
 
 HOUR = 3600
+DAY = 24 * HOUR
 
 Series = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -31,7 +32,12 @@ def fill(values: Series, filler: float) -> Series:
 FUNCTIONS: Mapping[str, Callable[..., Series]] = {
     "DIFF": lambda values: np.diff(values, prepend=np.nan),
     "FILL": fill,
+    # Of two arguments: nothing where the condition is false.
+    "IF": lambda condition, value: np.where(condition, value, np.nan),
+    # Of a list of series: of those that have a value.
     "MAX": np.fmax.reduce,
+    "MIN": np.fmin.reduce,
+    "SUM": lambda series: np.where(np.isnan(series).all(0), np.nan, np.nansum(series, 0)),
 }
 STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
     "Maximum": max,
@@ -42,7 +48,10 @@ STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
 
 def speaks(name: str, **metrics: Metric) -> bool:
     """Whether the alarm's last period breaches; a metric without an expression is ``value``."""
-    alarm = ALARMS[name]
+    return breaches(ALARMS[name], **metrics)
+
+
+def breaches(alarm: Mapping[str, Any], **metrics: Metric) -> bool:
     queries = alarm.get("Metrics", ())
     expressions = [one["Expression"] for one in queries if "Expression" in one]
     statistics = {one["Id"]: one["MetricStat"]["Stat"] for one in queries if "MetricStat" in one}
@@ -65,6 +74,10 @@ def series_of(metric: Metric, statistic: Callable[[list[float]], float]) -> Seri
     return np.array([statistic(period) if period else np.nan for period in metric], dtype=float)
 
 
+def dlq(**published: list[float]) -> dict[str, Metric]:
+    return {key: [published.get(key, [])] for key in ("expiry", "visible", "hidden", "age")}
+
+
 CASES: list[tuple[str, dict[str, Metric], bool]] = [
     ("ParkedGrowingAlarm", {"visible": [[5, 5], [5, 15]], "hidden": [[0, 0], [0, 0]]}, True),
     ("ParkedGrowingAlarm", {"visible": [[5, 5], [5, 14]], "hidden": [[0, 0], [0, 0]]}, False),
@@ -76,14 +89,27 @@ CASES: list[tuple[str, dict[str, Metric], bool]] = [
     ("ParkedGrowingAlarm", {"visible": [[50, 0], [0, 0]], "hidden": [[0, 50], [0, 0]]}, False),
     # SQS says nothing about a queue that has been empty for long.
     ("ParkedGrowingAlarm", {"visible": [[], [0, 10]], "hidden": [[], [0, 0]]}, True),
-    ("ParkedExpiryAlarm", {"value": [[(14 * 24 - 48) * HOUR]]}, True),
-    ("ParkedExpiryAlarm", {"value": [[(14 * 24 - 49) * HOUR]]}, False),
-    ("ParkedExpiryAlarm", {"value": [[]]}, False),
+    ("ParkedExpiryAlarm", {"age": [[12 * DAY]], "oldest": [[]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[12 * DAY - 1]], "oldest": [[]]}, False),
+    # SQS leaves out what was received three times. The next value comes in a day.
+    ("ParkedExpiryAlarm", {"age": [[60]], "oldest": [[11 * DAY]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[]], "oldest": [[11 * DAY]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[60]], "oldest": [[11 * DAY - 1]]}, False),
+    ("ParkedExpiryAlarm", {"age": [[]], "oldest": [[]]}, False),
     ("UndecidedAlarm", {"value": [[0, 1]]}, True),
     ("UndecidedAlarm", {"value": [[0]]}, False),
     ("UndecidedAlarm", {"value": [[]]}, False),
-    ("NearestExpiryAlarm", {"value": [[300 * HOUR, 48 * HOUR]]}, True),
-    ("NearestExpiryAlarm", {"value": [[300 * HOUR, 49 * HOUR]]}, False),
+    ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR, 48 * HOUR]), True),
+    ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR, 49 * HOUR], visible=[5], age=[60]), False),
+    # The function sees nothing: paused; throttled or failing, also with a single message.
+    ("NearestExpiryAlarm", dlq(visible=[5, 5], hidden=[0], age=[60]), True),
+    ("NearestExpiryAlarm", dlq(visible=[0, 0], hidden=[0, 1]), True),
+    ("NearestExpiryAlarm", dlq(visible=[1, 0]), True),
+    ("NearestExpiryAlarm", dlq(visible=[0], hidden=[0]), False),
+    ("NearestExpiryAlarm", dlq(), False),
+    # Of 14 days a message may have spent 4 in main; 2 are left.
+    ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR], visible=[5], age=[8 * DAY]), True),
+    ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR], visible=[5], age=[8 * DAY - 1]), False),
     ("InFlightAlarm", {"main": [[100_000, 5]], "dead": [[0, 0]]}, True),
     ("InFlightAlarm", {"main": [[]], "dead": [[119_000]]}, True),
     ("InFlightAlarm", {"main": [[60_000]], "dead": [[60_000]]}, False),
@@ -132,6 +158,66 @@ def test_refused_message_is_noticed_at_any_visibility_timeout_up_to_20_minutes(
     last = range(100, 100 + alarm["EvaluationPeriods"])
 
     assert len(refused.intersection(last)) >= alarm.get("DatapointsToAlarm", len(last))
+
+
+@pytest.mark.parametrize(
+    ("given", "age_days", "expected"),
+    [
+        # On FIFO the retention begins anew with the move.
+        (FIFO, 12, True),
+        (FIFO, 11.9, False),
+        ({"MessageRetentionPeriod": "86400"}, 11, True),
+        ({"MessageRetentionPeriod": "86400"}, 10.9, False),
+    ],
+)
+def test_sqs_own_age_counts_by_what_is_left_of_the_retention(
+    given: dict[str, str], age_days: float, expected: bool
+) -> None:
+    alarm = Stack.of(TEMPLATE, given).of_type("AWS::CloudWatch::Alarm")["NearestExpiryAlarm"]
+
+    assert breaches(alarm, **dlq(expiry=[300 * HOUR], age=[age_days * DAY])) is expected
+
+
+def test_of_a_dlq_elsewhere_counts_only_what_the_function_saw() -> None:
+    """A queue of its name may be here."""
+    alarm = Stack.of(TEMPLATE, OWN_QUEUES).of_type("AWS::CloudWatch::Alarm")["NearestExpiryAlarm"]
+
+    assert breaches(alarm, **dlq(expiry=[48 * HOUR]))
+    assert not breaches(alarm, **dlq(visible=[5], age=[13 * DAY]))
+
+
+@pytest.mark.parametrize(("given", "longest_seconds"), [({}, HOUR), (FIFO, 12 * HOUR)])
+def test_dead_letters_that_the_function_does_not_see_are_noticed_after_an_hour(
+    given: dict[str, str], longest_seconds: int
+) -> None:
+    """On FIFO a held message is hidden, and so not seen, for up to 11 hours."""
+    alarm = Stack.of(TEMPLATE, given).of_type("AWS::CloudWatch::Alarm")["NearestExpiryAlarm"]
+    [period] = {one["MetricStat"]["Period"] for one in alarm["Metrics"] if "MetricStat" in one}
+
+    assert period * alarm["EvaluationPeriods"] == longest_seconds
+    # A message that could not be sent is seen with each visibility timeout, up to 20 minutes.
+    assert period >= 20 * 60
+
+
+def test_the_age_of_parked_messages_is_published_daily_and_counts_until_it_is_published_anew() -> (
+    None
+):
+    alarm = ALARMS["ParkedExpiryAlarm"]
+    [period] = {one["MetricStat"]["Period"] for one in alarm["Metrics"] if "MetricStat" in one}
+
+    assert alarm["DatapointsToAlarm"] == 1
+    assert period * alarm["EvaluationPeriods"] > DAY
+
+
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+@pytest.mark.parametrize("given", [{}, FIFO])
+def test_cloudwatch_takes_the_length_and_the_metrics_of_every_alarm(given: dict[str, str]) -> None:
+    for alarm in Stack.of(TEMPLATE, SPARK_JOB | given).of_type("AWS::CloudWatch::Alarm").values():
+        stats = [one["MetricStat"] for one in alarm.get("Metrics", ()) if "MetricStat" in one]
+        [period] = {one["Period"] for one in stats or [alarm]}
+
+        assert len(stats) <= 10
+        assert period * alarm["EvaluationPeriods"] <= (DAY if period < HOUR else 7 * DAY)
 
 
 def test_every_alarm_is_tried_both_ways() -> None:

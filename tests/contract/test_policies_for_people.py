@@ -19,6 +19,7 @@ from tests.contract.template import (
     TEMPLATE,
     as_list,
     grants_of,
+    statements_of,
     statements_of_policy,
 )
 
@@ -42,8 +43,9 @@ def test_operators_may_do_on_queues_and_archive_what_the_job_may(given: dict[str
     of_operators = grants(stack, "OperatorPolicy") | grants(stack, "OperatorArchivePolicy")
 
     for resource, actions in grants_of(stack, "SparkJobRole").items():
-        if re.match("arn:aws:(sqs|dynamodb)|.*archivebucket(/archive.*)?$", resource):
-            assert actions <= of_operators[resource], resource
+        # Only a run on AWS Glue reads a command, and removes it.
+        if re.match("arn:aws:(sqs|dynamodb)|.*archivebucket(/archive/(?!commands).*)?$", resource):
+            assert actions - {"s3:ListBucketVersions"} <= of_operators[resource], resource
 
 
 def test_the_page_about_failures_names_every_right_on_their_table() -> None:
@@ -125,6 +127,29 @@ def test_only_erasers_and_the_job_of_the_retention_may_delete_what_is_archived(
         may = {n for n, allowed in statements.items() if is_allowed(Call(action, MESSAGE), allowed)}
         deleters = {"EraserPolicy", "ExpireRole"}
         assert may == (deleters & statements.keys() if action.endswith("Version") else set())
+
+
+def test_who_reads_writes_and_removes_the_commands_of_runs_on_glue() -> None:
+    stack = Stack.of(TEMPLATE, ALL | {"ArchiveRetentionDays": "90"})
+    command = "arn:aws:s3:::archivebucket/archive/commands/0.json"
+    holders = {
+        **{
+            name: statements_of_policy(stack, name)
+            for name in stack.of_type("AWS::IAM::ManagedPolicy")
+        },
+        **{name: statements_of(stack, name) for name in ("SparkJobRole", "ExpireRole")},
+    }
+
+    def may(action: str) -> set[str]:
+        call = Call(f"s3:{action}", command)
+        return {name for name, allowed in holders.items() if is_allowed(call, allowed)}
+
+    starters = {"RunSparkJobPolicy", "OperatorArchivePolicy", "SparkJobRole"}
+    assert may("PutObject") == starters
+    assert may("GetObject") == starters | {"EraserPolicy", "ExpireRole"}
+    assert may("DeleteObjectVersion") == {
+        *("RunSparkJobPolicy", "SparkJobRole", "EraserPolicy", "ExpireRole")
+    }
 
 
 LONGEST_NAMES = {

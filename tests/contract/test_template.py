@@ -72,6 +72,7 @@ def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> Non
         ("*", "cloudwatch:GetMetricData"),
         ("*", "cloudwatch:GetMetricStatistics"),
         ("arn:aws:s3:::archivebucket/archive/*", "s3:GetObject", "s3:PutObject"),
+        ("arn:aws:s3:::archivebucket/archive/commands/*", "s3:DeleteObjectVersion"),
         ("arn:aws:s3:::archivebucket/archive/groups/seen/*", "s3:GetObject"),
         ("arn:aws:s3:::archivebucket/archive/probes/*", "s3:DeleteObject"),
         ("arn:aws:s3:::archivebucket/code/*", "s3:GetObject"),

@@ -5,7 +5,7 @@ import pytest
 
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.erase.erase import EraseOptions
-from spark_reprocess.glue_job import command_of
+from spark_reprocess.glue_job import TIMEOUT, command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     KEYS,
@@ -84,6 +84,12 @@ def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
     assert command.options.has_samples is ("SparkJobSamples" in given)
 
 
+def test_the_job_knows_its_own_time_out() -> None:
+    job = job_of(stack_of(SparkJobTimeoutMinutes="45"))
+
+    assert (job["Timeout"], job["DefaultArguments"][TIMEOUT]) == ("45", "45")
+
+
 def test_the_log_goes_where_the_role_may_write_and_where_it_expires() -> None:
     stack = stack_of(LogRetentionDays="7")
     groups = stack.of_type("AWS::Logs::LogGroup")
@@ -102,7 +108,7 @@ def test_what_is_decided_expires_by_the_command_of_the_second_job() -> None:
     command = parse(command_line_of(stack, "ExpireJob"))
     assert command.name == "erase"
     assert command.options == EraseOptions(
-        "s3://archivebucket/archive", ids=[], older_than_days=90, execute=True
+        "s3://archivebucket/archive", ids=[], older_than_days=90, wait_seconds=1800, execute=True
     )
 
 
@@ -114,7 +120,8 @@ def test_the_job_of_the_retention_has_the_code_and_the_network_of_the_spark_job(
     assert {n: v for n, v in spark.items() if n not in own} == {
         n: v for n, v in expire.items() if n not in own
     }
-    assert spark["DefaultArguments"].keys() == expire["DefaultArguments"].keys()
+    only = spark["DefaultArguments"].keys() - expire["DefaultArguments"].keys()
+    assert only == {TIMEOUT, "--stack"}
 
 
 def test_the_role_of_the_retention_deletes_messages_and_touches_no_queue() -> None:
@@ -128,6 +135,6 @@ def test_the_role_of_the_retention_deletes_messages_and_touches_no_queue() -> No
     temporary = "arn:aws:s3:::archivebucket/temporary/*"
     folders = ("messages", "ledger/erasures", "locks", "runs")
     assert may_write == {temporary, *(f"{archive}/{one}/*" for one in folders)}
-    assert may_delete == {temporary, f"{archive}/messages/*"}
+    assert may_delete == {temporary, f"{archive}/commands/*", f"{archive}/messages/*"}
     assert grants[f"{archive}/messages/*"] == {"s3:PutObject", "s3:DeleteObjectVersion"}
     assert not any(re.match("(sqs|dynamodb|sns):", one) for many in grants.values() for one in many)

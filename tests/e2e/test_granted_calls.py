@@ -33,6 +33,7 @@ from spark_reprocess.archive.ledger import Claim, Ledger, Result
 from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.glue_job import argument_of, command_of, store_command
 from tests.builders import context, counter, filler, lambda_record, message
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
@@ -253,6 +254,7 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     ledger.claim("g-1", 1, 1, Claim("run-1", "me", "why", "https://q", time, decided))
     ledger.record("g-1", 1, 1, [Result(one, Disposition.SENT, time) for one in decided])
     compact_ledger(archive)
+    store_command(archive, ["status"])
     aws.calls.clear()
 
     words = [word for pair in arguments.items() for word in pair]
@@ -264,6 +266,7 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     ]
     assert [table["message_id"].to_pylist() for table in files] == [["m-0"], []]
     assert (len(answer["Versions"]), answer.get("DeleteMarkers", [])) == (2, [])
+    assert archive.list("commands") == []
     assert missing(aws.calls, stack, "ExpireRole") == {Call("sts:GetCallerIdentity", "*")}
     assert unused(aws.calls + MADE_BY_GLUE, stack, "ExpireRole") == set()
 
@@ -282,16 +285,19 @@ def tasks_of_stages(log: Path) -> list[int]:
 
 TWICE = """
 import runpy
+import sys
 
 runpy.run_path("glue_job.py", run_name="__main__")
+del sys.argv[-2:]
 runpy.run_path("glue_job.py", run_name="__main__")
 """
-"""Runs the script beside it, and runs it again in the JVM that has started."""
+"""Runs the script beside it, and again in the JVM that has started, without the last argument."""
 
 
 def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> None:
     """The command of the template, as Glue gives it; the second run meets the claims of the first.
 
+    The first has it in the archive, as those of people do.
     moto knows a queue by the path of its URL alone, so that the template's URLs do.
     """
     policy = {"SparkJobPolicyUri": "s3://policybucket/policy.yaml", "SparkJobExecute": "true"}
@@ -303,9 +309,12 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
         s3.create_bucket(Bucket=bucket)
     s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=REDRIVE_ALL)
     for n in range(10):
-        known = context(reason="attempts_exhausted", source_queue="Invoices" if n else "MainQueue")
-        queues["ParkedQueue"].send([SendEntry(f'{{"order": {n}}}', known)])
+        body, source = f'{{"order": {n}}}', "Invoices" if n else "MainQueue"
+        known = context(body, reason="attempts_exhausted", source_queue=source)
+        queues["ParkedQueue"].send([SendEntry(body, known)])
     make_failure_table()
+    archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
+    stored = store_command(archive, command_of(["--command-line", arguments["--command-line"]]))
     aws.calls.clear()
     log = tmp_path / "log"
     log.mkdir()
@@ -323,6 +332,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
             *("--driver-java-options", QUICK_JVM),
             *("--py-files", tmp_path / "spark_reprocess.zip", tmp_path / "twice.py"),
             *("--JOB_NAME", "job", *(word for pair in arguments.items() for word in pair)),
+            *("--command-line", argument_of(archive, stored)),
         ],
         cwd=tmp_path,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -332,6 +342,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
 
     assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "1"
     assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "9"
+    assert archive.list("commands") == []
     # Of ten messages Spark makes no 200 tasks, a cluster's default, in any stage.
     assert max(tasks_of_stages(log)) < 10
     # STS says to everybody who they are, whatever their policies.

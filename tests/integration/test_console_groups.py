@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from spark_reprocess.archive.group_records import add_statement, read_memory, re
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
 from spark_reprocess.triage import Statement
 from tests.approved_plan import planned
+from tests.builders import queue_url
 from tests.console_world import (
     BASE,
     NOW,
@@ -72,6 +74,28 @@ def test_the_newest_plan_is_shown_and_an_older_one_can_be_chosen(tmp_path: Path)
     assert 'class="action leave"' in page
     assert f"?plan={older}" in page
     assert browser.get("/?plan=nothing").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("changes", "origin"),
+    [
+        (
+            {"stack": "shop", "values": {"main-queue-url": queue_url("orders")}},
+            "orders, stack shop",
+        ),
+        ({"stack": "shop"}, "stack shop"),
+        ({}, None),
+    ],
+)
+def test_title_and_head_name_the_queue_and_the_stack(
+    tmp_path: Path, changes: dict[str, Any], origin: str | None
+) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(1)])
+    texts = PageOutline(opened(console_of(archive, **changes)).get("/").text).texts
+
+    name = origin or archive.root
+    assert ("title", f"Groups · {name} · dlq console") in texts
+    assert ("code", name) in texts
 
 
 def test_pages_have_fifty_groups(many: Browser) -> None:

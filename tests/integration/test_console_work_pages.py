@@ -46,6 +46,9 @@ def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: Wor
         *["redrive", "--stack", "orders", "--main-queue-url", "http://other"],
         *["--plan", "p-1", "--group", "g-1", "--on-glue"],
     ]
+    # The job's role may do neither.
+    assert of_stack.started("/erase", ids="m-1") == ["erase", "--stack", "orders", "--id", "m-1"]
+    assert "--on-glue" not in of_stack.started("/restore", limit="1")
 
 
 def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:

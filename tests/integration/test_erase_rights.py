@@ -18,6 +18,7 @@ from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.glue_job import store_command
 from tests.builders import NOW, context, message, queue_url
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
@@ -91,6 +92,7 @@ def erased(started_spark: "SparkSession") -> Erased:
             AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
             BillingMode="PAY_PER_REQUEST",
         )
+        store_command(archive, ["analyze", "--where", "body LIKE 'Jane%'"])
         aws.calls.clear()
         argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--failure-table", "failures"]
 

@@ -123,5 +123,5 @@ def test_dry_run_says_what_would_go_back_and_sends_nothing(
     assert archive.list("ledger") == []
     assert main([*argv, "--execute"]) == 2
     assert "--execute needs --reason" in capsys.readouterr().err
-    assert main([*argv, "--max-rate", "0.1", "--execute", "--reason", "why"]) == 2
-    assert "takes 1000 s" in capsys.readouterr().err
+    assert main([*argv, "--max-rate", "0.01", "--execute", "--reason", "why"]) == 2
+    assert "must be at least 0.1" in capsys.readouterr().err

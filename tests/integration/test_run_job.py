@@ -251,6 +251,22 @@ def test_two_runs_at_the_same_time_send_each_message_once(installation: Installa
     assert status["run_id"] == last.run_id
 
 
+def test_only_a_run_that_emptied_the_parked_queue_says_when(installation: Installation) -> None:
+    """The age of what is parked counts from it."""
+
+    def drained_at(**changes: Any) -> str:
+        installation.run(policy=None, execute=False, **changes)
+        status = json.loads(Path(installation.archive, "status.json").read_text())
+        return str(status["drained_at"])
+
+    installation.park(1)
+    first = drained_at()
+    installation.park(2)
+
+    assert drained_at(time_budget_seconds=0.001) == first
+    assert drained_at() > first
+
+
 def test_a_run_that_meets_another_drain_does_the_rest_and_says_so(
     installation: Installation,
 ) -> None:
@@ -335,16 +351,23 @@ def test_a_policy_with_another_hash_touches_nothing(
     assert len(receive_all(installation.parked)) == 1
 
 
-def test_a_bad_policy_touches_nothing(installation: Installation) -> None:
-    installation.policy.write_text(POLICY.replace("title", "heading"))
+@pytest.mark.parametrize(
+    ("policy", "fault"),
+    [
+        (POLICY.replace("title", "heading"), r"rules\[0\].when: rule 'orders timed out'"),
+        (f"{POLICY}run: {{max_rate: 0.05}}", "--max-rate 0.05: must be at least 0.1"),
+    ],
+)
+def test_a_bad_policy_touches_nothing(installation: Installation, policy: str, fault: str) -> None:
+    installation.policy.write_text(policy)
     installation.park(1)
 
-    with pytest.raises(InputError, match=r"rules\[0\].when: rule 'orders timed out'"):
+    with pytest.raises(InputError, match=fault):
         installation.run()
     assert len(receive_all(installation.parked)) == 1
 
 
-def test_on_glue_the_policy_sets_options_of_the_run(
+def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     installation: Installation, make_queue: MakeQueue
 ) -> None:
     """Glue gives a run of the schedule no arguments of its own."""
@@ -358,6 +381,7 @@ def test_on_glue_the_policy_sets_options_of_the_run(
     def run_with(settings: str, job_run_id: str) -> RunResult:
         installation.policy.write_text(f"{POLICY}run: {settings}\n")
         words = ["--command-line", shlex.join(argv), f"--{JOB_RUN_ID}", job_run_id]
+        words += ["--stack", "shop"]
         with suppress(SystemExit):
             run_on_glue(words, main)
         result = read_result(archive, job_run_id)
@@ -371,6 +395,10 @@ def test_on_glue_the_policy_sets_options_of_the_run(
     planned = run_with("{canary: 3, canary_wait: 600}", "jr_2")
     assert planned.exit_code == 0
     assert "canary: 3 messages would be sent first" in planned.answer
+    argv = ["analyze", "--archive", archive.root]
+    assert run_with("{}", "jr_3").exit_code == 0
+    reports = [archive.read(one) or b"" for one in archive.list("reports") if "report.html" in one]
+    assert [b"stack shop: 10 messages undecided</title>" in one for one in reports] == [True] * 2
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +28,6 @@ from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.glue_job import command_of
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
@@ -202,13 +202,14 @@ def test_the_doctor_sends_no_test_message_where_replay_is_paused(
     assert "replay is paused" in check["causes"][0]["fault"]
 
 
-def test_the_doctor_reads_the_policy_of_the_data_key(
+def test_the_doctor_reads_the_policy_of_the_data_key_and_what_the_alarm_counts_with(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kms, cloudformation = client("kms"), client("cloudformation")
     key = kms.create_key()["KeyMetadata"]["Arn"]
     template = cloudformation.get_template(StackName=stack)["TemplateBody"]
     given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
+    given["MessageRetentionPeriod"] = "86400"
     parameters = {name: {"Type": "String"} for name in given}
     cloudformation.update_stack(
         StackName=stack,
@@ -220,6 +221,7 @@ def test_the_doctor_reads_the_policy_of_the_data_key(
     out = " ".join(capsys.readouterr().out.split())
     for service in ("logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"):
         assert f"broken DataKmsKeyArn: its key policy does not allow {service}: " in out
+    assert "MessageRetentionPeriod is 86400 s, so NearestExpiryAlarm rings too late" in out
 
     services = ["logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"]
     opened = {"Effect": "Allow", "Principal": {"Service": services}, "Action": "kms:*"}
@@ -415,7 +417,7 @@ class Glue:
 
     def __init__(self, main: Callable[[Sequence[str]], int], defaults: str = "run") -> None:
         self.main = main
-        self.commands: list[list[str]] = []
+        self.arguments: list[dict[str, str]] = []
         self.stopped = False
         self._defaults = defaults
         self._state = "RUNNING"
@@ -431,8 +433,8 @@ class Glue:
         }
 
     def _start(self, request: Mapping[str, Any]) -> str:
+        self.arguments.append(request["Arguments"])
         words = [word for pair in request["Arguments"].items() for word in pair]
-        self.commands.append(command_of(words))
         try:
             run_on_glue([*words, "--JOB_RUN_ID", "jr_1"], self.main)
             self._state = "SUCCEEDED"
@@ -454,8 +456,12 @@ def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
     stack: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     client("s3").create_bucket(Bucket="dead-letters")
+    commands: list[Sequence[str]] = []
 
     def job(command: Sequence[str]) -> int:
+        commands.append(command)
+        # Whatever becomes of it, its command is gone.
+        assert left_commands() == []
         sys.stdout.write("sent 5\n")
         sys.stderr.write("dlq: 2 were not sent\n")
         return 4
@@ -469,7 +475,10 @@ def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
     # Once in the log of the run, and once as the answer.
     assert out.count("sent 5\n") == 2
     assert err.count("dlq: 2 were not sent\n") == 2
-    [command] = glue.commands
+    # Glue keeps the arguments of its runs; conditions may name a person.
+    [[argument]] = [one.values() for one in glue.arguments]
+    assert re.fullmatch(r"stored s3://dead-letters/archive [0-9a-f]{64}", argument)
+    [command] = commands
     assert command[0] == "redrive"
     given = dict(pairwise(command))
     assert given["--archive"] == "s3://dead-letters/archive"
@@ -477,6 +486,59 @@ def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
     assert (given["--reason"], given["--mask"]) == ("it works", "body.iban")
     assert {"--execute", "--no-samples", "--mask=T-[0-9]+"} <= set(command)
     assert not {"--stack", "--on-glue", "--region"} & set(command)
+
+
+def left_commands() -> list[str]:
+    """The stored commands, with all versions."""
+    answer = client("s3").list_object_versions(Bucket="dead-letters", Prefix="archive/commands/")
+    return [one["Key"] for one in (*answer.get("Versions", []), *answer.get("DeleteMarkers", []))]
+
+
+ON_GLUE = ("analyze", "--where", "body LIKE '%anna%'", "--on-glue", "--stack")
+
+
+def test_a_run_whose_command_is_gone_or_changed_does_nothing(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An erase has removed it, or somebody who may start no runs has written another."""
+    client("s3").create_bucket(Bucket="dead-letters")
+    ran: list[Sequence[str]] = []
+
+    def job(words: Sequence[str]) -> int:
+        ran.append(words)
+        return 0
+
+    for change in ("delete_object", "put_object"):
+        glue = Glue(job)
+
+        def changed(body: str, glue: Glue = glue, change: str = change) -> tuple[Any, ...]:
+            [key] = left_commands()
+            content = {"Body": b'{"words": ["drain"]}'} if change == "put_object" else {}
+            getattr(client("s3"), change)(Bucket="dead-letters", Key=key, **content)
+            return glue.answers()["glue.StartJobRun"](body)
+
+        answers = {**glue.answers(), "glue.StartJobRun": changed}
+        assert run_answering(answers, *ON_GLUE, stack) == 1
+        assert left_commands() == []
+    assert ran == []
+    assert "anna" not in capsys.readouterr().err
+
+
+def test_the_command_of_a_run_that_did_not_start_is_removed(stack: str) -> None:
+    s3 = client("s3")
+    s3.create_bucket(Bucket="dead-letters")
+    s3.put_bucket_versioning(Bucket="dead-letters", VersioningConfiguration={"Status": "Enabled"})
+    stored: list[str] = []
+
+    def lose(_: str) -> tuple[str, str, int]:
+        stored.extend(left_commands())
+        return "application/x-amz-json-1.1", '{"__type": "InternalServiceException"}', 500
+
+    answers = {**Glue(lambda _: 0).answers(), "glue.StartJobRun": lose}
+
+    assert run_answering(answers, *ON_GLUE, stack) == 2
+    assert stored
+    assert left_commands() == []
 
 
 def test_a_run_without_a_result_is_told_in_glue_s_words(
@@ -494,6 +556,7 @@ def test_a_run_without_a_result_is_told_in_glue_s_words(
 
 
 def test_a_run_that_is_under_way_is_named(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client("s3").create_bucket(Bucket="dead-letters")
     kind = "application/x-amz-json-1.1"
     busy = {"__type": "ConcurrentRunsExceededException", "Message": "one is enough"}
     runs = [
@@ -529,7 +592,8 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
 
     glue = Glue(going_on)
     session = session_answering(glue.answers(), region_name=REGION)
-    run_ = start(session.client("glue"), "redrive", ["drain"])
+    archive = open_archive("s3://dead-letters/archive")
+    run_ = start(session.client("glue"), "redrive", archive, ["drain"])
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -537,7 +601,7 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
         if len(slept) == 1:
             raise KeyboardInterrupt
 
-    archive = Full(str(tmp_path)) if is_full else open_archive("s3://dead-letters/archive")
+    archive = Full(str(tmp_path)) if is_full else archive
 
     assert follow(run_, archive, sleep) == 1
     assert (archive.read("runs/jr_1/stop") is None) is is_full
@@ -550,6 +614,11 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
     ("words", "fault"),
     [
         (["export", "--plan", "p-1", "--group", "g-1"], "export does not run on AWS Glue"),
+        (
+            ["erase", "--id", "m-1", "--execute", "--reason", "r"],
+            "the role of the job may not delete what is archived, so that no run of it can",
+        ),
+        (["restore"], "restore does not run on AWS Glue: the role of the job may not send to the"),
         (["redrive", "--plan", "./plan.yaml"], "--plan ./plan.yaml: is on this machine"),
         (["analyze", "--out=report"], "--out report: is on this machine"),
         (["analyze", "--archive", "./a"], "--archive ./a: is on this machine"),

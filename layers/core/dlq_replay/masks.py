@@ -19,18 +19,34 @@ REACH_CHARACTERS = 1024
 
 _MARGIN_CHARACTERS = 4096
 
-EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+EMAIL = re.compile(r"(?:[\w.+-]|%(?!40)){1,64}+(?:@|%40)[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+"""Also where a URL has ``%40`` for the ``@``."""
+
+NAMES_IN_TEXT = """
+    password passwd passphrase passcode pwd secret token credential credentials authorization cookie
+    api_key access_key private_key secret_key signing_key ssn iban cvv cvc card_number card_no
+"""
+"""Names whose values are secret in any text, as in ``password=``."""
+
+NAMES_OF_FIELDS = f"""
+    {NAMES_IN_TEXT} passwords pw pin otp secrets tokens jwt bearer cookies session_id signature sig
+    encryption_key social_security passport_number national_id tax_id bban account_number account_no
+    acct_number bank_account sort_code routing_number pan credit_card phone phones phone_number
+    telephone cellphone mobile mobilephone tel fax msisdn whatsapp birth
+    birthdate birthday dateofbirth born dob geb geburtsdatum gebdatum
+"""
+"""Names of fields of JSON, and of elements of XML, whose values are secret whatever they are."""
 
 
 def mask_text(text: str) -> str:
     """Return *text* with ``***`` in place of each secret and each personal detail that is found.
 
     Hidden are: private keys, passwords in URLs, e-mail addresses, tokens (bearer, JWT, AWS,
-    GitHub, GitLab, Slack, Stripe), values behind a name such as ``password=``, the input that
-    pydantic prints, US social security numbers, payment cards and IBANs with correct check digits,
-    phone numbers in a usual form (``+49 30 123456``, ``555-123-4567``) or after a word for phone,
-    numbers of at least 8 digits after a word for account, and dates after a word for birth. Other
-    dates stay.
+    GitHub, GitLab, Google, Slack, Stripe), signatures in URLs, values behind a name such as
+    ``password=``, XML elements of such a name, the input that pydantic prints, US social security
+    numbers, payment cards and IBANs with correct check digits, phone numbers in a usual form
+    (``+49 30 123456``, ``555-123-4567``) or after a word for phone, numbers of at least 8 digits
+    after a word for account, and dates after a word for birth. Other dates stay.
     """
     lowered = text.lower()
     has_digits = _MANY_DIGITS.search(text) is not None
@@ -111,6 +127,9 @@ _START = r"(?:\b|_|(?<=[a-z])(?=[A-Z]))"
 """The start of a word, also inside ``client_secret`` and ``clientSecret``."""
 
 _NAMED = r"(?:\\{0,31}+[\"'])?+\s{0,16}+[:=]\s{0,16}+"
+_WORDS, _NAMES = (
+    "|".join(words.split()).replace("_", "[_-]?") for words in (NAMES_IN_TEXT, NAMES_OF_FIELDS)
+)
 _VALUE = r"(?:(?P<quote>\\{0,31}+[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?P=quote)?+|[^\s\"'\\&,;}]++)"
 """Up to the closing quote, or to the end of a text that was cut."""
 
@@ -131,20 +150,34 @@ PATTERNS = (
         _hide_behind_name,
     ),
     Pattern(("://",), re.compile(r"(?<=://)[^/\s:@]{0,256}+:[^/\s@]{1,256}+(?=@)")),
-    Pattern(("@",), EMAIL),
+    Pattern(("@", "%40"), EMAIL),
+    Pattern(
+        ("<",),
+        re.compile(
+            rf"(?P<name><(?:(?!{_START}(?i:{_NAMES})(?![a-z]))[\w.:-]){{0,64}}+(?i:{_NAMES})"
+            r"(?![a-z])[\w.:-]{0,64}+(?:\s[^<>]{0,256}+)?+>\s{0,16}+(?:<!\[CDATA\[)?+)(?:(?!</|\]\]>).)++",
+            re.DOTALL,
+        ),
+        _hide_behind_name,
+    ),
+    Pattern(
+        ("sig",),
+        re.compile(r"(?P<name>\b(?i:sig|signature)=)[^\s\"'\\&,;<}]++"),
+        _hide_behind_name,
+    ),
     Pattern(("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s{1,16}+[\w.~+/=-]{8,}+")),
     # A JWT, or any other JSON in base64, whose content cannot be judged.
     Pattern(("eyj",), re.compile(r"\beyJ[\w.+/=-]{17,}+")),
     Pattern(("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
     Pattern(
-        ("gh", "glpat-", "xox", "k_live_"),
-        re.compile(r"\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|[rs]k_live_)[\w-]{10,}+"),
+        ("gh", "glpat-", "xox", "k_live_", "aiza"),
+        re.compile(r"\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|[rs]k_live_|AIza)[\w-]{10,}+"),
     ),
     Pattern(
         ("birth", "born", "dob", "geb"),
         re.compile(
-            rf"(?P<name>{_START}(?i:birth|born|dob|geboren|geburt)[^\d\n]{{0,24}}+)"
-            r"(?:\d{1,4}[./ -]{1,2}+(?:\d{1,2}|[A-Za-z]{3,9}+)[./, -]{1,2}+\d{2,4}"
+            rf"(?P<name>{_START}(?i:birth|born|dob|geb(?:oren|urt|(?![^\W_])))[^\d\n]{{0,24}}+)"
+            r"(?:\d{1,4}[./ -]{1,2}+(?:\d{1,2}|[^\W\d_]{3,9}+)[./, -]{1,2}+\d{2,4}"
             r"|\d{1,2}(?:st|nd|rd|th)?,? (?:19|20)\d\d|(?:19|20)\d{6}|(?:19|20)\d\d)(?!\d)"
         ),
         _hide_behind_name,
@@ -194,12 +227,7 @@ PATTERNS = (
     ),
     Pattern(
         ("=", ":"),
-        re.compile(
-            rf"(?P<name>{_START}(?i:pass(?:word|wd|phrase|code)|pwd|secret|token|credentials?|"
-            r"authorization|cookie|(?:api|access|private|secret|signing)[_-]?key|ssn|iban|cvv|cvc|"
-            rf"card[_-]?(?:number|no)){_NAMED}){_VALUE}",
-            re.DOTALL,
-        ),
+        re.compile(rf"(?P<name>{_START}(?i:{_WORDS}){_NAMED}){_VALUE}", re.DOTALL),
         _hide_in_quotes,
     ),
 )

@@ -56,6 +56,7 @@ class Metric(StrEnum):
     OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
     # ---
     LAST_RUN_AGE_SECONDS = "LastRunAgeSeconds"
+    OLDEST_PARKED_SECONDS = "OldestParkedSeconds"
 
     @property
     def unit(self) -> Unit:

@@ -137,6 +137,10 @@ def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
             )
         ),
         ({"main": queue("main", MessageRetentionPeriod="1209600")}, "expires on arrival"),
+        # The threshold on SQS's own age: what is left for the alarm, which rings 2 days before.
+        ({"main": queue("main", MessageRetentionPeriod="1036800")}, "rings for each that stays"),
+        ({"main": queue("main", MessageRetentionPeriod="345601")}, "NearestExpiryAlarm rings too"),
+        ({"main_retention_seconds": 1_036_800}, "NearestExpiryAlarm rings for each dead letter"),
         ({"dlq": queue("dlq", VisibilityTimeout="30")}, "below six times"),
         ({"triggers": ()}, "has no event source mapping and no pipe"),
         ({"replay_enabled": False}, "mapping 1 is on, but ReplayEnabled is false"),

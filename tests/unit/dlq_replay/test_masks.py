@@ -67,6 +67,24 @@ def test_the_check_finds_what_can_be_slow(slow: str) -> None:
         ),
         ("eyJ" + "hbGciOi" * 700, "***"),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nMII-E\n-----\nMIIF", "***"),
+        ("geb. 12.03.1980 in Ulm", "geb. *** in Ulm"),
+        ("geb. am 12. März 1980, geb 1980-03-12", "geb. am ***, geb ***"),
+        ("?mail=anna%40example.com&n=1", "?mail=***&n=1"),
+        ("anna%2Btag%40example.com", "***"),
+        ("?sv=2024&sig=a%2Fb%3D&se=1", "?sv=2024&sig=***&se=1"),
+        ("&X-Amz-Signature=0a1b&x=1", "&X-Amz-Signature=***&x=1"),
+        ("key AIzaSyA1234567890abcdefghijklmnopqrstuv used", "key *** used"),
+        ("card_no=4711 card-no: 4711", "card_no=*** card-no: ***"),
+        ("card_no 4111 1111 1111 1112", "card_no ***"),
+        ("<a><password>hunter2</password><n>1</n></a>", "<a><password>***</password><n>1</n></a>"),
+        (
+            '<ns:userPin type="x">\n 12\n</ns:userPin> ok',
+            '<ns:userPin type="x">\n ***</ns:userPin> ok',
+        ),
+        ("<API_KEY><![CDATA[1<2]]></API_KEY>", "<API_KEY><![CDATA[***]]></API_KEY>"),
+        ("<customerPhone>0170 123</customerPhone>", "<customerPhone>***</customerPhone>"),
+        ("<passwordHint>mother</passwordHint>", "<passwordHint>***</passwordHint>"),
+        ("<card_no>4711", "<card_no>***"),
     ],
 )
 def test_what_identifies_a_person_or_opens_a_door_is_hidden(text: str, masked: str) -> None:
@@ -84,6 +102,12 @@ def test_what_identifies_a_person_or_opens_a_door_is_hidden(text: str, masked: s
         "took 123.456789 s",
         "born free",
         "airborne 2026-11-21",
+        "gebucht am 21.11.2026",
+        "100%40 of it",
+        "design=5",
+        "Missing end tag </password> at line 5",
+        "<password></password><token/><id>5</id>",
+        "<tokenizer>x</tokenizer>",
     ],
 )
 def test_what_only_resembles_it_stays(text: str) -> None:

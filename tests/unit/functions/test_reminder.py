@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -305,6 +305,71 @@ def test_the_age_of_the_last_run_is_published_before_anything_can_fail(
     assert line["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [
         {"Name": "LastRunAgeSeconds", "Unit": "Seconds"}
     ]
+
+
+def count_as_sqs_does(account: Account, name: str, counts: Mapping[int, int]) -> None:
+    """Publish numbers of the parked queue's messages, by the minutes that have gone by since."""
+    now = datetime.now(UTC)
+    account.cloudwatch.put_metric_data(
+        Namespace="AWS/SQS",
+        MetricData=[
+            {
+                "MetricName": f"ApproximateNumberOfMessages{name}",
+                "Dimensions": [{"Name": "QueueName", "Value": "parked"}],
+                "Timestamp": now - timedelta(minutes=ago),
+                "Value": count,
+            }
+            for ago, count in counts.items()
+        ],
+    )
+
+
+def oldest_parked_minutes(capsys: pytest.CaptureFixture[str]) -> int | None:
+    remind()
+    if not (out := capsys.readouterr().out):
+        return None
+    line = json.loads(out)
+    assert line["MainQueue"] == "orders"
+    [seconds] = line["OldestParkedSeconds"]
+    return round(float(seconds) / 60)
+
+
+def test_a_parked_message_is_as_old_as_the_time_since_the_queue_was_empty(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQS's own age leaves out what drains have received three times without an end."""
+    count_as_sqs_does(account, "Visible", dict.fromkeys(range(121, 300), 0))
+    assert oldest_parked_minutes(capsys) is None
+
+    account.park(1)
+    # From minute 60 to 55 a drain had the message, in between SQS counted it nowhere.
+    visible = dict.fromkeys([*range(3, 54), *range(61, 121)], 1)
+    count_as_sqs_does(account, "Visible", visible | dict.fromkeys(range(54, 61), 0))
+    count_as_sqs_does(account, "NotVisible", dict.fromkeys(range(55, 60), 1))
+    # What was there before was taken out; from minute 300 on SQS says nothing of an empty queue.
+    count_as_sqs_does(account, "Visible", dict.fromkeys(range(400, 430), 9))
+
+    assert oldest_parked_minutes(capsys) in (120, 121)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('{{"drained_at": "{:%Y-%m-%dT%H:%M:%S+00:00}"}}', (30,)),
+        ("[]", (120, 121)),
+        ('{{"drained_at": 7}}', (120, 121)),
+        ('{{"drained_at": null}}', (120, 121)),
+    ],
+)
+def test_a_run_that_emptied_the_parked_queue_counts_where_more_came_at_once(
+    account: Account, capsys: pytest.CaptureFixture[str], written: str, expected: tuple[int, ...]
+) -> None:
+    account.park(1)
+    count_as_sqs_does(account, "Visible", dict.fromkeys(range(121), 40))
+    status = written.format(datetime.now(UTC) - timedelta(minutes=30))
+    account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=status.encode())
+
+    assert oldest_parked_minutes(capsys) in expected
 
 
 REPORT = "20261101T000000Z-aaaaaa"

@@ -55,6 +55,14 @@ def answer(capsys: pytest.CaptureFixture[str], archive: Archive, *words: str) ->
     return parsed
 
 
+def test_a_broken_plan_names_its_file(archive: Archive, capsys: pytest.CaptureFixture[str]) -> None:
+    archive.write(PLAN_PATH, PLAN.replace("leave", "levae").encode())
+
+    for verb, *words in (["decide", OTHER, "leave"], ["groups"]):
+        assert main([verb, "--archive", archive.root, *words]) == 2
+        assert f"{archive.root}/{PLAN_PATH} has faults" in capsys.readouterr().err
+
+
 def test_without_an_action_the_plan_stays_and_what_is_said_is_remembered(
     archive: Archive, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,8 +7,18 @@ import pytest
 
 from spark_reprocess import glue_job
 from spark_reprocess.archive.files import open_archive
+from spark_reprocess.command_line.cli import parse
 from spark_reprocess.command_line.verb import INTERRUPTED
-from spark_reprocess.glue_job import RunResult, command_of, read_result, run, write_result
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.glue_job import (
+    RunResult,
+    argument_of,
+    command_of,
+    read_result,
+    run,
+    store_command,
+    write_result,
+)
 from tests.glue_run import run_on_glue
 
 # What a Glue run's arguments look like: its own before and after those of the job.
@@ -60,6 +70,25 @@ def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
     assert ran == [["drain", "--archive", "a"], ["redrive", "--archive", "a", "--no-samples"]]
 
 
+@pytest.mark.parametrize(("minutes", "budget"), [("120", 6480.0), ("5", 180.0), ("2880", 155520.0)])
+@pytest.mark.parametrize("verb", ["run", "redrive"])
+def test_what_sends_ends_by_itself_before_glue_ends_it(
+    verb: str, minutes: str, budget: float
+) -> None:
+    ran: list[Sequence[str]] = []
+    line = f"{verb} --archive a --parked-queue-url p --main-queue-url q"
+
+    def main(command: Sequence[str]) -> int:
+        ran.append(command)
+        return 0
+
+    for words in (line, f"{line} --time-budget-seconds 60", "status --archive a"):
+        run([*GLUE, "--timeout-minutes", minutes, "--command-line", words], main)
+
+    given = [getattr(parse([*one]).options, "time_budget_seconds", None) for one in ran]
+    assert given == [budget, 60.0, None]
+
+
 def followed(folder: Path, main: Callable[[Sequence[str]], int]) -> RunResult | None:
     """Run a verb as somebody follows it; return the result that is left."""
     words = ["--command-line", f"redrive --archive {folder}", *AFTER]
@@ -100,3 +129,25 @@ def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path
         raise KeyboardInterrupt
 
     assert followed(tmp_path, main) == RunResult("redrive", INTERRUPTED, "", "")
+
+
+def test_a_run_that_may_not_remove_its_command_says_so_and_does_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The role of a stack from before."""
+
+    def deny(*_: Any) -> None:
+        raise ArchiveError("s3:DeleteObjectVersion: denied")
+
+    archive, ran = open_archive(str(tmp_path)), list[Sequence[str]]()
+    stored = store_command(archive, ["drain", "--limit", "5"])
+    monkeypatch.setattr(glue_job, "remove_command", deny)
+
+    def main(words: Sequence[str]) -> int:
+        ran.append(words)
+        return 0
+
+    run(["--command-line", argument_of(archive, stored)], main)
+
+    assert ran == [["drain", "--limit", "5"]]
+    assert "denied; the next dlq erase --execute removes it" in capsys.readouterr().err

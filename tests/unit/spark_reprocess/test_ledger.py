@@ -15,6 +15,7 @@ from spark_reprocess.archive.ledger import (
     Ledger,
     Result,
     attempt_names,
+    open_ranges,
     states_of,
     timestamp,
 )
@@ -162,9 +163,56 @@ def test_files_have_the_names_that_were_promised(ledger: Ledger, archive: Archiv
     ledger.record("g-1", 3, 1, [result("m-1", Disposition.SENT)])
 
     assert archive.list("ledger") == [
-        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.claim.json",
-        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.result.jsonl",
+        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.from-00.claim.json",
+        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.from-00.result.jsonl",
     ]
+
+
+@pytest.mark.parametrize(
+    ("ends", "ranges"),
+    [
+        ([], [(1, 0, 100)]),
+        ([(1, 10)], [(2, 0, 10), (1, 10, 100)]),
+        ([(1, 10), (1, 30), (2, 20)], [(3, 0, 20), (2, 20, 30), (1, 30, 100)]),
+        ([(1, 100)], [(2, 0, 100)]),
+        ([(1, 100), (2, 100)], [(3, 0, 100)]),
+        # Read while others went on: what the first attempt claimed from 10 on was not seen.
+        ([(1, 10), (2, 50)], [(3, 0, 10), (1, 10, 100)]),
+    ],
+)
+def test_next_claims_begin_where_the_claims_of_their_attempt_end(
+    ends: list[tuple[int, int]], ranges: list[tuple[int, int, int]]
+) -> None:
+    attempts = [replace(attempt(n), claim=replace(claim("m"), end=end)) for n, end in ends]
+
+    assert open_ranges(attempts) == ranges
+
+
+def test_claims_of_a_chunk_are_read_one_behind_the_other(ledger: Ledger) -> None:
+    for number, first, end in ((1, 0, 10), (1, 10, 30), (2, 0, 5), (2, 5, 20)):
+        one = replace(claim(f"m-{number}-{first}"), end=end)
+        assert ledger.claim("g-1", 3, number, one, first)
+        assert not ledger.claim("g-1", 3, number, replace(one, end=end + 1), first)
+        ledger.record("g-1", 3, number, [], first)
+
+    found = ledger.attempts("g-1", 3)
+
+    assert [(one.name.number, one.name.first, one.claim.end) for one in found] == [
+        (1, 0, 10),
+        (1, 10, 30),
+        (2, 0, 5),
+        (2, 5, 20),
+    ]
+    assert all(one.results == () for one in found)
+
+
+@pytest.mark.parametrize("end", [0, 5, 101])
+def test_claim_that_ends_nowhere_is_named(ledger: Ledger, end: int) -> None:
+    ledger.claim("g-1", 1, 1, replace(claim("m"), end=5))
+    ledger.claim("g-1", 1, 1, replace(claim("m"), end=end), 5)
+
+    with pytest.raises(ArchiveError, match=r"from-05\.claim\.json or its result"):
+        ledger.attempts("g-1", 1)
 
 
 def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
@@ -172,11 +220,11 @@ def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
         one = Ledger(archive, plan_id)
         one.claim("g-1", 1, 1, claim(f"m-{plan_id}"))
         one.record("g-1", 1, 1, [result(f"m-{plan_id}", Disposition.FAILED)])
-        one.claim("g-1", 1, 2, claim(f"m-{plan_id}"))
+        one.claim("g-1", 1, 2, claim(f"m-{plan_id}"), 7)
 
     names = attempt_names(archive)
 
-    assert names == [(p, "g-1", 1, n) for p in ("p-1", "p-2") for n in (1, 2)]
+    assert names == [(p, "g-1", 1, *n) for p in ("p-1", "p-2") for n in ((1, 0), (2, 7))]
     found = Ledger(archive, "p-2").attempt(names[3])
     assert found == Attempt(names[3], claim("m-p-2"), None)
 
@@ -185,7 +233,7 @@ def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
 def test_claim_that_was_changed_is_an_error(
     ledger: Ledger, archive: Archive, content: bytes
 ) -> None:
-    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.claim.json", content)
+    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00.claim.json", content)
 
     with pytest.raises(ArchiveError, match=r"claim\.json or its result cannot be read"):
         ledger.attempts("g-1", 1)

@@ -178,7 +178,7 @@ def test_rate_is_nearly_reached_however_uneven_the_work_is(
     rate: float, parts: tuple[float, ...]
 ) -> None:
     """Below 10/s a window is a few messages, each task has one of them, and the rest is shared."""
-    tasks = most_tasks(rate, CHUNK_MESSAGES, claim_ttl_seconds=900)
+    tasks = most_tasks(rate)
     minute = [max(1, round(60 * rate * part)) for part in parts[:tasks]]
     sent = cluster(rate, minute, [0.02, 0.3])
 
@@ -240,18 +240,24 @@ def test_shares_of_a_window_are_in_proportion_and_never_more_than_the_window(
         assert abs(share - 1 - spare * count / sum(messages)) < 1
 
 
-@pytest.mark.parametrize(
-    ("rate", "claim_ttl_seconds", "tasks"),
-    [
-        (0.5, 900, 2),  # Two chunks of 100 take 400 s, at most half of 900 s.
-        (0.2, 900, 0),
-        (0.2, 1000, 1),
-        (20.0, 900, 90),
-        (20.0, 100_000, 210),  # No more tasks than messages in ten seconds.
-    ],
-)
-def test_tasks_that_can_share_a_rate(rate: float, claim_ttl_seconds: float, tasks: int) -> None:
-    assert most_tasks(rate, 100, claim_ttl_seconds) == tasks
+@pytest.mark.parametrize(("rate", "tasks"), [(0.1, 1), (0.2, 1), (0.5, 2), (20.0, 105)])
+def test_tasks_that_can_share_a_rate(rate: float, tasks: int) -> None:
+    assert most_tasks(rate) == tasks
+
+
+@given(st.floats(0.1, 1000), st.lists(st.integers(1, 10_000), min_size=1, max_size=30))
+def test_claims_of_all_tasks_hold_what_the_rate_sends_in_ten_seconds(
+    rate: float, messages: list[int]
+) -> None:
+    windows = share_window(window_messages(rate), messages[: most_tasks(rate)])
+
+    claimed = sum(RateLimiter(window).claim_messages for window in windows)
+    assert claimed <= max(rate * WINDOW_SECONDS + 1e-6, len(windows))
+
+
+@pytest.mark.parametrize(("rate", "messages"), [(1.0, 9), (10.0, 100), (1000.0, 10_000)])
+def test_claim_of_a_task_alone_takes_ten_seconds(rate: float, messages: int) -> None:
+    assert RateLimiter(window_messages(rate)).claim_messages == messages
 
 
 def test_without_a_rate_every_call_begins_at_once() -> None:

@@ -29,13 +29,10 @@ def test_execute_without_a_reason_is_refused(reason: str) -> None:
         options(execute=True, reason=reason).check()
 
 
-def test_rate_too_slow_for_the_claim_is_refused() -> None:
-    with pytest.raises(InputError, match=r"takes 1000 s.*give --claim-ttl 2000 or more"):
-        options(max_rate=0.1).check()
-
-
-def test_slow_rate_with_a_long_claim_is_fine() -> None:
-    options(max_rate=0.1, claim_ttl_seconds=2000).check()
+def test_rate_of_less_than_a_message_in_ten_seconds_is_refused() -> None:
+    options(max_rate=0.1).check()
+    with pytest.raises(InputError, match=r"--max-rate 0.09: must be at least 0.1"):
+        options(max_rate=0.09).check()
 
 
 def test_plan_that_was_decided_otherwise_since_the_dry_run_is_refused() -> None:

@@ -1,8 +1,10 @@
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from spark_reprocess.archive.ledger import Claim, Ledger, states_of, timestamp
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
+from spark_reprocess.redrive.send_task import ChunkSender, Item, Settled, settle_all
 from tests.builders import FakeQueue, context, context_of, counter, message, queue_url
 from tests.fake_limits import FakeSignals
 from tests.ledgers import attempts_of
@@ -46,6 +48,7 @@ class Bench:
     ) -> ChunkSender:
         return ChunkSender(
             queue_until=lambda _: queue,
+            claim_messages=lambda: math.inf,
             executor=self.executor,
             ledger=ledger or Ledger(self.archive, "p-1"),
             context=context,
@@ -56,7 +59,7 @@ class Bench:
     def settle(
         self, queue: FakeQueue, items: Sequence[Item], context: RunContext = CONTEXT
     ) -> list[str]:
-        return [str(one.word) for one in self.sender(queue, context).settle("g-1", 1, items)]
+        return words(self.sender(queue, context).settle("g-1", 1, items))
 
     def leave_claim(self, *ids: str, age: float) -> None:
         claim = Claim("run-0", "you", "", "", timestamp(time.time() - age), ids)
@@ -74,11 +77,18 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def item(
-    message_id: str, group: str | None = None, disposition: Disposition = Disposition.SEND
+    message_id: str,
+    group: str | None = None,
+    disposition: Disposition = Disposition.SEND,
+    place: int = 0,
 ) -> Item:
     system = {} if group is None else {"MessageGroupId": group}
     source = message(message_id, f"body of {message_id}", counter("5"), **system)
-    return Item("g-1", disposition, source)
+    return Item("g-1", place, disposition, source)
+
+
+def words(settled: Iterable[Sequence[Settled]]) -> list[str]:
+    return [str(one.word) for part in settled for one in part]
 
 
 def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
@@ -159,20 +169,80 @@ def test_claim_stands_before_anything_is_sent(bench: Bench) -> None:
 
     bench.settle(Looking(), [item("m-1")])
 
-    assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.claim.json"]]
+    assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00.claim.json"]]
+
+
+def test_at_a_low_rate_a_claim_covers_a_part_and_the_next_run_goes_on_behind_it(
+    bench: Bench,
+) -> None:
+    """The first run is killed between its third claim and the result."""
+
+    class Killed(Ledger):
+        def record(self, *name_and_results: Any, **first: Any) -> None:
+            if first["first"] == 20:
+                raise KeyboardInterrupt
+            Ledger.record(self, *name_and_results, **first)
+
+    items = [item(f"m-{n:02d}", place=n) for n in range(100)]
+    queue = FakeQueue()
+    slow = replace(
+        bench.sender(queue, ledger=Killed(bench.archive, "p-1")), claim_messages=lambda: 10
+    )
+    with pytest.raises(KeyboardInterrupt):
+        list(slow.settle("g-1", 1, items))
+
+    in_doubt = {one.message_id for one in items[20:30]}
+    states = bench.states(in_seconds=901)
+    assert {one for one, state in states.items() if state is Disposition.IN_DOUBT} == in_doubt
+    assert len(queue.sent) == 30
+
+    later = replace(bench.sender(queue), now_seconds=lambda: time.time() + 901)
+    assert words(later.settle("g-1", 1, items)) == [
+        *["sent"] * 20,
+        *["in_doubt"] * 10,
+        *["sent"] * 70,
+    ]
+    assert sorted(entry.body for entry in queue.sent) == [f"body of m-{n:02d}" for n in range(100)]
+    names = [path.partition("/g-1/")[2] for path in bench.archive.list("ledger")]
+    assert [name for name in names if name.endswith(".claim.json")] == [
+        f"chunk-00001.attempt-1.from-{first}.claim.json" for first in ("00", "10", "20", "30")
+    ]
+
+
+def test_without_a_rate_a_chunk_is_one_claim_and_one_result(bench: Bench) -> None:
+    bench.settle(FakeQueue(), [item(f"m-{n}", place=n) for n in range(100)])
+
+    assert len(bench.archive.list("ledger")) == 2
+
+
+def test_no_claim_is_made_once_the_run_is_stopped(bench: Bench) -> None:
+    sender = replace(bench.sender(FakeQueue()), claim_messages=lambda: 1)
+    settled = sender.settle("g-1", 1, [item(f"m-{n}", place=n) for n in range(3)])
+
+    assert [one.word for one in next(settled)] == ["sent"]
+    sender.signals.stop("its time budget is over")
+    assert list(settled) == []
+    assert len(bench.archive.list("ledger")) == 2
+
+
+def test_fifo_group_that_stopped_in_one_claim_waits_in_the_next(bench: Bench) -> None:
+    items = [item("a-1", "a", place=0), item("b-1", "b", place=1), item("a-2", "a", place=2)]
+    sender = replace(bench.sender(refusing("a-1"), FIFO), claim_messages=lambda: 2)
+
+    assert words(sender.settle("in-order", 1, items)) == ["failed", "sent", "waits"]
 
 
 def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
     queue = FakeQueue()
 
     class Raced(Ledger):
-        def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
-            Ledger(bench.archive, "p-1").claim(unit, chunk, number, claim)
-            return Ledger(bench.archive, "p-1").claim(unit, chunk, number, claim)
+        def claim(self, *name_and_claim: Any) -> bool:
+            Ledger(bench.archive, "p-1").claim(*name_and_claim)
+            return Ledger(bench.archive, "p-1").claim(*name_and_claim)
 
     sender = bench.sender(queue, ledger=Raced(bench.archive, "p-1"))
 
-    assert [one.word for one in sender.settle("g-1", 1, [item("m-1")])] == [Disposition.BUSY]
+    assert words(sender.settle("g-1", 1, [item("m-1")])) == ["busy"]
     assert queue.calls == []
 
 
@@ -190,29 +260,28 @@ def test_concurrent_runs_send_each_message_once(bench: Bench) -> None:
 
 def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
     class Full(Ledger):
-        def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
-            raise ArchiveError(f"no room for {unit} {chunk} {number} {claim.run_id}")
+        def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
+            raise ArchiveError(f"no room for {unit} {chunk} {number} {claim.run_id} {first}")
 
     queue = FakeQueue()
     sender = bench.sender(queue, ledger=Full(bench.archive, "p-1"))
 
     assert list(settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
     assert queue.calls == []
-    assert sender.signals.stopped_by == "no room for g 1 1 run-1"
+    assert sender.signals.stopped_by == "no room for g 1 1 run-1 0"
 
 
 def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
     class Forgetful(Ledger):
-        def record(self, *_: object) -> None:
+        def record(self, *_: object, **__: object) -> None:
             raise ArchiveError("no room")
 
     queue = FakeQueue()
     sender = bench.sender(queue, ledger=Forgetful(bench.archive, "p-1"))
 
     chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
-    words = [one.word for settled in settle_all(sender, chunks) for one in settled]
 
-    assert words == [Disposition.IN_DOUBT]
+    assert words(settle_all(sender, chunks)) == ["in_doubt"]
     assert sender.signals.stopped_by == "no room"
     assert [entry.body for entry in queue.sent] == ["body of a"]
     assert bench.states(in_seconds=901) == {"a": Disposition.IN_DOUBT}
@@ -223,10 +292,10 @@ def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None
     queue = refusing("a-1")
     sender = bench.sender(queue, FIFO)
 
-    words = [one.word for one in sender.settle("in-order", 1, items)]
-    later = [one.word for one in sender.settle("in-order", 2, [item("a-3", "a"), item("b-2", "b")])]
+    first = words(sender.settle("in-order", 1, items))
+    later = words(sender.settle("in-order", 2, [item("a-3", "a"), item("b-2", "b")]))
 
-    assert words == ["failed", "not_reached", "sent"]
+    assert first == ["failed", "not_reached", "sent"]
     assert later == ["waits", "sent"]
     assert [entry.body for entry in queue.sent] == ["body of b-1", "body of b-2"]
 
@@ -236,8 +305,8 @@ def test_fifo_group_behind_a_busy_chunk_waits(bench: Bench) -> None:
     queue = FakeQueue()
     sender = bench.sender(queue, FIFO)
 
-    first = [one.word for one in sender.settle("g-1", 1, [item("a-1", "a")])]
-    second = [one.word for one in sender.settle("g-1", 2, [item("a-2", "a"), item("b-1", "b")])]
+    first = words(sender.settle("g-1", 1, [item("a-1", "a")]))
+    second = words(sender.settle("g-1", 2, [item("a-2", "a"), item("b-1", "b")]))
 
     assert (first, second) == (["busy"], ["waits", "sent"])
 
@@ -245,9 +314,9 @@ def test_fifo_group_behind_a_busy_chunk_waits(bench: Bench) -> None:
 def test_fifo_message_behind_one_in_doubt_waits(bench: Bench) -> None:
     bench.leave_claim("a-1", age=901)
 
-    words = bench.settle(FakeQueue(), [item("a-1", "a"), item("a-2", "a")], FIFO)
+    settled = bench.settle(FakeQueue(), [item("a-1", "a"), item("a-2", "a")], FIFO)
 
-    assert words == ["in_doubt", "waits"]
+    assert settled == ["in_doubt", "waits"]
 
 
 def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:
@@ -276,7 +345,7 @@ def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -
         return FakeQueue()
 
     sender = replace(bench.sender(FakeQueue()), queue_until=queue_until)
-    sender.settle("g-1", 1, [item("m-1")])
+    list(sender.settle("g-1", 1, [item("m-1")]))
 
     assert asked == [pytest.approx(0.7 * REQUEST.claim_ttl_seconds, abs=30)]
 

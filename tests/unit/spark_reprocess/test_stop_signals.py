@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.plan_lock import LockHolder, PlanLock, plan_lock
+from spark_reprocess.redrive import stop_signals
 from spark_reprocess.redrive.stop_signals import (
     LOOK_SECONDS,
+    TIME_IS_OVER,
+    Deadline,
     StopSignals,
     stop_marker,
     write_stop_marker,
@@ -149,3 +153,20 @@ def test_wait_ends_by_itself(archive: Archive, clock: Clock) -> None:
     signals.wait(0.0)
 
     assert not signals.stopped_by
+
+
+def test_deadline_asks_to_stop_until_the_work_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first marker may not be written, and Glue would end the run by force."""
+    monkeypatch.setattr(stop_signals, "LOOK_SECONDS", 0.001)
+    reasons: list[str] = []
+    is_asked_again = Event()
+
+    def stop(why: str) -> None:
+        reasons.append(why)
+        if len(reasons) > 1:
+            is_asked_again.set()
+
+    with Deadline(100.0, lambda: 100.0).watched(stop):
+        assert is_asked_again.wait(60)
+
+    assert set(reasons) == {TIME_IS_OVER}

@@ -72,6 +72,7 @@ def test_what_only_resembles_a_secret_is_shown(text: str) -> None:
         *("apiKey", "api_key", "API-KEY", "x-api-key", "accessToken", "refresh_token", "jwt"),
         *("clientSecret", "secretKey", "Authorization", "Set-Cookie", "privateKey", "credentials"),
         *("iban", "IBAN", "cardNumber", "card_number", "cvv", "ssn", "accountNumber"),
+        *("card_no", "cardNo", "creditCardNo", "geburtsdatum", "X-Amz-Signature", "sig"),
     ],
 )
 def test_a_key_that_names_a_secret_hides_its_value(key: str) -> None:

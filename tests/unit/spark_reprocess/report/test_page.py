@@ -19,6 +19,7 @@ from spark_reprocess.report.page import render_page
 from spark_reprocess.report.views import COLOURS
 from tests.findings_builder import (
     ANALYZED_AT,
+    SOURCE,
     a_group,
     a_lead,
     a_sample,
@@ -51,6 +52,24 @@ def test_the_head_says_what_happened() -> None:
     assert "Decided before 1,204 of 13,661" in words
     assert "Analysed 2025-11-20 10:30" in words
     assert "Archive s3://shop-dead-letters/orders" in words
+
+
+@pytest.mark.parametrize(
+    ("sources", "stack", "title", "head"),
+    [
+        (((SOURCE, 9), ("bills", 1)), "shop", "orders and 1 more queue, stack shop", " of {}"),
+        ((("orders", 4), (SOURCE, 6)), None, "orders", " of {}"),
+        ((), None, "Dead letters", ""),
+    ],
+)
+def test_title_and_head_name_the_queue_and_the_stack(
+    sources: tuple[tuple[str, int], ...], stack: str | None, title: str, head: str
+) -> None:
+    page = PageOutline(render_page(some_findings(a_group(sources=sources), stack=stack)))
+
+    texts = [text for tag, text in page.texts if tag in ("title", "p")]
+    assert texts[0] == f"{title}: 10 messages undecided"
+    assert f"Dead letters{head.format(title)}" in texts
 
 
 def test_one_group_has_no_other_to_be_compared_with() -> None:

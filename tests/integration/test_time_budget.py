@@ -1,0 +1,181 @@
+"""The time budget of ``redrive`` and ``run``, on a clock that moves with the work itself."""
+
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from spark_reprocess import run as run_verb
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.ledger import Ledger, attempt_names
+from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.canary.options import CanaryOptions, Share
+from spark_reprocess.command_line.redrive import exit_code_of
+from spark_reprocess.command_line.verb import NOT_ALL_SENT
+from spark_reprocess.drain.drain import DrainOptions
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.stop_signals import TIME_IS_OVER
+from spark_reprocess.run import RunOptions, RunSummary, run
+from tests.integration.desk import SEND, Desk, MakeDesk, standard
+from tests.integration.spark_world import entry_of, parked, receive_all, sender_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.integration.conftest import MakeQueue
+
+BUDGET_SECONDS = 3600.0
+
+
+def clock(is_over: Callable[[], object]) -> Callable[[], float]:
+    """A clock that stands still until then, and is past the budget from then on."""
+    return lambda: 2 * BUDGET_SECONDS if is_over() else 0.0
+
+
+def redriven(desk: Desk, is_over: Callable[[], object], **options: Any) -> RedriveSummary:
+    fixed = {"execute": True, "reason": "it is fixed", "tasks": 2}
+    budget = {"time_budget_seconds": BUDGET_SECONDS}
+    return redrive(
+        desk.spark,
+        RedriveOptions(
+            desk.archive.root, desk.plan, desk.destination.url, **{**fixed, **budget, **options}
+        ),
+        make_sender=partial(sender_at, desk.world.url),
+        now_seconds=clock(is_over),
+    )
+
+
+def is_free(desk: Desk) -> bool:
+    """Whether another plan could be carried out at once."""
+    with plan_lock(desk.archive, LockHolder("another", "another", "another plan", "me")):
+        return True
+
+
+def test_budget_that_is_over_before_the_first_chunk_claims_nothing(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(250))
+
+    def has_begun() -> bool:
+        return any("/runs/" in path for path in desk.archive.list("ledger"))
+
+    summary = redriven(desk, has_begun)
+
+    assert (summary.count("not_reached"), summary.count("sent")) == (250, 0)
+    assert (summary.stopped_by, exit_code_of(summary)) == (TIME_IS_OVER, NOT_ALL_SENT)
+    assert attempt_names(desk.archive) == []
+    assert is_free(desk)
+    assert desk.redrive().count("sent") == 250
+
+
+@pytest.mark.parametrize("name", ["main", "main.fifo"])
+def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
+    make_desk: MakeDesk, name: str
+) -> None:
+    messages = [parked(2 * n, MessageGroupId=f"g-{n % 7}") for n in range(600)]
+    desk = make_desk(messages, name)
+
+    summary = redriven(desk, lambda: desk.world.front.log.count(SEND) >= 20, max_rate=50.0)
+    before = desk.arrived()
+
+    assert 0 < summary.count("sent") == len(before) < 600
+    assert summary.count("sent") + summary.count("not_reached", "waits") == 600
+    assert (summary.stopped_by, exit_code_of(summary)) == (TIME_IS_OVER, NOT_ALL_SENT)
+    names = attempt_names(desk.archive)
+    assert all(a and a.results for a in map(Ledger(desk.archive, names[0].plan_id).attempt, names))
+    assert is_free(desk)
+
+    again = desk.redrive()
+    assert again.count("sent") + again.count("sent_before") == 600
+    assert before + desk.arrived() == Counter({one.message_id: 1 for one in messages})
+
+
+def test_canary_whose_wait_does_not_fit_is_not_sent(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(30))
+    parked_url = boto3.client("sqs").create_queue(QueueName="parked")["QueueUrl"]
+    canary = CanaryOptions(
+        Share(Decimal(5), is_percent=False), parked_url, 40.0, is_wait_forced=True
+    )
+
+    summary = redriven(desk, lambda: False, canary=canary, time_budget_seconds=30.0)
+
+    assert summary.count("not_reached") == 30
+    assert "shorter than the canary's wait" in summary.stopped_by
+    assert desk.arrived() == Counter()
+    assert is_free(desk)
+
+
+@pytest.fixture
+def start(
+    spark: "SparkSession", make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
+) -> Callable[..., tuple[RunSummary, int]]:
+    """Start ``run`` over twelve parked messages; return its summary and how many arrived."""
+    source, main = make_queue("parked"), make_queue("main")
+    for first in (0, 10):
+        source.send([entry_of(parked(2 * n)) for n in range(first, min(first + 10, 12))])
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\nrules: [{name: all, when: count > 0, action: redrive}]\n")
+    options = RunOptions(
+        str(tmp_path / "archive"),
+        parked_queue_url=source.url,
+        to_queue_url=main.url,
+        policy=str(policy),
+        execute=True,
+        reason="every night",
+        time_budget_seconds=BUDGET_SECONDS,
+    )
+
+    def start(folder: str) -> tuple[RunSummary, int]:
+        """The time is over when the archive has something in this folder."""
+        archive = open_archive(options.archive, creates=True)
+        summary = run(spark, options, now_seconds=clock(lambda: archive.list(folder)))
+        return summary, len(receive_all(main))
+
+    return start
+
+
+@pytest.mark.parametrize("step", ["messages", "reports"])
+def test_run_whose_budget_ends_before_the_redrive_leaves_it_to_the_next(
+    start: Callable[..., tuple[RunSummary, int]], step: str
+) -> None:
+    summary, arrived = start(step)
+
+    assert (summary.drained.archived, arrived, summary.undecided.messages) == (12, 0, 12)
+    assert summary.findings is not None
+    assert (summary.redriven, summary.postponed) == (None, TIME_IS_OVER)
+
+    _, arrived = start("nothing")
+    assert arrived == 12
+
+
+def test_run_whose_budget_ends_in_the_redrive_says_what_was_not_reached(
+    start: Callable[..., tuple[RunSummary, int]],
+) -> None:
+    summary, arrived = start("ledger")
+
+    assert arrived == 0
+    assert summary.redriven is not None
+    assert (summary.redriven.count("not_reached"), summary.redriven.stopped_by) == (
+        12,
+        TIME_IS_OVER,
+    )
+    assert summary.undecided.messages == 12
+
+
+def test_drain_of_a_run_has_half_of_its_budget(
+    start: Callable[..., tuple[RunSummary, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    def options(*, time_budget_seconds: float, **values: Any) -> DrainOptions:
+        given.append(time_budget_seconds)
+        return DrainOptions(**values, wait_seconds=0)
+
+    monkeypatch.setattr(run_verb, "DrainOptions", options)
+    start("nothing")
+
+    assert given == [BUDGET_SECONDS / 2]

@@ -1,0 +1,229 @@
+"""The laws of claims: runs with any rates, killed at any step, over a store of conditional creates.
+
+Each run is a thread that pauses before and after each call to the store and to SQS. Chance says
+which one goes on, and which one is killed there.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from threading import Semaphore, Thread
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlq_replay.message import SendEntry
+from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES, Ledger
+from spark_reprocess.redrive.redrive_values import RedriveOptions
+from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
+from tests.builders import message, queue_url
+from tests.fake_limits import FakeSignals
+from tests.inline_executor import InlineExecutor
+
+OPTIONS = RedriveOptions("a", reason="it is fixed")
+OPEN = "its claim has no result"
+
+Chunks = Sequence[tuple[str, int, Sequence[Item]]]
+
+
+class KilledError(BaseException):
+    """Nothing catches it, as nothing catches SIGKILL."""
+
+
+@dataclass
+class World:
+    """The store, the queue, and what they saw.
+
+    Attributes:
+        states: of each message that was claimed: ``OPEN``, or the outcome in its newest result.
+        arrived: the ids of messages, in order.
+        is_well: whether SQS confirms everything.
+    """
+
+    random: Random
+    is_fifo: bool
+    files: dict[str, bytes] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    arrived: list[str] = field(default_factory=list)
+    now: float = 1_700_000_000.0
+    is_well: bool = False
+
+    def create(self, path: str, content: bytes, most: float) -> bool:
+        if path in self.files:
+            return False
+        self.files[path] = content
+        ids = json.loads(content)["message_ids"]
+        assert 0 < len(ids) <= most
+        for one in ids:
+            assert self.states.get(one) in (None, Disposition.FAILED), f"{one} is claimed twice"
+            self.states[one] = OPEN
+        return True
+
+    def write(self, path: str, content: bytes) -> None:
+        self.files[path] = content
+        for result in map(json.loads, content.splitlines()):
+            self.states[result["message_id"]] = result["outcome"]
+
+    def send(self, entry: SendEntry) -> SendResult:
+        lost, refused = InDoubt("lost"), Refused("InvalidMessageContents")
+        answers: list[SendResult] = [Confirmed("copy"), refused, NotSent(), lost]
+        weights = [1, 0, 0, 0] if self.is_well else [16, 2, 1, 1]
+        [answer] = self.random.choices(answers, weights)
+        is_here = isinstance(answer, InDoubt) and self.random.random() < 0.5
+        if is_here or isinstance(answer, Confirmed):
+            self.arrived.append(entry.body)
+        return answer
+
+
+@dataclass
+class Run:
+    """A run in a thread of its own. It is the archive of its ledger and its queue, too."""
+
+    world: World
+    name: str
+    chunks: Chunks
+    root: str = "memory"
+    url: str = queue_url("main")
+    is_over: bool = False
+    is_killed: bool = False
+    error: BaseException | None = None
+    most: float = 0
+    go: Semaphore = field(default_factory=lambda: Semaphore(0))
+    has_paused: Semaphore = field(default_factory=lambda: Semaphore(0))
+
+    def start(self) -> "Run":
+        Thread(target=self._run, daemon=True).start()
+        return self
+
+    def step(self) -> None:
+        """Let it go on to its next pause."""
+        self.go.release()
+        self.has_paused.acquire()
+        if self.error:
+            raise self.error
+
+    def _run(self) -> None:
+        self.go.acquire()
+        archive: Any = self
+        context = RunContext(
+            OPTIONS, "p-1", self.url, to_fifo=self.world.is_fifo, run_id=self.name, who="me"
+        )
+        sender = ChunkSender(
+            queue_until=lambda _: self,
+            claim_messages=self._claim_messages,
+            executor=InlineExecutor(),
+            ledger=Ledger(archive, "p-1"),
+            context=context,
+            signals=FakeSignals(),
+            now_seconds=lambda: self.world.now,
+        )
+        try:
+            list(settle_all(sender, self.chunks))
+        except KilledError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the test's own thread
+            self.error = error
+        self.is_over = True
+        self.has_paused.release()
+
+    def _claim_messages(self) -> float:
+        self.most = self.world.random.choice([1, 2, 3, 5, math.inf])
+        return self.most
+
+    def _pause(self) -> None:
+        self.has_paused.release()
+        self.go.acquire()
+        if self.is_killed:
+            raise KilledError
+
+    def read(self, path: str) -> bytes | None:
+        self._pause()
+        return self.world.files.get(path)
+
+    def create(self, path: str, content: bytes) -> bool:
+        self._pause()
+        is_first = self.world.create(path, content, self.most)
+        self._pause()
+        return is_first
+
+    def write(self, path: str, content: bytes) -> None:
+        self._pause()
+        self.world.write(path, content)
+        self._pause()
+
+    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+        self._pause()
+        results = [self.world.send(entry) for entry in entries]
+        self._pause()
+        return results
+
+
+def chunks_of(random: Random) -> Chunks:
+    """Two chunks of a unit. Messages that no run takes leave gaps."""
+    return [
+        ("u", chunk, [item_of(random, chunk, place) for place in places])
+        for chunk, places in (
+            (chunk, sorted(random.sample(range(CHUNK_MESSAGES), random.randint(1, 8))))
+            for chunk in (1, 2)
+        )
+    ]
+
+
+def item_of(random: Random, chunk: int, place: int) -> Item:
+    message_id = f"{chunk}-{place:02d}"
+    source = message(message_id, message_id, MessageGroupId=random.choice("abc"))
+    return Item("g-1", place, Disposition.SEND, source)
+
+
+def some(random: Random, chunks: Chunks) -> Chunks:
+    """What the condition of one run takes."""
+    return [(unit, n, [one for one in items if random.random() < 0.8]) for unit, n, items in chunks]
+
+
+@settings(max_examples=300)
+@given(st.integers(), st.booleans())
+def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
+    seed: int, is_fifo: bool
+) -> None:
+    random = Random(seed)
+    world, chunks, kills = World(random, is_fifo), chunks_of(random), 0
+    for wave in range(random.randint(1, 4)):
+        runs = [
+            Run(world, f"{wave}-{n}", chunks if is_fifo else some(random, chunks)).start()
+            for n in range(random.randint(1, 3))
+        ]
+        while active := [run for run in runs if not run.is_over]:
+            run = random.choice(active)
+            run.is_killed = random.random() < 0.02
+            kills += run.is_killed
+            run.step()
+        # The next runs find claims without a result busy, or expired.
+        world.now += random.choice([0, OPTIONS.claim_ttl_seconds])
+    world.now += OPTIONS.claim_ttl_seconds
+    world.is_well = True
+    last = Run(world, "last", chunks).start()
+    while not last.is_over:
+        last.step()
+
+    assert len(world.arrived) == len(set(world.arrived))
+    claims = [path for path in world.files if path.endswith(".claim.json")]
+    without = [p for p in claims if p.replace("claim.json", "result.jsonl") not in world.files]
+    assert len(without) <= kills
+    items = [item for _, _, of_chunk in chunks for item in of_chunk]
+    blocked = set[str | None]()
+    for item in items:
+        state = world.states.get(item.message_id)
+        group = item.message.message_group_id if is_fifo else item.message_id
+        # Behind a message in doubt the others of its message group wait for a person.
+        assert state in ("sent", OPEN, "in_doubt") or group in blocked
+        blocked |= {group} if state != "sent" else set()
+    groups = {item.message_id: item.message.message_group_id for item in items}
+    for group in "abc" if is_fifo else "":
+        in_group = [message_id for message_id in world.arrived if groups[message_id] == group]
+        assert in_group == sorted(in_group)
