@@ -129,6 +129,12 @@ class RateLimiter:
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
 
+    def set_window(self, window: int | None) -> None:
+        """Allow *window* messages in ten seconds from now on; None for no limit."""
+        with self._changed:
+            self._window = None if window is None else SlidingWindow(window)
+            self._changed.notify_all()
+
     @property
     def call_messages(self) -> int:
         """The most messages for one call, 1 to 10."""
@@ -158,6 +164,8 @@ class RateLimiter:
             while may_wait():
                 with self._changed:
                     seconds = _CHECK_SECONDS
+                    if self._window is None:
+                        return True
                     if self._queue[0] is place:
                         now = self._now_seconds()
                         seconds = self._window.seconds_until(messages, now)
@@ -173,8 +181,7 @@ class RateLimiter:
 
     def release(self, messages: int) -> None:
         """Say that a call has ended, in whatever way."""
-        if self._window is None:
-            return
         with self._changed:
-            self._window.end(messages, self._now_seconds())
-            self._changed.notify_all()
+            if self._window is not None:
+                self._window.end(messages, self._now_seconds())
+                self._changed.notify_all()

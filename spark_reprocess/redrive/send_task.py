@@ -47,11 +47,11 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.breaker_gate import BreakerGate, read_limit
 from spark_reprocess.redrive.editor import CHANGES, Editor
-from spark_reprocess.redrive.pace import Pacer
 from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
-from spark_reprocess.redrive.redrive_values import EXAMPLES
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.stop_signals import StopSignals, stop_marker
 
@@ -69,7 +69,7 @@ TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
 TASK_COLUMNS = (
-    *(*SENDING_COLUMNS, "error_type", CHANGES),
+    *(*SENDING_COLUMNS, CHANGES),
     *("group_id", "disposition", *POSITION, TASK),
 )
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
@@ -90,7 +90,6 @@ class Item:
     Attributes:
         place: in its chunk, 0 to 99.
         entry: the copy to send; None where nothing is to be sent.
-        error_type: why its consumer failed; None where that is not recorded.
     """
 
     group_id: str
@@ -98,7 +97,6 @@ class Item:
     disposition: str
     message: Message
     entry: SendEntry | None = None
-    error_type: str | None = None
 
     @property
     def message_id(self) -> str:
@@ -297,9 +295,9 @@ class ChunkSender:
 def settle_all(
     sender: ChunkSender,
     chunks: Iterable[tuple[str, int, Sequence[Item]]],
-    pacer: Pacer | None = None,
+    gate: BreakerGate | None = None,
 ) -> Iterator[list[Settled]]:
-    """Settle chunk after chunk, at the pace that the circuit breakers allow, until all are done.
+    """Settle chunk after chunk until all are done, as far as the circuit breaker allows it.
 
     Ends early if the task must stop. Yields after each claim.
 
@@ -307,12 +305,13 @@ def settle_all(
     the whole run stops.
     """
     for unit, chunk, items in chunks:
-        to_send = [one.error_type for one in items if one.disposition == Disposition.SEND]
-        may_send = pacer is None or pacer.wait(to_send, sender.signals)
-        if not (may_send and sender.signals.look()):
+        if not sender.signals.look():
             return
         try:
-            yield from sender.settle(unit, chunk, items)
+            for settled in sender.settle(unit, chunk, items):
+                yield settled
+                if gate is not None:
+                    gate.look()
         except ArchiveError as error:
             sender.signals.stop(str(error))
             return
@@ -324,16 +323,16 @@ class SendTask:
 
     Attributes:
         progress_folder: where each task writes how far it is; see ``read_progress``.
-        tasks: how many of them there are.
         windows: of each task, the messages that it may send in ten seconds; None for no limit.
+        free_windows: the same, once the limit of the circuit breaker is gone.
     """
 
     archive: Archive
     context: RunContext
     make_sender: ClientFactory
     progress_folder: str
-    tasks: int = 1
     windows: Sequence[int] | None = None
+    free_windows: Sequence[int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Settle the rows of one partition, sorted by unit, chunk and place; yield the counts.
@@ -363,11 +362,19 @@ class SendTask:
                 )
             )
             with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
-                sender = self._sender(signals, RateLimiter(window), executor)
-                pacer = Pacer(self.archive, self.context.pace, self.context.destination, self.tasks)
-                for settled in settle_all(sender, chunks, pacer):
+                limiter = RateLimiter(window)
+                sender = self._sender(signals, limiter, executor)
+                free = None if self.free_windows is None else self.free_windows[task]
+                gate = self._gate(signals, limiter, free)
+                for settled in settle_all(sender, chunks, gate):
                     counts.add(settled)
         yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
+
+    def _gate(self, signals: StopSignals, limiter: RateLimiter, free: int | None) -> BreakerGate:
+        request, url = self.context.request, self.context.destination
+        table = request.failure_table if isinstance(request, RedriveOptions) else None
+        read = partial(read_limit, table, url)
+        return BreakerGate(read, self.context.limit, limiter, signals, free)
 
     def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
         if self.context.probe:
@@ -419,7 +426,7 @@ def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
     if not context.has_room(message):
         return Item(group_id, place, Disposition.NO_ROOM, message)
     entry = context.entry(message)
-    return Item(group_id, place, Disposition.SEND, message, entry, row["error_type"])
+    return Item(group_id, place, Disposition.SEND, message, entry)
 
 
 class _Counts:
