@@ -83,7 +83,7 @@ NEVER = {
     "one tenant of 2 % is down for 8 h": Scenario(
         rate=0.3, tenant_share=0.02, transient_share=0.005, outage_seconds=8 * HOUR
     ),
-    "60 % of the messages hit, 2 h": Scenario(rate=0.1, tenant_share=0.6, outage_seconds=4 * HOUR),
+    "25 % of the messages hit, 2 h": Scenario(rate=0.5, tenant_share=0.25, outage_seconds=2 * HOUR),
     "60 faulty beside 1 a second": Scenario(
         rate=1, faulty=60, outage_seconds=0, after_seconds=4 * HOUR
     ),
