@@ -78,7 +78,7 @@ def on(numbers: Mapping[str, int], **worker: Any) -> Worker:
     return Worker(FakeBreaker(state=BreakerState(numbers)), **worker)
 
 
-def letter(name: str, count: int = 0, held: int | None = None, **system: str) -> Message:
+def letter(name: str, count: int = 0, *, held: int | None = None, **system: Any) -> Message:
     own = {**(counter(str(count)) if count else {}), **(context(held_seconds=held) if held else {})}
     return message(name, attributes=own, **{**MOVED, **system})
 
@@ -110,7 +110,10 @@ def test_held_copies_and_what_a_producer_sends_to_the_dlq_count_for_nothing() ->
 
 def test_on_fifo_a_copy_is_counted_at_its_first_look() -> None:
     worker = Worker(policy=policy("main.fifo"), max_receive_count=5)
-    fifo = {"DeadLetterQueueSourceArn": queue_arn("main.fifo"), "SentTimestamp": str(NOW * 1000)}
+    fifo: dict[str, Any] = {
+        "DeadLetterQueueSourceArn": queue_arn("main.fifo"),
+        "SentTimestamp": str(NOW * 1000),
+    }
     for receives in ("6", "7", "?"):
         one = letter("a", ApproximateReceiveCount=receives, MessageGroupId="g", **fifo)
         worker.replay(one)

@@ -301,8 +301,8 @@ def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
             raise RuntimeError("an answer of another shape")
 
     with_breaker(monkeypatch, FakeBreaker(faults=fail, state=state))
-    moved = {"DeadLetterQueueSourceArn": queue_arn("main")}
-    answer = handler.lambda_handler(event(message("a", **moved), message("b", **moved)), Context())
+    moved = [message(one, DeadLetterQueueSourceArn=queue_arn("main")) for one in "ab"]
+    answer = handler.lambda_handler(event(*moved), Context())
 
     assert answer == {"batchItemFailures": []}
     assert len(main.sent) == 2
