@@ -34,7 +34,7 @@ from dlq_replay.measures import (
     measure_dlq,
 )
 from dlq_replay.message import Message, SendEntry
-from tests.breaker_tables import FakeBreakers
+from tests.breaker_tables import FakeBreaker
 from tests.contract.cloudformation import Stack as Template
 from tests.contract.cloudformation import load_template
 from tests.simulation.event_source import EventSource, run
@@ -69,7 +69,7 @@ class Day:
         self.stack = Stack(max_receive_count=5)
         self.failures: dict[str, Failure] = {}
         clock = self.stack.clock.time
-        breakers = BreakerWorker(FakeBreakers(clock), BreakerRules(), lambda *_: {}, None, clock)
+        breakers = BreakerWorker(FakeBreaker(clock), BreakerRules(), lambda *_: {}, None, clock)
         self.stack.replayer = replace(
             self.stack.replayer,
             find_failures=lambda ids: {i: self.failures[i] for i in ids if i in self.failures},
