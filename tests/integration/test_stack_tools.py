@@ -524,23 +524,6 @@ def test_a_run_whose_command_is_gone_or_changed_does_nothing(
     assert "anna" not in capsys.readouterr().err
 
 
-def test_the_command_of_a_run_that_did_not_start_is_removed(stack: str) -> None:
-    s3 = client("s3")
-    s3.create_bucket(Bucket="dead-letters")
-    s3.put_bucket_versioning(Bucket="dead-letters", VersioningConfiguration={"Status": "Enabled"})
-    stored: list[str] = []
-
-    def lose(_: str) -> tuple[str, str, int]:
-        stored.extend(left_commands())
-        return "application/x-amz-json-1.1", '{"__type": "InternalServiceException"}', 500
-
-    answers = {**Glue(lambda _: 0).answers(), "glue.StartJobRun": lose}
-
-    assert run_answering(answers, *ON_GLUE, stack) == 2
-    assert stored
-    assert left_commands() == []
-
-
 def test_a_run_without_a_result_is_told_in_glue_s_words(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -569,7 +552,8 @@ def test_a_run_that_is_under_way_is_named(stack: str, capsys: pytest.CaptureFixt
         "glue.GetJobRuns": lambda _: (kind, json.dumps({"JobRuns": runs})),
     }
 
-    assert run_answering(answers, "analyze", "--stack", stack, "--on-glue") == 2
+    assert run_answering(answers, *ON_GLUE, stack) == 2
+    assert left_commands() == []
     err = capsys.readouterr().err
     assert "run jr_2 (running since" in err
     assert "jr_1" not in err
