@@ -32,9 +32,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="also say whether replays to --main-queue-url are limited",
     )
-    parser.add_argument(
-        "--main-queue-url", metavar="URL", help="the queue of that limit"
-    )
+    parser.add_argument("--main-queue-url", metavar="URL", help="the queue of that limit")
     parser.add_argument("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
 
 
