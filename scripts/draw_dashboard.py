@@ -105,7 +105,11 @@ class Day:
         return {one.message_id for one in left}
 
     def _deletions(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
-        return {m: self.deleted[m] for m in range(start_seconds // 60, end_seconds // 60)}
+        begin = self.begin_ms // 60_000
+        # Orders that the consumer takes at once are not simulated, one a second.
+        healthy = dict.fromkeys(range(OUTAGE[0] // 60, OUTAGE[1] // 60), 0)
+        minutes = range(start_seconds // 60, end_seconds // 60)
+        return {m: self.deleted[m] + healthy.get(m - begin, 60) for m in minutes}
 
     def _replay(self, batch: Sequence[Message]) -> set[str]:
         left = self.stack.replay(batch)
