@@ -247,6 +247,13 @@ check_queues() {
             aws sqs delete-message --queue-url "$fifo" --receipt-handle "$handle"
         fi
     done
+    sleep 300
+    echo "Deletes that CloudWatch counts in the main queue:"
+    aws cloudwatch get-metric-statistics --namespace AWS/SQS \
+        --metric-name NumberOfMessagesDeleted --statistics Sum --period 3600 \
+        --dimensions Name=QueueName,Value=dlq-try-count-main \
+        --start-time "$(($(date +%s) - 3600))" --end-time "$(date +%s)" \
+        --query 'Datapoints[].Sum' --output text
 }
 
 check_long_wait() {
