@@ -59,6 +59,7 @@ class Scenario:
     Attributes:
         budget_seconds: of one invocation, on the virtual clock; None for no deadline.
         tries: of botocore's client, for each call; its pauses are on the virtual clock, too.
+        skew_seconds: how far the function's clock is ahead of that of SQS.
     """
 
     is_fifo: bool
@@ -66,6 +67,7 @@ class Scenario:
     faults: Sequence[Fault]
     budget_seconds: int | None = None
     tries: int = 1
+    skew_seconds: int = 0
 
 
 letters = st.builds(
@@ -107,6 +109,7 @@ scenarios = st.builds(
     faults=st.lists(faults, max_size=4),
     budget_seconds=st.sampled_from([None, 5, 30]),
     tries=st.sampled_from([1, 3]),
+    skew_seconds=st.sampled_from([0, 400, -400]),
 )
 
 equal_letters = st.builds(Letter, st.just("x"), st.just({}), st.just("a"), st.just(0))
@@ -181,7 +184,7 @@ def play(
         main_queue=make_queue(client, stack.main.url),
         dlq=make_queue(client, stack.dlq.url),
         parked_queue=make_queue(client, stack.parked.url),
-        now_seconds=stack.now_seconds,
+        now_seconds=lambda: stack.now_seconds() + scenario.skew_seconds,
         draw_up_to=lambda top: draws.randint(0, top),
         executor=wired.executor,
     )
