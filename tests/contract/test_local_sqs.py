@@ -407,10 +407,15 @@ def change_counts_from_the_call_and_is_not_remembered(sqs: World) -> None:
 
 
 @behaviour(API + "ChangeMessageVisibility.html", over_http=True)
-def timeout_of_zero_releases_at_once(sqs: World) -> None:
+def timeout_of_zero_releases_at_once_and_one_out_of_range_is_refused(sqs: World) -> None:
     queue = sqs.queue()
     queue.send()
     message = queue.receive_one()
+    for seconds in (-1, 43_201):
+        assert refusal_code(queue.change, message, seconds) == "InvalidParameterValue"
+        assert refusal_code(queue.receive, VisibilityTimeout=seconds) == "InvalidParameterValue"
+    assert refusal_code(queue.receive, 11) == "InvalidParameterValue"
+    assert refusal_code(queue.receive, wait=21) == "InvalidParameterValue"
     queue.change(message, 0)
     assert queue.counts() == (1, 0, 0)
     assert refusal_code(queue.change, message, 5) == "MessageNotInflight"
@@ -427,18 +432,6 @@ def standard_change_after_the_timeout_does_nothing(sqs: World) -> None:
     queue.change(message, 60)
     assert len(queue.receive()) == 1
     assert refusal_code(queue.change, message, 5) == "InvalidParameterValue"
-
-
-@behaviour(API + "ReceiveMessage.html")
-def value_out_of_range_is_refused(sqs: World) -> None:
-    queue = sqs.queue()
-    queue.send()
-    message = queue.receive_one()
-    for seconds in (-1, 43_201):
-        assert refusal_code(queue.change, message, seconds) == "InvalidParameterValue"
-        assert refusal_code(queue.receive, VisibilityTimeout=seconds) == "InvalidParameterValue"
-    assert refusal_code(queue.receive, 11) == "InvalidParameterValue"
-    assert refusal_code(queue.receive, wait=21) == "InvalidParameterValue"
 
 
 @behaviour(GUIDE + "quotas-messages.html")
@@ -762,7 +755,7 @@ def redrive_policy_is_checked(sqs: World) -> None:
 
 
 @behaviour(GUIDE + "sqs-basic-architecture.html")
-def message_expires_at_its_retention_in_flight_or_not(sqs: World) -> None:
+def message_expires_at_its_retention_in_flight_or_not_or_at_a_shorter_one(sqs: World) -> None:
     queue = sqs.queue(MessageRetentionPeriod=14 * DAY)
     queue.send("left alone")
     queue.send("received")
@@ -774,6 +767,11 @@ def message_expires_at_its_retention_in_flight_or_not(sqs: World) -> None:
     sqs.clock.advance(0.001)
     assert queue.counts() == (0, 0, 0)
     queue.delete(message)
+    queue.send("old")
+    sqs.clock.advance(100)
+    queue.send("young")
+    queue.set(MessageRetentionPeriod=60)
+    assert queue.bodies() == ["young"]
 
 
 @behaviour(DEAD_LETTERS)
@@ -795,16 +793,6 @@ def retention_runs_on_through_a_move_and_on_a_fifo_queue_starts_anew(sqs: World)
     assert (len(dlq.receive()), len(fifo_dlq.receive(VisibilityTimeout=0))) == (0, 1)
     sqs.clock.advance(13 * DAY)
     assert fifo_dlq.receive() == []
-
-
-@behaviour(API + "SetQueueAttributes.html")
-def shorter_retention_expires_what_is_there(sqs: World) -> None:
-    queue = sqs.queue()
-    queue.send("old")
-    sqs.clock.advance(100)
-    queue.send("young")
-    queue.set(MessageRetentionPeriod=60)
-    assert queue.bodies() == ["young"]
 
 
 @behaviour(API + "GetQueueAttributes.html")

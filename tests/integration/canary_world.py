@@ -115,11 +115,9 @@ class CanaryWorld:
 
 
 @contextmanager
-def canary_world(
-    suffix: str = "", counts_lag_seconds: float = 0.0, clock: VirtualClock | None = None
-) -> Iterator[CanaryWorld]:
+def canary_world(suffix: str = "", clock: VirtualClock | None = None) -> Iterator[CanaryWorld]:
     """Set it all up until the block ends; without a virtual *clock*, run it all the time."""
-    model = SqsModel(clock or SystemClock(), counts_lag_seconds=counts_lag_seconds)
+    model = SqsModel(clock or SystemClock())
     with serve_in_thread(model) as served:
         fifo = {"FifoQueue": "true"} if suffix else {}
 

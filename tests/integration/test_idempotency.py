@@ -106,6 +106,11 @@ class Handler:
 
         self.handle: Callable[..., None] = handle
 
+    def fail(self, error: BaseException, record: Record) -> None:
+        self.failures.append(error)
+        with pytest.raises(type(error)):
+            self.handle(record)
+
 
 @pytest.fixture
 def table(moto_endpoint: str) -> Table:
@@ -133,9 +138,7 @@ def test_message_that_comes_again_is_processed_once_whatever_its_copy(table: Tab
 
 def test_message_that_failed_is_processed_when_it_comes_again(table: Table) -> None:
     handler = Handler(table)
-    handler.failures.append(ZeroDivisionError())
-    with pytest.raises(ZeroDivisionError):
-        handler.handle(lambda_record(message("first")))
+    handler.fail(ZeroDivisionError(), lambda_record(message("first")))
     for copy in copies():
         handler.handle(lambda_record(copy))
 
@@ -146,9 +149,7 @@ def test_crash_in_the_middle_refuses_the_message_until_its_worker_counts_as_cras
     table: Table,
 ) -> None:
     handler = Handler(table)
-    handler.failures.append(Killed())
-    with pytest.raises(Killed):
-        handler.handle(lambda_record(message("first")))
+    handler.fail(Killed(), lambda_record(message("first")))
     copy = lambda_record(copies()[2])
 
     with pytest.raises(IdempotencyAlreadyInProgressError):
@@ -228,9 +229,7 @@ def test_powertools_batch_processor_reports_what_is_in_progress_and_passes_the_r
     table: Table,
 ) -> None:
     handler = Handler(table)
-    handler.failures.append(Killed())
-    with pytest.raises(Killed):
-        handler.handle(lambda_record(message("busy")))
+    handler.fail(Killed(), lambda_record(message("busy")))
     handler.handle(lambda_record(message("processed")))
     records = [lambda_record(message(name)) for name in ("busy", "processed", "new")]
 
@@ -265,9 +264,7 @@ def test_key_of_the_user_makes_several_messages_one_and_replaces_the_first_id(ta
         request("copy-1", "r-1", attributes=context(first_id="m-1")),
         request("copy-2", "r-3", attributes=context(first_id="m-1")),
     ]
-    handler.failures.append(ZeroDivisionError())
-    with pytest.raises(ZeroDivisionError):
-        handler.handle(records[0])
+    handler.fail(ZeroDivisionError(), records[0])
     for record in records:
         handler.handle(record)
 
@@ -276,9 +273,7 @@ def test_key_of_the_user_makes_several_messages_one_and_replaces_the_first_id(ta
 
 def test_key_of_the_user_stands_neither_in_the_table_nor_in_an_error(table: Table) -> None:
     handler = Handler(table, key=request_id)
-    handler.failures.append(Killed())
-    with pytest.raises(Killed):
-        handler.handle(request("m-1", "bob@example.com"))
+    handler.fail(Killed(), request("m-1", "bob@example.com"))
     with pytest.raises(IdempotencyAlreadyInProgressError) as raised:
         handler.handle(request("m-2", "bob@example.com"))
 

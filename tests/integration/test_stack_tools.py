@@ -136,6 +136,12 @@ def simulating(statements: list[dict[str, Any]]) -> Answer:
     return answer
 
 
+def role_of(**parameters: str) -> dict[str, Answer]:
+    """IAM's simulator for the role of the template with these parameters."""
+    role = Stack.of(TEMPLATE, {**QUEUES, **parameters})
+    return {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
+
+
 def test_the_doctor_finds_nothing_broken_and_leaves_parked_messages_as_they_were(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +154,10 @@ def test_the_doctor_finds_nothing_broken_and_leaves_parked_messages_as_they_were
     out = capsys.readouterr().out
     assert "replay: main, dlq, parked\n" in out
     assert "risk " not in out
+
+    make_consumer("orders", 60)
+    assert run("doctor", "--stack", stack) == 0
+    assert "its consumer orders may run for 60 s: " in capsys.readouterr().out
     (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
     assert message["Body"] == "b"
 
@@ -189,19 +199,6 @@ def test_the_doctor_refuses_a_test_message_that_cannot_end(
     assert rule in capsys.readouterr().err
 
 
-def test_the_doctor_sends_no_test_message_where_replay_is_paused(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("pause", "--stack", stack) == 0
-    capsys.readouterr()
-
-    assert run("doctor", "--stack", stack, "--send-test-message", "--json") == 1
-
-    (check,) = json.loads(capsys.readouterr().out)["test_message"]
-    assert check["works"] is False
-    assert "replay is paused" in check["causes"][0]["fault"]
-
-
 def test_the_doctor_reads_the_policy_of_the_data_key_and_what_the_alarm_counts_with(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,13 +233,10 @@ def test_the_doctor_says_what_to_change(stack: str, capsys: pytest.CaptureFixtur
         Attributes={"VisibilityTimeout": "10"},
     )
     make_queue("invoices", arn("dlq"))
-    role = Stack.of(TEMPLATE, {**QUEUES, "ParkedQueueArn": arn("before")})
+    loop = '{"RecursiveLoop": "Terminate"}'
     answers: dict[str, Answer] = {
-        "iam.SimulatePrincipalPolicy": simulating(statements_of(role)),
-        "lambda.GetFunctionRecursionConfig": lambda _: (
-            "application/json",
-            '{"RecursiveLoop": "Terminate"}',
-        ),
+        **role_of(ParkedQueueArn=arn("before")),
+        "lambda.GetFunctionRecursionConfig": lambda _: ("application/json", loop),
     }
 
     assert run_answering(answers, "doctor", "--stack", stack) == 1
@@ -300,10 +294,7 @@ def test_the_doctor_finds_a_key_that_the_template_s_role_may_not_use(
         Attributes={"KmsMasterKeyId": key},
     )
     keys = {"QueueKmsKeyArns": key} if is_given else KEYS
-    role = Stack.of(TEMPLATE, {**QUEUES, **keys})
-    answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
-
-    exit_code = run_answering(answers, "doctor", "--stack", stack)
+    exit_code = run_answering(role_of(**keys), "doctor", "--stack", stack)
 
     out = capsys.readouterr().out
     assert (f"main: the function's role may not use its KMS key {key}" in out) is not is_given
@@ -497,8 +488,12 @@ def left_commands() -> list[str]:
 ON_GLUE = ("analyze", "--where", "body LIKE '%anna%'", "--on-glue", "--stack")
 
 
-def test_a_run_whose_command_is_gone_or_changed_does_nothing(
-    stack: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("change", "content"),
+    [("delete_object", {}), ("put_object", {"Body": b'{"words": ["drain"]}'})],
+)
+def test_a_run_whose_command_is_gone_or_changed_does_nothing_and_is_told_in_glue_s_words(
+    stack: str, change: str, content: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An erase has removed it, or somebody who may start no runs has written another."""
     client("s3").create_bucket(Bucket="dead-letters")
@@ -508,34 +503,19 @@ def test_a_run_whose_command_is_gone_or_changed_does_nothing(
         ran.append(words)
         return 0
 
-    for change in ("delete_object", "put_object"):
-        glue = Glue(job)
+    answers = Glue(job).answers()
 
-        def changed(body: str, glue: Glue = glue, change: str = change) -> tuple[Any, ...]:
-            [key] = left_commands()
-            content = {"Body": b'{"words": ["drain"]}'} if change == "put_object" else {}
-            getattr(client("s3"), change)(Bucket="dead-letters", Key=key, **content)
-            return glue.answers()["glue.StartJobRun"](body)
+    def changed(body: str) -> tuple[Any, ...]:
+        [key] = left_commands()
+        getattr(client("s3"), change)(Bucket="dead-letters", Key=key, **content)
+        return answers["glue.StartJobRun"](body)
 
-        answers = {**glue.answers(), "glue.StartJobRun": changed}
-        assert run_answering(answers, *ON_GLUE, stack) == 1
-        assert left_commands() == []
+    assert run_answering({**answers, "glue.StartJobRun": changed}, *ON_GLUE, stack) == 1
+    assert left_commands() == []
     assert ran == []
-    assert "anna" not in capsys.readouterr().err
-
-
-def test_a_run_without_a_result_is_told_in_glue_s_words(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    client("s3").create_bucket(Bucket="dead-letters")
-
-    def broken(_: Sequence[str]) -> int:
-        raise SystemExit("broken")
-
-    answers = Glue(broken).answers()
-
-    assert run_answering(answers, "analyze", "--stack", stack, "--on-glue") == 1
-    assert "ended as FAILED without an answer: Glue's words" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "ended as FAILED without an answer: Glue's words" in err
+    assert "anna" not in err
 
 
 def test_a_run_that_is_under_way_is_named(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -633,12 +613,20 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
     assert "paused" not in capsys.readouterr().out
 
 
-def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mapping_is_paused_and_no_test_message_sent_until_it_is_resumed(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("pause", "--stack", stack) == 0
     assert mapping_state() == "Disabled"
     paused = capsys.readouterr().out
     assert "until their retention ends" in paused
     assert "It lasts until dlq resume, or until a deployment" in paused
+
+    assert run("doctor", "--stack", stack, "--send-test-message", "--json") == 1
+    (check,) = json.loads(capsys.readouterr().out)["test_message"]
+    assert check["works"] is False
+    assert "replay is paused" in check["causes"][0]["fault"]
+
     assert run("resume", "--stack", stack) == 0
     assert mapping_state() == "Enabled"
 
@@ -749,13 +737,6 @@ def test_a_stack_that_is_not_there_is_one_sentence(
     assert "stack nobody" in capsys.readouterr().err
 
 
-def test_the_doctor_finds_the_consumer(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    make_consumer("orders", 60)
-
-    assert run("doctor", "--stack", stack) == 0
-    assert "its consumer orders may run for 60 s: " in capsys.readouterr().out
-
-
 def put_alarm(name: str, metric: str, queue: str, *, in_math: bool = False) -> None:
     dimensions = [{"Name": "QueueName", "Value": queue}]
     measured = {"Namespace": "AWS/SQS", "MetricName": metric, "Dimensions": dimensions}
@@ -848,10 +829,9 @@ def test_the_doctor_finds_a_breaker_without_its_rights(
     functions.update_function_configuration(
         FunctionName="replay", Environment={"Variables": variables}
     )
-    role = Stack.of(TEMPLATE, {**QUEUES, "CircuitBreaker": str(is_granted).lower()})
-    answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
+    role = role_of(CircuitBreaker=str(is_granted).lower())
 
-    assert run_answering(answers, "doctor", "--stack", stack) == 0
+    assert run_answering(role, "doctor", "--stack", stack) == 0
 
     out = capsys.readouterr().out
     denied = "its role may not dynamodb:UpdateItem, cloudwatch:GetMetricStatistics: the circuit"

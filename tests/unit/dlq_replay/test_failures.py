@@ -79,6 +79,9 @@ def test_a_failure_is_kept_as_long_as_sqs_keeps_a_message() -> None:
         (HiddenTraceError("text"), f"{__name__}.HiddenTraceError", "text"),
         (CardRefusedError.InnerError(), f"{__name__}.CardRefusedError.InnerError", ""),
         (KeyboardInterrupt(), "KeyboardInterrupt", ""),
+        # A class that hides its module is still an exception.
+        (NamelessMeta("HiddenError", (Exception,), {})("text"), "Exception", "text"),
+        (ValueError("x" * 2**20), "ValueError", "x" * ERROR_MESSAGE_CHARACTERS),
         (json.JSONDecodeError("bad", "the body", 0), "json.decoder.JSONDecodeError", None),
     ],
 )
@@ -90,18 +93,6 @@ def test_every_exception_has_a_type_and_at_most_one_line_of_text(
     assert failure.error_type == error_type
     assert error_message is None or failure.error_message == error_message
     assert "the body" not in failure.error_message
-
-
-def test_a_class_that_hides_its_module_is_still_an_exception() -> None:
-    hidden = NamelessMeta("HiddenError", (Exception,), {})
-
-    assert failure_of(hidden("text")).error_type == "Exception"
-
-
-def test_a_megabyte_of_text_is_cut() -> None:
-    failure = failure_of(ValueError("x" * 2**20))
-
-    assert failure.error_message == "x" * ERROR_MESSAGE_CHARACTERS
 
 
 def test_causes_and_notes_are_not_recorded() -> None:

@@ -182,10 +182,13 @@ def grouped(name: str, **fields: object) -> Message:
 
 
 def test_fifo_group_waits_behind_an_unconfirmed_send(build: Build, main: FakeQueue) -> None:
+    """Or behind a record that cannot be read."""
     main.refuses = {"A2": InDoubt("lost")}
-    outcome = build(FIFO).replay([grouped(n) for n in ("a1", "a2", "a3", "b1")], forever)
+    unreadable = UnreadableRecord("c1", "bad", "c")
+    letters = [grouped(n) for n in ("a1", "a2", "a3", "b1", "c2")]
+    outcome = build(FIFO).replay([unreadable, *letters], forever)
 
-    assert failures(outcome) == {"a2", "a3"}
+    assert failures(outcome) == {"a2", "a3", "c1", "c2"}
 
 
 def test_fifo_group_waits_behind_a_park_and_is_shown(
@@ -199,17 +202,6 @@ def test_fifo_group_waits_behind_a_park_and_is_shown(
     assert ["B1"] == [entry.body for entry in main.sent]
 
 
-def test_fifo_group_waits_behind_an_unreadable_record(build: Build) -> None:
-    records: list[Message | UnreadableRecord] = [
-        UnreadableRecord("a1", "bad", "a"),
-        grouped("a2"),
-        grouped("b1"),
-    ]
-    outcome = build(FIFO).replay(records, forever)
-
-    assert failures(outcome) == {"a1", "a2"}
-
-
 def test_fifo_letter_without_a_group_stays_with_an_error(build: Build, main: FakeQueue) -> None:
     outcome = build(FIFO).replay([message("a"), grouped("b1")], forever)
 
@@ -221,6 +213,10 @@ HOURS = policy(rate_seconds=7200, cap_seconds=86_400)
 
 
 def test_long_wait_is_spent_in_the_dlq(build: Build, main: FakeQueue, dlq: FakeQueue) -> None:
+    dlq.refuses = {"B": Refused("AccessDenied")}
+    refused = build(HOURS).replay([message("b", body="B")], forever)
+    assert fates(refused) == {"b": Failed("refused", "AccessDenied")}
+
     outcome = build(HOURS).replay([message("a", attributes=counter("1"))], forever)
 
     (copy,) = dlq.sent
@@ -230,13 +226,6 @@ def test_long_wait_is_spent_in_the_dlq(build: Build, main: FakeQueue, dlq: FakeQ
     assert copy.delay_seconds == 900
     assert context_of(copy).due_seconds == NOW + 28_800
     assert copy.attributes["sqs-dlq-replay-nb"].value == "1"
-
-
-def test_hold_that_is_refused_leaves_the_letter(build: Build, dlq: FakeQueue) -> None:
-    dlq.refuses = {"A": Refused("AccessDenied")}
-    outcome = build(HOURS).replay([message("a", body="A")], forever)
-
-    assert fates(outcome) == {"a": Failed("refused", "AccessDenied")}
 
 
 FIFO_HOURS = policy(main="main.fifo", rate_seconds=7200, cap_seconds=86_400)
@@ -331,23 +320,22 @@ def test_reasons_are_looked_up_once_and_travel_with_the_parked(
 
     def find(message_ids: Sequence[str]) -> dict[str, Failure]:
         asked.append(message_ids)
-        return {"a": Failure("a", "orders.BadAddress", "no such street")}
+        late = Failure("c", "TimeoutError", "slow")
+        return {"a": Failure("a", "orders.BadAddress", "no such street"), "c": late}
 
     rules = replace(policy(), non_retryable_errors=("BadAddress",))
     replayer = replace(build(rules), find_failures=find)
-    outcome = replayer.replay([message("a"), message("b")], forever)
+    letters = [message("a"), message("b"), message("c", attributes=counter("3"))]
+    outcome = replayer.replay(letters, forever)
 
-    (copy,) = parked.sent
-    assert asked == [["a", "b"]]
-    assert fates(outcome) == {"a": Park(ParkReason.NON_RETRYABLE), "b": Replay(1, 4)}
-    assert context_of(copy).reason == "non_retryable"
-    assert context_of(copy).error == FailureError("orders.BadAddress", "no such street")
-
-
-def test_every_parked_copy_says_its_last_error(build: Build, parked: FakeQueue) -> None:
-    replayer = replace(build(), find_failures=lambda _: {"a": Failure("a", "TimeoutError", "slow")})
-    replayer.replay([message("a", attributes=counter("3"))], forever)
-
-    (copy,) = parked.sent
-    assert context_of(copy).reason == "attempts_exhausted"
-    assert context_of(copy).error == FailureError("TimeoutError", "slow")
+    assert asked == [["a", "b", "c"]]
+    assert fates(outcome) == {
+        "a": Park(ParkReason.NON_RETRYABLE),
+        "b": Replay(1, 4),
+        "c": Park(ParkReason.ATTEMPTS_EXHAUSTED),
+    }
+    copies = [context_of(copy) for copy in parked.sent]
+    assert sorted((str(copy.reason), copy.error) for copy in copies) == [
+        ("attempts_exhausted", FailureError("TimeoutError", "slow")),
+        ("non_retryable", FailureError("orders.BadAddress", "no such street")),
+    ]

@@ -57,18 +57,15 @@ def failed(entry_id: str) -> dict[str, Any]:
     return {"Id": entry_id, "SenderFault": True, "Code": "TooBig", "Message": "second is too big"}
 
 
-def test_failed_entry_of_a_successful_call_is_refused(stub: Stubber, queue: SqsQueue) -> None:
-    stub.add_response("send_message_batch", {"Successful": [sent("0")], "Failed": [failed("1")]})
+def test_entry_that_failed_is_refused_and_one_that_is_not_named_in_doubt(
+    stub: Stubber, queue: SqsQueue
+) -> None:
+    answer = {"Successful": [sent("0")], "Failed": [failed("1")]}
+    stub.add_response("send_message_batch", answer)
 
-    assert [Confirmed("copy-0"), Refused("TooBig")] == queue.send(TWO)
-
-
-def test_entry_that_the_answer_does_not_name_is_in_doubt(stub: Stubber, queue: SqsQueue) -> None:
-    stub.add_response("send_message_batch", {"Successful": [sent("1")], "Failed": []})
-
-    first, second = queue.send(TWO)
-    assert isinstance(first, InDoubt)
-    assert second == Confirmed("copy-1")
+    first, second, third = queue.send([*TWO, SendEntry("third")])
+    assert [first, second] == [Confirmed("copy-0"), Refused("TooBig")]
+    assert isinstance(third, InDoubt)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +87,9 @@ def test_refused_call_refuses_every_entry_unless_sqs_may_have_taken_them(
 
 
 def test_entry_that_spoils_its_call_is_refused_alone(stub: Stubber, queue: SqsQueue) -> None:
+    stub.add_client_error("send_message_batch", "InvalidParameterValue", "a body is too long", 400)
+    assert queue.send_once(TWO) == BatchRejected()
+
     stub.add_client_error("send_message_batch", "InvalidParameterValue", "a body is too long", 400)
     stub.add_response("send_message_batch", {"Successful": [sent("0")], "Failed": []})
     stub.add_client_error("send_message_batch", "InvalidParameterValue", "too long", 400)
@@ -226,9 +226,3 @@ def test_credentials_that_expired_while_they_were_refreshed_have_sent_nothing() 
     }
     with pytest.raises(QueueError, match="CredentialRetrievalError"):
         queue.receive(wait_seconds=0)
-
-
-def test_call_that_one_entry_spoils_is_told_as_such(stub: Stubber, queue: SqsQueue) -> None:
-    stub.add_client_error("send_message_batch", "InvalidParameterValue", "a body is too long", 400)
-
-    assert queue.send_once(TWO) == BatchRejected()

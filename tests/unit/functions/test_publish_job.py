@@ -252,15 +252,7 @@ class ForgetfulS3:
         return {"Errors": [{"Key": key, "Code": "AccessDenied"} for key in refused]}
 
 
-def test_a_key_outside_the_prefix_is_never_deleted_even_if_it_is_listed() -> None:
-    s3: Any = ForgetfulS3()
-
-    remove_job(s3, BUCKET, "code", long_enough)
-
-    assert s3.deleted == ["code/a", "code/b"]
-
-
-def test_a_refused_version_does_not_keep_the_others() -> None:
+def test_a_refused_version_keeps_no_others_and_a_key_outside_the_prefix_is_never_deleted() -> None:
     s3: Any = ForgetfulS3(refuse="code/a")
 
     with pytest.raises(NotRemovedError, match="refused 1 of s3://archive: code/a: AccessDenied"):

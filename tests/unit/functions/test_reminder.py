@@ -102,14 +102,6 @@ def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: A
     assert "secret" not in str(notices)
 
 
-def test_messages_that_a_run_has_in_its_hands_still_wait(account: Account) -> None:
-    account.park(2)
-    account.sqs.receive_message(QueueUrl=account.parked_url, MaxNumberOfMessages=10)
-    remind()
-
-    assert len(account.notices()) == 1
-
-
 def test_what_is_undecided_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
     assert publish_undecided(account.cloudwatch, "orders", 7, 3 * 86_400) is None
     remind()
@@ -418,22 +410,17 @@ def test_new_and_regressed_groups_are_named_and_others_are_not(account: Account)
 
 
 def test_no_notice_comes_while_all_groups_are_known(account: Account) -> None:
+    """But messages in the parked queue wait for an analysis, also while a run has received them."""
     publish_undecided(account.cloudwatch, "orders", 7, 0)
     analyzed(account, a_group("g-000000000a"))
     remind()
-
     assert account.notices() == []
 
-
-def test_messages_in_the_parked_queue_wait_for_an_analysis_whatever_groups_are_known(
-    account: Account,
-) -> None:
-    analyzed(account, a_group("g-000000000a"))
     account.park(2)
+    account.sqs.receive_message(QueueUrl=account.parked_url, MaxNumberOfMessages=10)
     remind()
-
     [(subject, _)] = account.notices()
-    assert subject == "2 dead letters of orders wait for you"
+    assert subject == "9 dead letters of orders wait for you"
 
 
 def test_very_many_groups_are_counted(account: Account) -> None:

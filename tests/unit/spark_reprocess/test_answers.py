@@ -69,18 +69,17 @@ def test_drain_names_what_stayed_behind(capsys: Capture) -> None:
     assert "  message x: Body: must be" in shown
 
 
-def test_drain_says_what_sqs_still_counts(capsys: Capture) -> None:
+def test_drain_says_what_sqs_still_counts_and_suggests_nothing_after_an_empty_queue(
+    capsys: Capture,
+) -> None:
     print_drain(replace(DRAINED, rest=QueueCounts(visible=0, in_flight=1200, delayed=3)))
     assert "about 0 visible, 1,200 in flight and 3 delayed" in capsys.readouterr().out
 
-    print_drain(replace(DRAINED, rest=QueueCounts(visible=0, in_flight=0, delayed=0)))
-    assert "SQS still counts" not in capsys.readouterr().out
-
-
-def test_drain_of_an_empty_queue_suggests_nothing(capsys: Capture) -> None:
-    print_drain(replace(DRAINED, received=0, archived=0, deleted=0))
-
-    assert "next:" not in capsys.readouterr().out
+    empty = replace(DRAINED, received=0, archived=0, deleted=0)
+    print_drain(replace(empty, rest=QueueCounts(visible=0, in_flight=0, delayed=0)))
+    shown = capsys.readouterr().out
+    assert "SQS still counts" not in shown
+    assert "next:" not in shown
 
 
 def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> None:

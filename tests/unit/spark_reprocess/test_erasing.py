@@ -566,21 +566,14 @@ def test_title_and_condition_go_and_the_rest_of_the_plan_stays(title: str, where
     assert without_quotes(stripped) == stripped
 
 
-@pytest.mark.parametrize("style", ["|\n    body = 'Jane'\n", ">-\n    body =\n    'J'\n", "Jane"])
-def test_condition_that_an_editor_wrote_anew_goes(style: str) -> None:
-    text = f"snapshot:\n  where: {style}\n  sha256: x\n"
+@pytest.mark.parametrize("style", ["|\n      'Jane'\n", ">-\n      body =\n      'J'\n", "Jane"])
+def test_condition_and_title_that_an_editor_wrote_anew_go(style: str) -> None:
+    title = f"groups:\n  - id: g-1\n    title: {style}\n    count: 2\n"
 
-    found = yaml.safe_load(without_quotes(text))
+    found = yaml.safe_load(without_quotes(f"snapshot:\n  where: {style}\n  sha256: x\n{title}"))
 
-    assert found == {"snapshot": {"where": "message_id IS NOT NULL", "sha256": "x"}}
-
-
-def test_title_that_an_editor_wrote_as_a_block_goes() -> None:
-    text = "groups:\n  - id: g-1\n    title: >-\n      Jane's\n      order\n    count: 2\n"
-
-    groups = yaml.safe_load(without_quotes(text))["groups"]
-
-    assert groups == [{"id": "g-1", "title": "(erased)", "count": 2}]
+    assert found["snapshot"] == {"where": "message_id IS NOT NULL", "sha256": "x"}
+    assert found["groups"] == [{"id": "g-1", "title": "(erased)", "count": 2}]
 
 
 def test_lead_goes_and_other_comments_stay() -> None:

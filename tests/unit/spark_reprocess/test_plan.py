@@ -82,18 +82,13 @@ def test_plan_is_read_back_as_written(title: str, where: str, action: Action) ->
     assert read_plan(plan_text(original)) == original
 
 
-def test_the_hash_of_the_policy_is_read_back_as_written() -> None:
-    original = plan(group("g-1"), policy_sha256=digest(["a policy"]))
-
+@pytest.mark.parametrize("original", [plan(), plan(group(), policy_sha256=digest(["a policy"]))])
+def test_plan_without_groups_and_the_hash_of_the_policy_are_read_back(original: Plan) -> None:
     assert read_plan(plan_text(original)) == original
 
 
 def test_a_fault_in_the_snapshots_condition_has_its_place() -> None:
     assert faults_in(plan_text(plan(group("g-1"), where="f("))) == ["snapshot.where: is no SQL"]
-
-
-def test_plan_without_groups_is_read_back() -> None:
-    assert read_plan(plan_text(plan())) == plan()
 
 
 def test_written_plan_teaches_every_action() -> None:

@@ -102,13 +102,16 @@ def run(run_id: str, claims: str) -> LockHolder:
     return LockHolder(run_id, claims, f"plan {claims}", "me@here")
 
 
-def test_another_plan_is_refused_with_who_and_what_and_times(locks: Locks) -> None:
-    with (
-        locks.hold(run("r-1", "p-1")),
-        pytest.raises(BusyError) as refusal,
-    ):
+def test_another_plan_is_refused_with_who_and_what_and_times_and_writes_nothing(
+    locks: Locks,
+) -> None:
+    locks.take(run("r-1", "p-1"))
+    before = locks.archive.list("")
+
+    with pytest.raises(BusyError) as refusal:
         locks.take(run("r-2", "p-2"))
 
+    assert locks.archive.list("") == before
     assert str(refusal.value) == (
         "plan p-1 is being carried out by me@here since 2023-11-14T22:13:20.000+00:00 (run r-1); "
         "it acts on the same messages, so this run has to wait for its end. If it was killed, it "
@@ -116,36 +119,16 @@ def test_another_plan_is_refused_with_who_and_what_and_times(locks: Locks) -> No
     )
 
 
-def test_runs_of_one_plan_share_the_lock(locks: Locks) -> None:
-    with (
-        locks.hold(run("r-1", "p-1")) as first,
-        locks.hold(run("r-2", "p-1")) as second,
-    ):
-        for lock in (first, second):
-            lock.renew()
-            assert lock.trouble() == ""
-            assert locks.observer(lock).trouble() == ""
+def test_runs_of_one_plan_share_the_lock_until_the_last_has_ended(locks: Locks) -> None:
+    first, second = locks.take(run("r-1", "p-1")), locks.take(run("r-2", "p-1"))
+    for lock in (first, second):
+        lock.renew()
+        assert lock.trouble() == ""
+        assert locks.observer(lock).trouble() == ""
+    for lock in (second, first):
         assert not locks.is_free(run("r-3", "p-2"))
-
+        lock.release()
     assert locks.is_free(run("r-3", "p-2"))
-
-
-def test_lock_is_free_again_only_when_the_last_run_of_the_plan_has_ended(locks: Locks) -> None:
-    first = locks.take(run("r-1", "p-1"))
-    second = locks.take(run("r-2", "p-1"))
-
-    second.release()
-    assert not locks.is_free(run("r-3", "p-2"))
-    first.release()
-    assert locks.is_free(run("r-3", "p-2"))
-
-
-def test_refused_run_writes_nothing(locks: Locks) -> None:
-    locks.take(run("r-1", "p-1"))
-    before = locks.archive.list("")
-
-    assert not locks.is_free(run("r-2", "p-2"))
-    assert locks.archive.list("") == before
 
 
 def test_lock_is_released_when_the_run_fails(locks: Locks) -> None:
@@ -208,12 +191,6 @@ def test_plan_that_comes_between_look_and_creation_wins(locks: Locks) -> None:
         locks.take(run("r-2", "p-2"))
 
 
-def test_sharer_that_comes_between_look_and_creation_does_not_lose(locks: Locks) -> None:
-    locks.archive.before_create.append(lambda: locks.take(run("r-1", "p-1")))
-
-    assert locks.take(run("r-2", "p-1")).view.path == "locks/000002.json"
-
-
 def test_another_plan_that_comes_before_a_sharer_wins(locks: Locks) -> None:
     """The first run of the plan ends after the sharer has seen it."""
     first = locks.take(run("r-1", "p-1"))
@@ -238,21 +215,42 @@ def test_sharer_that_comes_before_another_plan_wins(locks: Locks) -> None:
         locks.take(run("r-2", "p-2"))
 
 
-def test_run_that_ended_between_look_and_creation_is_in_nobodys_way(locks: Locks) -> None:
-    locks.archive.before_create.append(lambda: locks.take(run("r-1", "p-1")).release())
+@pytest.mark.parametrize("plan_id", ["p-1", "p-2"])
+def test_sharer_and_run_that_ended_between_look_and_creation_are_in_nobodys_way(
+    locks: Locks, plan_id: str
+) -> None:
+    def come() -> None:
+        lock = locks.take(run("r-1", "p-1"))
+        if plan_id == "p-2":
+            lock.release()
 
-    assert locks.take(run("r-2", "p-2")).view.path == "locks/000002.json"
+    locks.archive.before_create.append(come)
+
+    assert locks.take(run("r-2", plan_id)).view.path == "locks/000002.json"
 
 
-def test_analysis_and_erase_wait_for_each_other(locks: Locks) -> None:
-    with locks.hold(ANALYSIS):
-        assert not locks.is_free(ERASE)
+PLAN = run("r-1", "p-1")
+
+
+@pytest.mark.parametrize(
+    ("holder", "other"),
+    [
+        (ANALYSIS, ERASE),
+        (ERASE, ANALYSIS),
+        (ERASE, PLAN),
+        (ERASE, erase_holder("e-2", "me")),
+        (PLAN, ERASE),
+    ],
+)
+def test_erases_wait_for_all_others_and_these_for_them(
+    locks: Locks, holder: LockHolder, other: LockHolder
+) -> None:
     with (
-        locks.hold(ERASE),
-        pytest.raises(BusyError, match="an erase is being carried out by me@here"),
+        locks.hold(holder),
+        pytest.raises(BusyError, match=f"{holder.what} is being carried out by me@here"),
     ):
-        locks.take(ANALYSIS)
-    assert locks.is_free(ANALYSIS)
+        locks.take(other)
+    assert locks.is_free(other)
 
 
 def test_analyses_share_the_lock_with_each_other_and_with_plans(locks: Locks) -> None:
@@ -266,14 +264,6 @@ def test_analyses_share_the_lock_with_each_other_and_with_plans(locks: Locks) ->
             assert lock.trouble() == ""
             assert locks.observer(lock).trouble() == ""
         assert not locks.is_free(run("r-2", "p-2"))
-        assert not locks.is_free(ERASE)
-
-
-def test_erases_and_plans_wait_for_each_other(locks: Locks) -> None:
-    with locks.hold(ERASE):
-        assert not locks.is_free(run("r-1", "p-1"))
-        assert not locks.is_free(erase_holder("e-2", "me"))
-    with locks.hold(run("r-1", "p-1")):
         assert not locks.is_free(ERASE)
 
 

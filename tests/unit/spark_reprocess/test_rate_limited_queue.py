@@ -168,17 +168,6 @@ def test_no_call_begins_once_the_claim_has_aged() -> None:
     assert (answers.calls, limiter.in_flight) == ([], 0)
 
 
-def test_throttled_messages_go_again_after_a_growing_pause() -> None:
-    signals = FakeSignals()
-    answers = Answers(of={"1": [THROTTLED, THROTTLED]})
-
-    results = limited(answers, signals).send(entries(3))
-
-    assert all(isinstance(one, Confirmed) for one in results)
-    assert answers.calls == [["0", "1", "2"], ["1"], ["1"]]
-    assert signals.pauses == [0.2, 0.4]
-
-
 def test_repeats_end() -> None:
     signals = FakeSignals()
     answers = Answers(of={"0": [THROTTLED] * 99})
@@ -186,22 +175,6 @@ def test_repeats_end() -> None:
     assert limited(answers, signals).send(entries(1)) == [THROTTLED]
     assert len(answers.calls) == 1 + REPEATS
     assert signals.pauses == [0.2, 0.4, 0.8, 1.6, 3.2]
-
-
-@pytest.mark.parametrize("answer", [Refused("InvalidMessageContents"), LOST])
-def test_standard_queue_is_not_asked_again_after_a_refusal_for_good_or_a_lost_answer(
-    answer: SendResult,
-) -> None:
-    answers = Answers(of={"0": [answer]})
-
-    assert limited(answers).send(entries(1)) == [answer]
-    assert len(answers.calls) == 1
-
-
-def test_fifo_queue_is_asked_again_because_it_knows_the_message() -> None:
-    answers = Answers(of={"0": [LOST, LOST]})
-
-    assert limited(answers, is_fifo=True).send(entries(1)) == [Confirmed("copy of 0")]
 
 
 @pytest.mark.parametrize(
@@ -216,6 +189,24 @@ def test_only_a_fifo_queue_that_may_have_forgotten_the_message_is_not_asked_agai
 
     assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [result]
     assert len(answers.calls) == calls
+
+
+@pytest.mark.parametrize(
+    ("is_fifo", "answers", "result", "calls"),
+    [
+        (False, [Refused("InvalidMessageContents")], Refused("InvalidMessageContents"), 1),
+        (False, [LOST], LOST, 1),
+        # A FIFO queue knows the message.
+        (True, [LOST, LOST], Confirmed("copy of 0"), 3),
+    ],
+)
+def test_standard_queue_is_not_asked_again_after_a_refusal_for_good_or_a_lost_answer(
+    answers: list[SendResult], result: SendResult, calls: int, *, is_fifo: bool
+) -> None:
+    queue = Answers(of={"0": answers})
+
+    assert limited(queue, is_fifo=is_fifo).send(entries(1)) == [result]
+    assert len(queue.calls) == calls
 
 
 @pytest.mark.parametrize("second", [THROTTLED, Refused("ExpiredToken"), NotSent()])

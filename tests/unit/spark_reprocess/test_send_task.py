@@ -300,23 +300,16 @@ def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None
     assert [entry.body for entry in queue.sent] == ["body of b-1", "body of b-2"]
 
 
-def test_fifo_group_behind_a_busy_chunk_waits(bench: Bench) -> None:
-    bench.leave_claim("a-1", age=10)
-    queue = FakeQueue()
-    sender = bench.sender(queue, FIFO)
+@pytest.mark.parametrize(("age", "first"), [(10, ["busy", "busy"]), (901, ["in_doubt", "waits"])])
+def test_fifo_group_behind_a_busy_chunk_or_a_message_in_doubt_waits(
+    bench: Bench, age: float, first: list[str]
+) -> None:
+    bench.leave_claim("a-1", age=age)
+    sender = bench.sender(FakeQueue(), FIFO)
 
-    first = words(sender.settle("g-1", 1, [item("a-1", "a")]))
-    second = words(sender.settle("g-1", 2, [item("a-2", "a"), item("b-1", "b")]))
-
-    assert (first, second) == (["busy"], ["waits", "sent"])
-
-
-def test_fifo_message_behind_one_in_doubt_waits(bench: Bench) -> None:
-    bench.leave_claim("a-1", age=901)
-
-    settled = bench.settle(FakeQueue(), [item("a-1", "a"), item("a-2", "a")], FIFO)
-
-    assert settled == ["in_doubt", "waits"]
+    assert words(sender.settle("g-1", 1, [item("a-1", "a"), item("a-2", "a")])) == first
+    second = [item("a-3", "a"), item("b-1", "b")]
+    assert words(sender.settle("g-1", 2, second)) == ["waits", "sent"]
 
 
 def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:

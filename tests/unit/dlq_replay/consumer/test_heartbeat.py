@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -144,10 +145,8 @@ def test_entry_that_is_not_confirmed_is_tried_again_alone_unless_its_handle_is_v
     with work.beat() as beat:
         work.pass_time(beat, 29)
         beat.check(work.ids[1])
-        if is_lost:
-            with pytest.raises(VisibilityLostError, match="SQS refused"):
-                beat.check(work.ids[0])
-        else:
+        refused = pytest.raises(VisibilityLostError, match="SQS refused")
+        with refused if is_lost else nullcontext():
             beat.check(work.ids[0])
 
     assert calls == [[first, second], *([] if is_lost else [[first]])]
@@ -183,10 +182,9 @@ def test_call_that_raises_is_tried_again_for_all_its_entries(
 @pytest.mark.parametrize("is_first", [True, False])
 def test_extension_without_confirmation_is_repeated(effect: Effect, *, is_first: bool) -> None:
     work = Work()
-    beat = work.beat()
     if is_first:
         work.fail(effect, times=3)
-    with beat:
+    with work.beat() as beat:
         if not is_first:
             work.fail(effect, times=3)
         work.pass_time(beat, 600)
@@ -280,29 +278,23 @@ def test_deleted_message_is_lost_by_itself_and_named_in_the_log(
     assert work.ids[3] in line
 
 
-@pytest.mark.parametrize("seconds", [100, HOUR])
+@pytest.mark.parametrize(
+    ("seconds", "outcome", "extensions"),
+    # After an hour neither extended nor shown: it is another consumer's.
+    [(100, nullcontext(), 2), (HOUR, pytest.raises(VisibilityLostError), 1)],
+)
 def test_suspended_machine_extends_at_once_if_it_wakes_in_time_and_else_leaves_the_message(
-    seconds: int,
+    seconds: int, outcome: AbstractContextManager[object], extensions: int
 ) -> None:
     work = Work()
+    with outcome, work.beat() as beat:
+        work.clock.advance(seconds)
+        assert len(work.queue.receive()) == (seconds == HOUR)
+        work.pass_time(beat, 0)
+        work.clock.advance(100)
+        beat.check()
 
-    def wake(beat: Heartbeat) -> None:
-        with beat:
-            work.clock.advance(seconds)
-            rivals = len(work.queue.receive())
-            assert rivals == (seconds == HOUR)
-            work.pass_time(beat, 0)
-            work.clock.advance(100)
-            beat.check()
-
-    if seconds == HOUR:
-        with pytest.raises(VisibilityLostError):
-            wake(work.beat())
-        # Neither extended nor shown: it is another consumer's.
-        assert work.extensions() == 1
-    else:
-        wake(work.beat())
-        assert work.extensions() == 2
+    assert work.extensions() == extensions
 
 
 def test_most_urgent_messages_go_first_after_a_suspension() -> None:
@@ -507,24 +499,17 @@ def beating(client: Any) -> Heartbeat:
     return Heartbeat(client, "url", [message], timeout_seconds=1, received_timeout_seconds=600)
 
 
-@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("outcome", [nullcontext(), pytest.raises(ZeroDivisionError)])
 def test_extension_on_its_way_does_not_hide_again_what_was_given_up(
-    client: Any, *, raises: bool
+    client: Any, outcome: AbstractContextManager[object]
 ) -> None:
-    def work() -> None:
-        with beating(client) as beat:
-            assert client.is_second_call.wait(PATIENCE_SECONDS)
-            beat.check()
-            threading.Timer(0.05, client.may_answer.set).start()
-            if raises:
-                raise ZeroDivisionError
-            beat.give_up()
-
-    if raises:
-        with pytest.raises(ZeroDivisionError):
-            work()
-    else:
-        work()
+    with outcome, beating(client) as beat:
+        assert client.is_second_call.wait(PATIENCE_SECONDS)
+        beat.check()
+        threading.Timer(0.05, client.may_answer.set).start()
+        if not isinstance(outcome, nullcontext):
+            raise ZeroDivisionError
+        beat.give_up()
 
     assert client.done[-1] == 0
     assert client.done.count(0) == 1

@@ -11,8 +11,10 @@ FAILURES = {"g-2": {"first-4": "KeyError", "first-6": ""}}
 REPORT = CanaryReport(judge({"g-1": 3, "g-2": 3}, FAILURES, NONE), 9.4, archived=7)
 
 
-def test_answer_names_what_came_back_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    print_verdict(REPORT)
+def test_answer_names_what_came_back_and_why_and_the_main_queue_s_counts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_verdict(replace(REPORT, main_queue=QueueCounts(0, 1200, 3)))
 
     assert capsys.readouterr().out.splitlines() == [
         "canary of group  sent ahead  came back  may come back  verdict",
@@ -22,16 +24,8 @@ def test_answer_names_what_came_back_and_why(capsys: pytest.CaptureFixture[str])
         "  first-4  KeyError",
         "  first-6",
         "canary: 1 of 2 groups passed after 9 s; 7 parked messages came into the archive meanwhile",
+        "main queue at the verdict: 0 waiting, 1,200 in flight, 3 delayed",
     ]
-
-
-def test_counts_of_the_main_queue_stand_beside_the_verdict(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    print_verdict(replace(REPORT, main_queue=QueueCounts(0, 1200, 3)))
-
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "main queue at the verdict: 0 waiting, 1,200 in flight, 3 delayed"
 
 
 def test_dry_run_says_how_long_the_verdict_takes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,8 @@ RUN = ["run", "--archive", "a", "--to-queue-url", "u"]
 CANARY = ["--canary", "5%", "--parked-queue-url", "q"]
 
 
-def test_canary_is_off_unless_given() -> None:
+def test_canary_is_off_unless_given_and_the_parked_queue_means_something_without_it() -> None:
     assert parse(REDRIVE).options.canary is None
-
-
-def test_the_parked_queue_means_something_without_a_canary() -> None:
     options = parse([*REDRIVE, "--parked-queue-url", "q"]).options
 
     assert (options.parked_queue_url, options.canary) == ("q", None)

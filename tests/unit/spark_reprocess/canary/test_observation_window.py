@@ -72,19 +72,17 @@ def test_wait_does_not_end_while_messages_may_wait_to_be_received(last: Reading)
     assert one.is_over(1170)
 
 
-def test_backlog_that_never_goes_is_given_up() -> None:
-    one = window((1060, BACKLOG))
-
-    assert not one.has_given_up(1159.9)
-    assert one.has_given_up(1160)
+@pytest.mark.parametrize(
+    ("one", "since"),
+    [
+        (window((1060, BACKLOG)), 1060),
+        (window((1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, BACKLOG)), 1075),
+    ],
+)
+def test_backlog_that_stays_is_given_up(one: ObservationWindow, since: float) -> None:
+    assert not one.has_given_up(since + 99.9)
+    assert one.has_given_up(since + 100)
     assert not one.is_over(5000)
-
-
-def test_backlog_that_comes_back_and_stays_is_given_up() -> None:
-    one = window((1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, BACKLOG))
-
-    assert not one.has_given_up(1174.9)
-    assert one.has_given_up(1175)
 
 
 def test_backlog_that_comes_back_for_the_fourth_time_is_given_up() -> None:
@@ -130,15 +128,14 @@ def test_least_wait_is_every_receive_and_a_margin(attributes: dict[str, str], wa
     assert Redelivery.of(attributes).least_wait_seconds() == wait
 
 
-def test_failures_behind_one_another_add_up() -> None:
-    assert Redelivery(30, 3, "arn").least_wait_seconds(3) == 330
-
-
-@pytest.mark.parametrize(("longest", "wait"), [(0, 150), (29, 150), (31, 153), (300, 960)])
-def test_consumer_that_hides_messages_for_longer_lengthens_the_wait(
-    longest: int, wait: int
+@pytest.mark.parametrize(
+    ("rows", "longest", "wait"),
+    [(3, 0, 330), (1, 0, 150), (1, 29, 150), (1, 31, 153), (1, 300, 960)],
+)
+def test_failures_add_up_and_a_consumer_that_hides_messages_for_longer_lengthens_the_wait(
+    rows: int, longest: int, wait: int
 ) -> None:
-    assert Redelivery(30, 3, "arn").least_wait_seconds(consumer_max_seconds=longest) == wait
+    assert Redelivery(30, 3, "arn").least_wait_seconds(rows, longest) == wait
 
 
 @pytest.mark.parametrize("attributes", [{}, {"RedrivePolicy": ""}, {"RedrivePolicy": "{}"}])
