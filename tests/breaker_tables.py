@@ -18,16 +18,13 @@ class FakeBreaker:
         now_seconds: the table's own clock, for its limit.
         faults: asked before each call, with its name; may raise. Replaced by tests.
         units_a_second: write units that the item takes.
-        updates: what was asked for and done, in order.
     """
 
     now_seconds: Callable[[], float] = lambda: 0.0
     faults: Callable[[str], None] = lambda _: None
     units_a_second: int = ITEM_UNITS_A_SECOND
     state: BreakerState = field(default_factory=BreakerState)
-    updates: list[Update] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    throttled: int = 0
     largest_bytes: int = 0
     _used: tuple[int, int] = (0, 0)
 
@@ -44,7 +41,6 @@ class FakeBreaker:
         if changed is None:
             return False, self.state
         self.state = changed
-        self.updates.append(update)
         return True, changed
 
     def _use(self, state: BreakerState) -> None:
@@ -53,7 +49,6 @@ class FakeBreaker:
         second, used = int(self.now_seconds()), -(-size // 1024)
         used += self._used[1] if self._used[0] == second else 0
         if used > self.units_a_second:
-            self.throttled += 1
             raise BreakerTableError("ProvisionedThroughputExceededException: throttled")
         self._used = second, used
 

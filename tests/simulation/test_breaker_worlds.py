@@ -15,7 +15,7 @@ from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.message import Message, SendEntry
 from tests.breaker_tables import FakeBreaker
 from tests.simulation.event_source import EventSource, run
-from tests.simulation.outage import HOUR, Letter, Scenario, World
+from tests.simulation.outage import HOUR, Scenario, World
 from tests.simulation.stack import Stack
 
 
@@ -115,11 +115,8 @@ def test_no_limit_where_the_consumer_works_or_nothing_says_that_it_does_not(name
     without = World(Scenario(**{**scenario.__dict__, "has_breaker": False})).run(until)
 
     assert world.limits == []
-    assert fates(world) == fates(without)
-
-
-def fates(world: World) -> list[tuple[int | None, int | None]]:
-    return [(letter.done, letter.parked) for letter in world.letters]
+    fates = [[(one.done, one.parked) for one in each.letters] for each in (world, without)]
+    assert fates[0] == fates[1]
 
 
 @pytest.mark.parametrize(
@@ -159,12 +156,7 @@ def outside(world: World, kind: str) -> list[int]:
     """The waits of what was sent while the consumer worked, four minutes of the metric's lag on."""
     ends = world.scenario.outage_seconds + 300
     sent = [one for one in world.of(kind) if not -300 <= one.sent < ends]
-    return sorted(waited(one) for one in sent if one.done is not None)
-
-
-def waited(letter: Letter) -> int:
-    assert letter.done is not None
-    return letter.done - letter.sent
+    return sorted(one.done - one.sent for one in sent if one.done is not None)
 
 
 def middle(waits: list[int]) -> int:
