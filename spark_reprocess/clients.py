@@ -7,7 +7,7 @@ a process.
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -19,7 +19,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker_table import DynamoDbBreakers
+from dlq_replay.breaker_table import DynamoDbBreaker
 from dlq_replay.errors import QueueError
 from dlq_replay.failure_table import table_client_config
 from dlq_replay.sqs import SqsQueue, client_config
@@ -114,18 +114,15 @@ def _client_beside(queue_url: str, service: str, config: Config) -> Any:  # noqa
     return aws_client(service, config, region_of(queue_url, aws_session().region_name))
 
 
-def breaker_tables(failure_table: str, queue_urls: Iterable[str]) -> dict[str, DynamoDbBreakers]:
-    """Return the circuit breakers of each queue, by its URL.
+def breaker_table(failure_table: str, queue_url: str) -> DynamoDbBreaker:
+    """Return the circuit breaker of a queue.
 
     Raises:
         InputError: nothing names a Region.
     """
-    tables = {}
-    for url in queue_urls:
-        client = _client_beside(url, "dynamodb", table_client_config())
-        queue = QueueAddress.from_url(url).name
-        tables[url] = DynamoDbBreakers(client, failure_table, queue, lambda: int(time.time()))
-    return tables
+    client = _client_beside(queue_url, "dynamodb", table_client_config())
+    name = QueueAddress.from_url(queue_url).name
+    return DynamoDbBreaker(client, failure_table, name, lambda: int(time.time()))
 
 
 def region_of(queue_url: str, fallback: str | None) -> str:

@@ -69,7 +69,6 @@ class TaskRunner:
     Attributes:
         messages: the archive's rows of the plan's messages, at least.
         tasks: how many chunks are sent side by side at most; None for Spark's default parallelism.
-        holding_up: says what holds messages up now, a sentence each.
         deadline: when nothing more is sent.
     """
 
@@ -78,7 +77,6 @@ class TaskRunner:
     make_sender: ClientFactory
     progress: Progress
     tasks: int | None = None
-    holding_up: Callable[[], Sequence[str]] = tuple
     deadline: Deadline = field(default_factory=Deadline)
 
     def execute(
@@ -99,14 +97,14 @@ class TaskRunner:
             return Sent(())
         if self.deadline.seconds_left <= 0:
             return Sent(tuple(_not_reached(work, ())), TIME_IS_OVER)
-        rows, tasks, windows = self._rows(dispositions, context)
+        rows, windows, free_windows = self._rows(dispositions, context)
         folder = f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
-        task = SendTask(self.archive, context, self.make_sender, folder, tasks, windows)
+        task = SendTask(self.archive, context, self.make_sender, folder, windows, free_windows)
         how_far = HowFar(total)
 
         def status() -> str:
             line = status_line(how_far, total, read_progress(self.archive, folder))
-            return "; ".join((line, *self.holding_up()))
+            return "; ".join(filter(None, (line, context.limit.sentence)))
 
         stop = partial(self._stop, context)
         with (
@@ -127,8 +125,10 @@ class TaskRunner:
 
     def _rows(
         self, dispositions: DataFrame, context: RunContext
-    ) -> tuple[DataFrame, int, list[int] | None]:
-        """Return the messages to settle, in the partitions of their tasks; how many; their windows.
+    ) -> tuple[DataFrame, list[int] | None, list[int] | None]:
+        """Return the messages to settle, in the partitions of their tasks; the tasks' windows.
+
+        The windows twice: with the limit of the circuit breaker, and without.
 
         Each chunk is whole and in order in one partition; for a FIFO destination each unit is, so
         that its chunks follow each other in one task.
@@ -157,14 +157,16 @@ class TaskRunner:
         rows = self.messages.join(assigned, on="message_id", how="inner")
         spread = rows.repartitionById(len(messages), F.col(TASK)).sortWithinPartitions(*POSITION)
         changed = with_changes(spread, context.edits)
-        if (rate := context.request.max_rate) is None:
-            return changed, len(messages), None
-        windows = share_window(window_messages(rate), [messages[task] for task in sorted(messages)])
-        return changed, len(messages), windows
+        of_tasks = [messages[task] for task in sorted(messages)]
+        return (
+            changed,
+            _windows(context.max_rate, of_tasks),
+            _windows(context.request.max_rate, of_tasks),
+        )
 
     def _most_tasks(self, spark: SparkSession, context: RunContext) -> int:
         slots = self.tasks or spark.sparkContext.defaultParallelism
-        rate = context.request.max_rate
+        rate = context.max_rate
         return slots if rate is None else min(slots, most_tasks(rate))
 
     def _stop(self, context: RunContext, why: str) -> None:
@@ -177,6 +179,11 @@ class TaskRunner:
                 write_stop_marker(self.archive, marker, why)
 
         threading.Thread(target=write, name="stop", daemon=True).start()
+
+
+def _windows(rate: float | None, messages: Sequence[int]) -> list[int] | None:
+    """The window of each task, which has so many messages, at a rate over all tasks."""
+    return None if rate is None else share_window(window_messages(rate), messages)
 
 
 def divide(

@@ -72,17 +72,21 @@ class SlidingWindow:
         claim_messages: the most for one claim: ten seconds' worth, at least 1.
     """
 
-    def __init__(self, window: int) -> None:
-        """Allow *window* messages in ten seconds, at least 1."""
+    def __init__(self, window: int, first_at: float | None = None) -> None:
+        """Allow *window* messages in ten seconds, at least 1; the first call at *first_at*."""
+        self._next_at = first_at
+        self._in_flight = 0
+        self._ended: deque[tuple[float, int]] = deque()
+        self._recent = 0
+        self.allow(window)
+
+    def allow(self, window: int) -> None:
+        """Allow *window* messages in ten seconds from now on, no fewer than before."""
         rate = window / WINDOW_SECONDS / _TOLERANCE
         self._seconds_each = 1 / rate
         self._window = window
         self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
         self.claim_messages = max(1, math.floor(rate * WINDOW_SECONDS + 1e-9))
-        self._next_at: float | None = None
-        self._in_flight = 0
-        self._ended: deque[tuple[float, int]] = deque()
-        self._recent = 0
 
     def seconds_until(self, messages: int, now: float) -> float:
         """Return how long a call of so many messages, at most *call_messages*, has to wait.
@@ -121,13 +125,33 @@ class RateLimiter:
     """Lets calls of one task begin, first come, first served. Thread-safe."""
 
     def __init__(
-        self, window: int | None, now_seconds: Callable[[], float] = time.monotonic
+        self,
+        window: int | None,
+        now_seconds: Callable[[], float] = time.monotonic,
+        *,
+        waits_first: bool = False,
     ) -> None:
-        """Allow *window* messages in ten seconds; None for no limit."""
-        self._window = None if window is None else SlidingWindow(window)
+        """Allow *window* messages in ten seconds; None for no limit.
+
+        With *waits_first* the first call waits for the time that one message stands for, as if one
+        had just gone.
+        """
+        self._window: SlidingWindow | None = None
+        if window is not None:
+            first_at = now_seconds() + WINDOW_SECONDS / window if waits_first else None
+            self._window = SlidingWindow(window, first_at)
         self._now_seconds = now_seconds
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
+
+    def lift(self, window: int | None) -> None:
+        """Allow *window* messages in ten seconds from now on, no fewer than before; None: all."""
+        with self._changed:
+            if window is None:
+                self._window = None
+            elif self._window is not None:
+                self._window.allow(window)
+            self._changed.notify_all()
 
     @property
     def call_messages(self) -> int:
@@ -158,6 +182,8 @@ class RateLimiter:
             while may_wait():
                 with self._changed:
                     seconds = _CHECK_SECONDS
+                    if self._window is None:
+                        return True
                     if self._queue[0] is place:
                         now = self._now_seconds()
                         seconds = self._window.seconds_until(messages, now)
@@ -173,8 +199,7 @@ class RateLimiter:
 
     def release(self, messages: int) -> None:
         """Say that a call has ended, in whatever way."""
-        if self._window is None:
-            return
         with self._changed:
-            self._window.end(messages, self._now_seconds())
-            self._changed.notify_all()
+            if self._window is not None:
+                self._window.end(messages, self._now_seconds())
+                self._changed.notify_all()

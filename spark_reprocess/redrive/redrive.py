@@ -6,14 +6,13 @@ destination after the other. Summarize.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker import BreakerRules
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import WORK
 from spark_reprocess.archive.files import open_archive
@@ -27,7 +26,6 @@ from spark_reprocess.canary.options import (
 from spark_reprocess.canary.probe import Preflight, QueueProbe
 from spark_reprocess.clients import (
     ClientFactory,
-    breaker_tables,
     require_queue,
     sqs_client,
     sqs_sender,
@@ -35,6 +33,7 @@ from spark_reprocess.clients import (
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
+from spark_reprocess.redrive.breaker_gate import WAITING, read_limit
 from spark_reprocess.redrive.canary import (
     PLANNED,
     Canary,
@@ -45,7 +44,6 @@ from spark_reprocess.redrive.canary import (
 from spark_reprocess.redrive.dispositions import DESTINATION
 from spark_reprocess.redrive.edits import edit_samples, sql_faults
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary, other_edits
-from spark_reprocess.redrive.pace import PaceWatch, pace_path
 from spark_reprocess.redrive.queues import Attributes, Queues, find_queues
 from spark_reprocess.redrive.redrive_values import (
     RedriveOptions,
@@ -117,15 +115,9 @@ def redrive(
         work = {url: resolved.work[url] for url in destinations if url in resolved.work}
         resolved = replace(resolved, work=work)
         check_canaries(work)
-        watch = None
-        if options.failure_table is not None:
-            tables = breaker_tables(options.failure_table, work)
-            path = pace_path(context.plan_id, context.run_id)
-            watch = PaceWatch(archive, path, tables, BreakerRules())
-        holding_up = watch.sentences if watch else tuple
         if not options.execute:
-            if watch:
-                watch.read()
+            limits = {url: read_limit(options.failure_table, url).sentence for url in work}
+            holding_up = [f"{_name(url)}: {limits[url]}" for url in work if limits[url]]
             samples = (
                 edit_samples(resolved.messages, resolved.dispositions.frame, context.editor, masks)
                 if options.has_samples
@@ -134,14 +126,13 @@ def redrive(
             return replace(
                 dry_summary(plan.groups, resolved, context),
                 samples=samples,
-                notes=(*notes, *holding_up()),
+                notes=(*notes, *holding_up),
                 drawn=_drawn(resolved, context, options, destinations, queues),
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
             )
-        context = replace(context, pace=watch.path if watch else None)
         runner = TaskRunner(
-            archive, resolved.messages, make_sender, progress, options.tasks, holding_up, deadline
+            archive, resolved.messages, make_sender, progress, options.tasks, deadline
         )
 
         def make_probe(preflight: Preflight) -> QueueProbe:
@@ -152,10 +143,7 @@ def redrive(
             contexts = {
                 url: replace(context, destination=url, sizes=queues.sizes_of(url)) for url in work
             }
-            with watch.running() if watch else nullcontext():
-                return _send_all(
-                    runner, options, dispositions, contexts, work, preflights, make_probe
-                )
+            return _send_all(runner, options, dispositions, contexts, work, preflights, make_probe)
 
         summary = carry_out("redrive", plan.groups, resolved, context, runner, send)
     notes += summary.notes
@@ -171,16 +159,25 @@ def _send_all(
     preflights: Mapping[str, Preflight],
     make_probe: Callable[[Preflight], QueueProbe],
 ) -> dict[str, Sent]:
-    """Send to one destination after the other. What stops the run stops those that follow."""
+    """Send to one destination after the other. What stops the run stops those that follow.
+
+    A limit of the circuit breaker stops its own destination alone.
+    """
     sent: dict[str, Sent] = {}
     for url, tallies in planned.items():
-        if any(one.stopped_by for one in sent.values()):
+        reasons = [one.stopped_by for one in sent.values()]
+        if any(why and not why.startswith(WAITING) for why in reasons):
             sent[url] = Sent(not_reached(tallies))
             continue
-        to_here = contexts[url]
+        limit = read_limit(options.failure_table, url)
+        if limit.waiting:
+            sent[url] = Sent(not_reached(tallies), limit.waiting)
+            continue
+        to_here = replace(contexts[url], limit=limit)
         # The operator's destination has the run's own name.
-        queue = QueueAddress.from_url(url).name
-        name = to_here.run_id if url == options.destination else f"{to_here.run_id}-{queue}"
+        name = to_here.run_id
+        if url != options.destination:
+            name = f"{name}-{_name(url)}"
         is_work = F.col("disposition").isin(*WORK)
         is_planned = F.coalesce(is_work & (F.col(DESTINATION) == url), F.lit(False))  # noqa: FBT003
         rows = dispositions.withColumn(PLANNED, is_planned).where(F.col(PLANNED) | ~is_work)
@@ -191,6 +188,10 @@ def _send_all(
         in_order = to_here.to_fifo and not options.allow_reordering
         sent[url] = canary.send(rows, tallies, in_order=in_order)
     return sent
+
+
+def _name(url: str) -> str:
+    return QueueAddress.from_url(url).name
 
 
 def _preflight(

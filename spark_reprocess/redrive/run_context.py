@@ -13,6 +13,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, Probe, new_id
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
 from spark_reprocess.editing.edit import Edit
+from spark_reprocess.redrive.breaker_gate import Limit
 from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.queues import SizeLimits
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
@@ -33,7 +34,7 @@ class RunContext:
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
         probe: each task checks it before its first claim; None in a dry run.
         lock: the plan lock, which each task observes; None in a dry run.
-        pace: path of the file in which the driver says how fast tasks may send; None for no limit.
+        limit: what the circuit breaker allowed when sending to *destination* began.
     """
 
     request: RedriveOptions | RestoreOptions
@@ -49,7 +50,7 @@ class RunContext:
     is_canary: bool = False
     probe: Probe | None = None
     lock: LockView | None = None
-    pace: str | None = None
+    limit: Limit = field(default_factory=Limit)
 
     @contextmanager
     def locked(self, archive: Archive) -> Iterator["RunContext"]:
@@ -67,6 +68,11 @@ class RunContext:
         seconds = min(LOCK_SECONDS, self.request.claim_ttl_seconds)
         with plan_lock(archive, self.lock_holder, seconds) as lock:
             yield replace(self, lock=lock.view)
+
+    @property
+    def max_rate(self) -> float | None:
+        """Messages a second over all tasks, by the request and by the limit; None for no limit."""
+        return self.limit.least_rate(self.request.max_rate)
 
     @property
     def editor(self) -> Editor:

@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
@@ -47,11 +47,11 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.breaker_gate import BreakerGate, read_limit
 from spark_reprocess.redrive.editor import CHANGES, Editor
-from spark_reprocess.redrive.pace import Pacer
 from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
-from spark_reprocess.redrive.redrive_values import EXAMPLES
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.stop_signals import StopSignals, stop_marker
 
@@ -69,7 +69,7 @@ TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
 TASK_COLUMNS = (
-    *(*SENDING_COLUMNS, "error_type", CHANGES),
+    *(*SENDING_COLUMNS, CHANGES),
     *("group_id", "disposition", *POSITION, TASK),
 )
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
@@ -90,7 +90,6 @@ class Item:
     Attributes:
         place: in its chunk, 0 to 99.
         entry: the copy to send; None where nothing is to be sent.
-        error_type: why its consumer failed; None where that is not recorded.
     """
 
     group_id: str
@@ -98,7 +97,6 @@ class Item:
     disposition: str
     message: Message
     entry: SendEntry | None = None
-    error_type: str | None = None
 
     @property
     def message_id(self) -> str:
@@ -295,11 +293,9 @@ class ChunkSender:
 
 
 def settle_all(
-    sender: ChunkSender,
-    chunks: Iterable[tuple[str, int, Sequence[Item]]],
-    pacer: Pacer | None = None,
+    sender: ChunkSender, chunks: Iterable[tuple[str, int, Sequence[Item]]]
 ) -> Iterator[list[Settled]]:
-    """Settle chunk after chunk, at the pace that the circuit breakers allow, until all are done.
+    """Settle chunk after chunk until all are done.
 
     Ends early if the task must stop. Yields after each claim.
 
@@ -307,9 +303,7 @@ def settle_all(
     the whole run stops.
     """
     for unit, chunk, items in chunks:
-        to_send = [one.error_type for one in items if one.disposition == Disposition.SEND]
-        may_send = pacer is None or pacer.wait(to_send, sender.signals)
-        if not (may_send and sender.signals.look()):
+        if not sender.signals.look():
             return
         try:
             yield from sender.settle(unit, chunk, items)
@@ -324,16 +318,16 @@ class SendTask:
 
     Attributes:
         progress_folder: where each task writes how far it is; see ``read_progress``.
-        tasks: how many of them there are.
         windows: of each task, the messages that it may send in ten seconds; None for no limit.
+        free_windows: the same, once the limit of the circuit breaker is gone.
     """
 
     archive: Archive
     context: RunContext
     make_sender: ClientFactory
     progress_folder: str
-    tasks: int = 1
     windows: Sequence[int] | None = None
+    free_windows: Sequence[int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Settle the rows of one partition, sorted by unit, chunk and place; yield the counts.
@@ -363,11 +357,22 @@ class SendTask:
                 )
             )
             with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
-                sender = self._sender(signals, RateLimiter(window), executor)
-                pacer = Pacer(self.archive, self.context.pace, self.context.destination, self.tasks)
-                for settled in settle_all(sender, chunks, pacer):
-                    counts.add(settled)
+                is_limited = self.context.limit.per_minute is not None
+                limiter = RateLimiter(window, waits_first=is_limited)
+                with self._watching_limit(task, signals, limiter):
+                    for settled in settle_all(self._sender(signals, limiter, executor), chunks):
+                        counts.add(settled)
         yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
+
+    def _watching_limit(
+        self, task: int, signals: StopSignals, limiter: RateLimiter
+    ) -> AbstractContextManager[None]:
+        request = self.context.request
+        if not (isinstance(request, RedriveOptions) and request.failure_table):
+            return nullcontext()
+        read = partial(read_limit, request.failure_table, self.context.destination)
+        free_window = None if self.free_windows is None else self.free_windows[task]
+        return BreakerGate(read, self.context.limit, limiter, signals, free_window).watching()
 
     def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
         if self.context.probe:
@@ -419,7 +424,7 @@ def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
     if not context.has_room(message):
         return Item(group_id, place, Disposition.NO_ROOM, message)
     entry = context.entry(message)
-    return Item(group_id, place, Disposition.SEND, message, entry, row["error_type"])
+    return Item(group_id, place, Disposition.SEND, message, entry)
 
 
 class _Counts:

@@ -381,21 +381,22 @@ def _silent_since(deleted: Mapping[int, int], newest: int, rules: BreakerRules) 
     return (last + 1) * rules.minute_seconds
 
 
-def limit_in_words(state: BreakerState, now_seconds: int, rules: BreakerRules) -> str | None:
-    """What people read of the limit, without its moment: ``limited to 1 replay a minute``.
+def limit_in_words(
+    state: BreakerState, now_seconds: int, rules: BreakerRules, since: str = ""
+) -> str | None:
+    """What people read of the limit: ``limited to 1 replay a minute``, and why.
 
-    None where there is no limit.
+    None where there is no limit. *since* is put behind the number: `` since 03:12``.
     """
     limit = state.limit_at(now_seconds, rules)
     if limit is None:
         return None
     if limit > 1:
-        return f"limited to {limit:,} replays a minute; the consumer works again"
+        return f"limited to {limit:,} replays a minute{since}; the consumer works again"
+    limited = f"limited to 1 replay a minute{since}; the consumer"
     silent = state.numbers.get("silent_since")
     if silent is None:
-        return (
-            "limited to 1 replay a minute; the consumer deletes less than a third of what is usual"
-        )
+        return f"{limited} deletes less than a third of what is usual"
     minutes = max(1, (now_seconds - silent) // rules.minute_seconds)
     ago = "1 minute" if minutes == 1 else f"{minutes:,} minutes"
-    return f"limited to 1 replay a minute; the consumer has deleted nothing for {ago}"
+    return f"{limited} has deleted nothing for {ago}"

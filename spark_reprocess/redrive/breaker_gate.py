@@ -1,0 +1,130 @@
+"""How a redrive keeps to the limit that the circuit breaker sets for its destination.
+
+The limit is the window of the rate limiter. At a limit of 1 nothing is sent: the consumer does not
+work.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dlq_replay.breaker import BreakerRules
+from dlq_replay.errors import BreakerTableError
+from spark_reprocess.clients import breaker_table
+from spark_reprocess.figures import limit_sentence
+from spark_reprocess.redrive.rate_limiter import RateLimiter
+from spark_reprocess.redrive.stop_signals import StopSignals
+
+WAITING = "waiting for the breaker"
+"""How the reason begins for which messages were not reached because of a limit."""
+
+READ_SECONDS = 10.0
+BLIND_SECONDS = 60.0
+"""How long a task keeps to the limit that it knows while the table fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a queue may get.
+
+    Attributes:
+        per_minute: messages; None for no limit.
+        sentence: the limit in words; empty without one.
+    """
+
+    per_minute: int | None = None
+    sentence: str = ""
+
+    @property
+    def waiting(self) -> str:
+        """Why nothing may be sent; empty if something may."""
+        return f"{WAITING}: {self.sentence}" if self.per_minute == 1 else ""
+
+    def is_below(self, other: "Limit") -> bool:
+        """Whether it allows less than *other*."""
+        if self.per_minute is None:
+            return False
+        return other.per_minute is None or self.per_minute < other.per_minute
+
+    def least_rate(self, max_rate: float | None) -> float | None:
+        """The lower one of *max_rate*, messages a second, and the limit; None for neither."""
+        rates = [max_rate, self.per_minute and self.per_minute / 60]
+        return min((rate for rate in rates if rate is not None), default=None)
+
+
+def read_limit(failure_table: str | None, queue_url: str) -> Limit | None:
+    """Read the limit of a queue; there is none without a table. Never raises.
+
+    Returns:
+        None if the table fails.
+    """
+    if failure_table is None:
+        return Limit()
+    try:
+        state = breaker_table(failure_table, queue_url).read()
+    except BreakerTableError:
+        return None
+    now = datetime.now(UTC)
+    per_minute = state.limit_at(int(now.timestamp()), BreakerRules())
+    return Limit(per_minute, limit_sentence(state, now))
+
+
+@dataclass(slots=True)
+class BreakerGate:
+    """Keeps one task to the limit, which it reads every ten seconds.
+
+    Attributes:
+        read: reads the limit of the task's destination; None if it is not known.
+        limit: that the task's window was made for.
+        free_window: the task's window without a limit; None for no window.
+    """
+
+    read: Callable[[], Limit | None]
+    limit: Limit
+    limiter: RateLimiter
+    signals: StopSignals
+    free_window: int | None = None
+    clock_seconds: Callable[[], float] = time.monotonic
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Read now, and in a thread until the block ends."""
+        has_ended = threading.Event()
+        known_at = self.look(self.clock_seconds())
+
+        def watch() -> None:
+            last_known_at = known_at
+            while not has_ended.wait(READ_SECONDS):
+                last_known_at = self.look(last_known_at)
+
+        thread = threading.Thread(target=watch, name="breaker", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            has_ended.set()
+            thread.join()
+
+    def look(self, known_at: float) -> float:
+        """Stop the task where the limit fell; lift its window where there is no limit any more.
+
+        Args:
+            known_at: when the limit was last known.
+
+        Returns:
+            The same, after this look.
+        """
+        limit, now = self.read(), self.clock_seconds()
+        if limit is None and now - known_at <= BLIND_SECONDS:
+            return known_at
+        known = limit or Limit()
+        if known.is_below(self.limit) or known.waiting:
+            # Another task may be ahead of its share: a new run divides the lower limit.
+            self.signals.stop_task(f"{WAITING}: {known.sentence}")
+        elif known.per_minute is None and self.limit.per_minute is not None:
+            self.limiter.lift(self.free_window)
+            self.limit = known
+        return known_at if limit is None else now
