@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from dlq_cli.on_glue import run_on_glue
+from dlq_cli.on_glue import NOT_THERE, run_on_glue
 from dlq_cli.stack_values import (
     STACK_VARIABLE,
     list_installations,
@@ -232,11 +232,10 @@ def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
     installation = parser.add_argument_group("installation")
     _add_place(installation)
     if name in cli.VERBS:
-        installation.add_argument(
-            ON_GLUE,
-            action="store_true",
-            help="run the verb on the stack's AWS Glue job, wait for its end, and print its answer",
-        )
+        does = "run the verb on the stack's AWS Glue job, wait for its end, and print its answer"
+        # Where it is refused, the refusal says why.
+        shown = argparse.SUPPRESS if name in NOT_THERE else does
+        installation.add_argument(ON_GLUE, action="store_true", help=shown)
     return verb
 
 

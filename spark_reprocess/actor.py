@@ -12,7 +12,7 @@ from botocore.config import Config
 
 from dlq_replay.sqs import describe
 from spark_reprocess.clients import aws_client, aws_session
-from spark_reprocess.errors import InputError
+from spark_reprocess.errors import InputError, JobError, without_sql
 
 JOB_RUN_ID = "JOB_RUN_ID"
 """Glue's argument, and the environment variable in which ``glue_job`` passes it on."""
@@ -73,3 +73,11 @@ def caller(application_id: str | None, region: str | None = None) -> Caller:
     except Exception as error:  # noqa: BLE001 - no error here may end the run
         return Caller(None, describe(error), job_run_id)
     return Caller(arn, "", job_run_id)
+
+
+def text_of(error: JobError) -> str:
+    """Return an error's text; in a run on AWS Glue without an operator's SQL.
+
+    The log and the result of such a run keep it, and no erase reaches them.
+    """
+    return without_sql(error) if os.environ.get(JOB_RUN_ID) else str(error)

@@ -2,7 +2,8 @@
 
 JobError
 ├── InputError     an argument, a plan or a queue is wrong: fix what the text names
-│   └── BusyError  another run works on the archive: wait for its end
+│   ├── BusyError  another run works on the archive: wait for its end
+│   └── SqlError   an operator's SQL is wrong
 └── ArchiveError   the archive cannot be read or written: fix the place that the text names
 
 What SQS does with one message is never an exception: it is a value, and the summary counts it.
@@ -17,6 +18,18 @@ class InputError(JobError):
     """An argument, a plan or a queue is wrong. Nothing was sent or deleted."""
 
 
+class SqlError(InputError):
+    """An operator's SQL is wrong, or fails on a message. The text quotes the SQL.
+
+    Attributes:
+        unquoted: the text without any part of the SQL, which may name a person.
+    """
+
+    def __init__(self, text: str, unquoted: str) -> None:
+        super().__init__(text)
+        self.unquoted = unquoted
+
+
 class BusyError(InputError):
     """Another run works on the archive. Run the same command again later."""
 
@@ -26,3 +39,8 @@ class ArchiveError(JobError):
 
     A drain deletes only messages that are written, so each is in the queue or in the archive.
     """
+
+
+def without_sql(error: JobError) -> str:
+    """Return the text of an error without any part of an operator's SQL."""
+    return error.unquoted if isinstance(error, SqlError) else str(error)

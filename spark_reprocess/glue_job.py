@@ -12,7 +12,8 @@ Glue keeps the arguments of each run, and the conditions of people can name a pe
 command is in a file of the archive, and the argument says which: ``stored ARCHIVE ID``. The run
 removes the file before the verb begins. A file that no run removed, an erase does.
 
-In the archive, under ``runs/<job run id>/``, the run writes ``result.json`` when it ends. Whoever
+In the archive, under ``runs/<job run id>/``, the run writes ``result.json`` when it ends. Like the
+log, which Glue keeps, it has no word of a message and no condition: no erase removes it. Whoever
 follows the run writes ``stop`` to end it early. ``run`` and ``redrive`` end by themselves before
 ``--timeout-minutes`` are over, Glue's own time-out, unless the command has a time budget.
 """

@@ -188,7 +188,7 @@ def run(
             if not is_changed and not isinstance(error, BusyError):
                 raise
             postponed = str(error)
-    budget = options.time_budget_seconds
+    budget = draining.time_budget_seconds
     has_emptied = not (drained.stopped_by or drained.unreadable or drained.left) and (
         budget is None or drained.seconds < budget
     )

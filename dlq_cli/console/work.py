@@ -366,7 +366,7 @@ def write_end(folder: Path, exit_code: int, now_seconds: float) -> None:
 def forget_erased(folder: Path) -> None:
     """Forget what the works beside this one, an erase that is done, may know of erased messages.
 
-    The conditions of erasures may identify a person, and previews of edits quote messages.
+    Conditions may identify a person, and errors quote them; previews of edits quote messages.
 
     Raises:
         ArchiveError: a record cannot be written.
@@ -376,12 +376,14 @@ def forget_erased(folder: Path) -> None:
         words = record.get("words") if record else None
         if not (record and isinstance(words, list) and words):
             continue
-        if words[0] == "erase" and (condition := value_of(words, "--where")):
+        if condition := value_of(words, "--where"):
             named = {condition: "(forgotten)", f"--where={condition}": "--where=(forgotten)"}
             record["words"] = [named.get(word, word) for word in words]
             LocalArchive(str(other)).write(_COMMAND_FILE, json.dumps(record).encode())
-        if words[0] == "redrive" and (other / _END_FILE).exists():
-            (other / _ANSWER_FILE).unlink(missing_ok=True)
+        if (other / _END_FILE).exists():
+            stale = {_ERRORS_FILE: condition, _ANSWER_FILE: words[0] == "redrive"}
+            for name in filter(stale.get, stale):
+                (other / name).unlink(missing_ok=True)
 
 
 def stop_file(folder: Path, number: int) -> Path:

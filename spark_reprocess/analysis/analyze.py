@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.actor import actor
+from spark_reprocess.actor import actor, text_of
 from spark_reprocess.analysis.feature_extraction import leads_among, with_features
 from spark_reprocess.analysis.group_findings import (
     Buckets,
@@ -344,7 +344,7 @@ def check_conditions(spark: SparkSession, policy: Policy, name: str = "the polic
         try:
             matching(empty, rule.when, Place.POLICY_WHEN)
         except InputError as error:
-            faults.append((("rules", index, "when"), f"rule {rule.name!r}: {error}"))
+            faults.append((("rules", index, "when"), f"rule {rule.name!r}: {text_of(error)}"))
     refuse(name, faults)
 
 

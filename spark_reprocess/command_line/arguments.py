@@ -165,13 +165,13 @@ def add_execution(parser: argparse.ArgumentParser, *, without: str = "nothing is
     )
 
 
-def add_breakers(parser: argparse.ArgumentParser) -> None:
+def add_breaker(parser: argparse.ArgumentParser) -> None:
     """Add ``--failure-table``."""
     parser.add_argument(
         "--failure-table",
         metavar="NAME",
-        help="the DynamoDB table with the circuit breakers: while that of a message's queue and "
-        "error is not closed, send slowly or wait",
+        help="the DynamoDB table with the circuit breakers: send no more to a queue than its limit "
+        "allows, and nothing while its consumer does not work",
     )
 
 

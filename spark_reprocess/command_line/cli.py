@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Self
 
+from spark_reprocess.actor import text_of
 from spark_reprocess.command_line.terminal import AS_JSON, print_error
 from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, Verb
 from spark_reprocess.errors import JobError
@@ -117,7 +118,7 @@ def exit_code_of(call: Callable[[], int]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else BAD_INPUT
     except JobError as error:
-        print_error(str(error))
+        print_error(text_of(error))
         return BAD_INPUT
     except KeyboardInterrupt:
         print_error("interrupted; nothing is lost, run the same command again")

@@ -9,7 +9,7 @@ from typing import Any
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.arguments import (
     WHERE,
-    add_breakers,
+    add_breaker,
     add_destination,
     add_execution,
     add_masks,
@@ -65,9 +65,10 @@ no more of its sample returned than allowed. Other groups are stopped, as are gr
 unknown; then the exit code is 3. If your consumer extends the visibility of its messages, as the
 consumer kit's heartbeat does, give --consumer-max-seconds.
 
-With --failure-table the run observes the circuit breakers of the replay function. While a breaker
-is open, the messages of its queue and its error wait, and the run goes on by itself when it closes;
-during the ramp after that, they go slowly.
+With --failure-table the run keeps to the limit that the replay function's circuit breaker sets for
+a queue. Under a limit of 1 replay a minute the consumer does not work: nothing is sent there, what
+is left is "waiting for the breaker", and the exit code is 4. Under a higher one it goes as fast as
+that allows.
 
 Each message goes back to the queue that it came from. --main-queue-url is the queue of messages
 that do not name theirs. Messages of another main queue go to that queue if SQS says that it uses
@@ -107,7 +108,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
     add_sending(parser, "arrived", "send")
     add_time_budget(parser)
-    add_breakers(parser)
+    add_breaker(parser)
     add_canary(parser)
     add(
         "--include-foreign",

@@ -18,7 +18,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.clients import aws_client, aws_session, region_of
 from spark_reprocess.command_line.analyze import analysis_fields, print_analysis
 from spark_reprocess.command_line.arguments import (
-    add_breakers,
+    add_breaker,
     add_destination,
     add_execution,
     add_masks,
@@ -93,7 +93,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy_sha256(parser)
     add_time_budget(parser)
     add("--max-rate", type=positive_number, metavar="R", help="redrive at most R messages a second")
-    add_breakers(parser)
+    add_breaker(parser)
     add_masks(
         parser,
         "hide it in the report (see analyze --help)",

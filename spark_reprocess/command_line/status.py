@@ -1,4 +1,4 @@
-"""``status``: counts of messages in the archive and in the parked queue; circuit breakers."""
+"""``status``: counts of messages in the archive and in the parked queue; the circuit breaker."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from spark_reprocess.command_line.arguments import add_claim_ttl
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
-from spark_reprocess.figures import duration, minute, percent
+from spark_reprocess.figures import duration, minute
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOptions, status
 
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
-by plan. Names the oldest undecided message and those in doubt, and the circuit breakers that are
-open. Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
+by plan. Names the oldest undecided message and those in doubt, and the circuit breaker's limit.
+Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
 
 dlq status alone, with neither --stack nor --archive, lists the installations of this account and
 Region."""
@@ -30,9 +30,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--failure-table",
         metavar="NAME",
-        help="also say which circuit breakers of --main-queue-url are not closed",
+        help="also say whether replays to --main-queue-url are limited",
     )
-    parser.add_argument("--main-queue-url", metavar="URL", help="the queue of these breakers")
+    parser.add_argument("--main-queue-url", metavar="URL", help="the queue of that limit")
     parser.add_argument("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
 
 
@@ -100,17 +100,9 @@ def _breaker_lines(status: ArchiveStatus) -> Iterator[str]:
     if dlq is None:
         return
     if dlq.fault:
-        yield f"circuit breakers: not known ({dlq.fault})"
-    for one in dlq.breakers:
-        since = (
-            f"since {minute(one.since)} UTC ({duration((status.at - one.since).total_seconds())})"
-        )
-        name = f"circuit breaker of {one.queue} for {one.error_type} errors"
-        if one.per_minute is None:
-            judged = f"{percent(one.returned / one.sent)} of {one.sent:,} first replays returned, "
-            yield f"{name}: open {since}, {judged if one.sent else ''}one probe a minute"
-        else:
-            yield f"{name}: closed {since}, at most {one.per_minute:,} replays a minute for now"
+        yield f"circuit breaker: not known ({dlq.fault})"
+    if dlq.sentence:
+        yield f"circuit breaker: {dlq.sentence}"
     if dlq.waiting is not None:
         expiry = dlq.first_expires_at
         until = f", none expires before {minute(expiry)} UTC" if expiry else ""

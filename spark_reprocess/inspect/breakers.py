@@ -1,4 +1,4 @@
-"""What ``status`` says of the circuit breakers of a source queue, and of what waits in the DLQ."""
+"""What ``status`` says of the circuit breaker of a main queue, and of what waits in the DLQ."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker import UNKNOWN_ERROR, BreakerRules, BreakerState, Phase
-from dlq_replay.breaker_worker import OTHER_ERRORS
+from dlq_replay.breaker import BreakerRules
 from dlq_replay.errors import BreakerTableError
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
@@ -21,53 +20,34 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.clients import (
     ClientFactory,
     aws_client,
-    breaker_tables,
+    breaker_table,
     queue_counts,
     region_of,
 )
+from spark_reprocess.figures import limit_sentence
 
 _LOOKED_AT_WITHIN = timedelta(minutes=30)
 """The longest hold is 15 minutes, so the function has looked at each message since."""
 
 
 @dataclass(frozen=True, slots=True)
-class BreakerStatus:
-    """One circuit breaker that is not closed.
-
-    Attributes:
-        queue: the source queue.
-        error_type: whose messages it guards; ``unknown`` where none is recorded, ``other`` for
-            types without a breaker of their own.
-        phase: ``open`` or ``ramp``.
-        since: when it opened, or closed.
-        sent: first replays for which it opened.
-        returned: how many of them had come back.
-        per_minute: replays a minute that a ramp allows; None while open.
-        next_probe_at: when the next probe may go, while open; in the past if it is due.
-    """
-
-    queue: str
-    error_type: str
-    phase: str
-    since: datetime
-    sent: int
-    returned: int
-    per_minute: int | None
-    next_probe_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DlqStatus:
-    """The dead-letter queue while a breaker is not closed.
+    """The dead-letter queue while replays to the main queue are limited.
 
     Attributes:
-        breakers: those that are not closed.
+        limit: replays a minute; None for no limit.
+        limited_since: since when it is so.
+        silent_since: since when the consumer has deleted nothing; None where it deletes some.
+        sentence: the same in words; empty without a limit.
         waiting: messages that wait in the DLQ, about; None where SQS does not say.
         first_expires_at: when SQS would delete the first of them; None where that is not known.
-        fault: why the breakers are not known; empty if they are.
+        fault: why the limit is not known; empty if it is.
     """
 
-    breakers: tuple[BreakerStatus, ...] = ()
+    limit: int | None = None
+    limited_since: datetime | None = None
+    silent_since: datetime | None = None
+    sentence: str = ""
     waiting: int | None = None
     first_expires_at: datetime | None = None
     fault: str = ""
@@ -76,41 +56,23 @@ class DlqStatus:
 def dlq_status(
     failure_table: str, main_queue_url: str, dlq_url: str | None, make_client: ClientFactory
 ) -> DlqStatus:
-    """Ask for the breakers of a queue, and for what waits. Never raises for what AWS answers."""
-    queue = QueueAddress.from_url(main_queue_url).name
-    table = breaker_tables(failure_table, [main_queue_url])[main_queue_url]
+    """Ask for the limit of a queue, and for what waits. Never raises for what AWS answers."""
     try:
-        _, states = table.read({UNKNOWN_ERROR, OTHER_ERRORS})
+        state = breaker_table(failure_table, main_queue_url).read()
     except BreakerTableError as error:
         return DlqStatus(fault=str(error))
-    found = [
-        _status(queue, name, state)
-        for name, state in sorted(states.items())
-        if state.phase is not Phase.CLOSED
-    ]
-    if not found:
+    now = datetime.now(UTC)
+    limit = state.limit_at(int(now.timestamp()), BreakerRules())
+    if limit is None:
         return DlqStatus()
+    silent = state.numbers.get("silent_since") if limit == 1 else None
     return DlqStatus(
-        tuple(found),
-        _waiting(dlq_url, make_client) if dlq_url else None,
-        _first_expires_at(main_queue_url, datetime.now(UTC)),
-    )
-
-
-def _status(queue: str, name: str, state: BreakerState) -> BreakerStatus:
-    is_open = state.phase is Phase.OPEN
-    since = state.numbers.get("opened_at" if is_open else "closed_at", 0)
-    return BreakerStatus(
-        queue,
-        name,
-        state.phase.value,
-        datetime.fromtimestamp(since, UTC),
-        state.numbers.get("judged_sent", 0),
-        state.numbers.get("judged_returned", 0),
-        None if is_open else state.numbers.get("ramp"),
-        datetime.fromtimestamp(probe_at + BreakerRules().probe_seconds, UTC)
-        if is_open and (probe_at := state.numbers.get("probe_at"))
-        else None,
+        limit=limit,
+        limited_since=datetime.fromtimestamp(state.numbers["since"], UTC),
+        silent_since=None if silent is None else datetime.fromtimestamp(silent, UTC),
+        sentence=limit_sentence(state, now),
+        waiting=_waiting(dlq_url, make_client) if dlq_url else None,
+        first_expires_at=_first_expires_at(main_queue_url, now),
     )
 
 

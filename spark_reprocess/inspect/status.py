@@ -32,8 +32,8 @@ class StatusOptions:
     Attributes:
         parked_queue_url: the queue, None for the archive alone.
         claim_ttl_seconds: how long a claim without a result counts as busy.
-        failure_table: the table with the circuit breakers, None for none; needs *main_queue_url*.
-        main_queue_url: the queue of the breakers.
+        failure_table: the table with the circuit breaker, None for none; needs *main_queue_url*.
+        main_queue_url: the queue of the breaker.
         dlq_url: its dead-letter queue, where held messages wait.
     """
 
@@ -87,7 +87,7 @@ class ArchiveStatus:
         waiting: undecided messages of FIFO queues behind another one of their message group: they
             cannot be sent before that one is decided.
         blockers: the messages that most others wait for, at most ``EXAMPLES``.
-        dlq: the circuit breakers and what waits for them; None if nobody asked.
+        dlq: the circuit breaker and what waits for it; None if nobody asked.
         expired: messages that ``erase --older-than-days`` has removed; *messages* has none of them.
     """
 

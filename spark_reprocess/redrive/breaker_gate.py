@@ -26,6 +26,11 @@ BLIND_SECONDS = 60.0
 """How long a task keeps to the limit that it knows while the table fails."""
 
 
+def is_waiting(stopped_by: str) -> bool:
+    """Whether this is why one destination waits; any other reason stops the whole run."""
+    return stopped_by.startswith(WAITING)
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """What a queue may get.

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from spark_reprocess.actor import text_of
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.disposition import Disposition
@@ -52,14 +53,14 @@ def sql_faults(spark: SparkSession) -> SqlFaults:
         try:
             matching(nothing(), sql, Place.PLAN_WHERE)
         except InputError as error:
-            return str(error)
+            return text_of(error)
         return None
 
     def in_expression(sql: str) -> str | None:
         try:
             _, kind = attribute_value(nothing(), sql)
         except InputError as error:
-            return str(error)
+            return text_of(error)
         if _attribute_type(kind) is None:
             return f"gives {kind.simpleString()}; cast it to string, binary or a number"
         return None

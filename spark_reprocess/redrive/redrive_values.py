@@ -75,8 +75,8 @@ class RedriveOptions(ResendOptions):
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
         time_budget_seconds: when to stop, counted from the start of the verb; None for never. What
             is left is not reached then, and nothing is in doubt.
-        failure_table: the table with the circuit breakers of the destinations; None: they are not
-            looked at.
+        failure_table: the table with the circuit breakers of the destinations; None: no limits are
+            kept to.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
     """
 

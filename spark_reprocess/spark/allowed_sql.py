@@ -26,7 +26,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
-from spark_reprocess.errors import InputError
+from spark_reprocess.errors import InputError, SqlError, without_sql
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, silence_query_log
 
 
@@ -123,13 +123,13 @@ def condition(rows: DataFrame, sql: str, place: Place) -> Column:
     """Return *sql*, which comes from *place*, as a condition over the columns of *rows*.
 
     Raises:
-        InputError: *sql* is not a condition over these columns, or has something that is not
+        SqlError: *sql* is not a condition over these columns, or has something that is not
             allowed. The text names *place*, *sql* and the part. Nothing was read or called.
     """
     try:
         column, _ = _analyzed(rows, sql, DataFrame.where)
     except InputError as error:
-        raise InputError(f"{place} {sql!r}: {error}") from error
+        raise SqlError(f"{place} {sql!r}: {error}", f"{place}: {without_sql(error)}") from error
     return column
 
 
@@ -184,7 +184,8 @@ def _analyzed(
             casts.apply(number).eval(None)
     except SPARK_FAILURES as error:
         # No message was read yet, so Spark's text is about the SQL alone.
-        raise InputError(condition_and_sentence(error)[1]) from error
+        name, sentence = condition_and_sentence(error)
+        raise SqlError(sentence, name or "Spark refuses it") from error
     except RecursionError as error:
         raise InputError("is nested too deeply") from error
     return column, frame
@@ -234,8 +235,9 @@ def _parsed(sql: str) -> exp.Expr:
     except TokenError as error:
         raise InputError("cannot be read: a quote is not closed") from error
     except ParseError as error:
-        where = "line {line}, character {col}, at {highlight!r}".format_map(error.errors[0])
-        raise InputError(f"cannot be read: {where}") from error
+        fault = error.errors[0]
+        where = "cannot be read: line {line}, character {col}".format_map(fault)
+        raise SqlError(f"{where}, at {fault['highlight']!r}", where) from error
     if len(found) != 1 or found[0] is None:
         raise InputError("is not one expression")
     return found[0]
@@ -345,14 +347,16 @@ class _Builder:
         if (column := self._columns.get(name.lower())) is None:
             near = get_close_matches(name, [*self._columns.values(), *scope], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise InputError(f"{name}: {_WHY.get(name.lower(), f'is no column here{hint}')}")
+            why = _WHY.get(name.lower(), f"is no column here{hint}")
+            raise SqlError(f"{name}: {why}", f"a name: {why}")
         quoted = column.replace("`", "``")
         return F.col(f"`{quoted}`")
 
     def _called(self, node: exp.Expr, scope: _Scope) -> Column:
         name, arguments = node.name.lower(), node.expressions
         if name not in _FUNCTIONS:
-            raise InputError(f"{node.name}(): {_WHY.get(name, _NOT_LISTED)}")
+            why = _WHY.get(name, _NOT_LISTED)
+            raise SqlError(f"{node.name}(): {why}", f"a function: {why}")
         if name not in _LAMBDAS:
             return F.call_function(name, *(self.build(one, scope) for one in arguments))
         columns = [self.build(one, scope) for one in arguments if not isinstance(one, exp.Lambda)]
@@ -372,7 +376,8 @@ class _Builder:
 def _refused(node: exp.Expr, why: str = _NOT_LISTED) -> InputError:
     kind = type(node).__name__
     text = node.sql(Spark, unsupported_level=ErrorLevel.IGNORE, comments=False)
-    return InputError(f"{text} ({kind}): {_WHY.get(kind, why)}")
+    why = _WHY.get(kind, why)
+    return SqlError(f"{text} ({kind}): {why}", f"{kind}: {why}")
 
 
 def _casts_literal(node: exp.Expr) -> bool:
@@ -389,7 +394,7 @@ def _casts_literal(node: exp.Expr) -> bool:
 def _number(text: str) -> int | float | Decimal:
     if "e" in text.lower():
         if isinf(number := float(text)):
-            raise InputError(f"{text}: is too large for a double")
+            raise SqlError(f"{text}: is too large for a double", "a number: too large for a double")
         return number
     exact = Decimal(text)
     return int(exact) if "." not in text and -(2**63) <= exact < 2**63 else exact

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.errors import PySparkException, PythonException
 from pyspark.logger import PySparkLogger
 
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import ArchiveError, SqlError
 from spark_reprocess.spark.interrupts import CANCELLED
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
@@ -37,7 +37,7 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
     *expressions* name other SQL expressions of operators that are evaluated here.
 
     Raises:
-        InputError: one of them fails on a message. The text does not quote the message.
+        SqlError: one of them fails on a message. The text does not quote the message.
         ArchiveError: a file of the archive is broken.
     """
     silence_query_log()
@@ -57,10 +57,8 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
         sources = [*([] if where is None else [f"--where {where!r}"]), *expressions]
         if not sources or condition in ("", CANCELLED):
             raise
-        raise InputError(
-            f"{' or '.join(sources)}: fails on a message: {condition}; "
-            "use forms that give null instead, e.g. try_cast"
-        ) from error
+        why = f"fails on a message: {condition}; use forms that give null instead, e.g. try_cast"
+        raise SqlError(f"{' or '.join(sources)}: {why}", f"the SQL {why}") from error
 
 
 def silence_query_log() -> None:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.config import Config
 
+from dlq_cli.on_glue import follow, privacy_options, start
 from dlq_replay.message import SendEntry
 from dlq_replay.queue_metric import read_deletions
 from dlq_replay.sqs import SqsQueue
@@ -33,7 +34,7 @@ from spark_reprocess.archive.ledger import Claim, Ledger, Result
 from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.glue_job import argument_of, command_of, store_command
+from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command
 from tests.builders import context, counter, filler, lambda_record, message
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
@@ -44,6 +45,7 @@ from tests.contract.template import (
     as_list,
     environment_of,
     statements_of,
+    statements_of_policy,
 )
 from tests.failure_table import create_failure_table
 from tests.glue_run import run_on_glue
@@ -235,6 +237,34 @@ def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) ->
 
     assert missing(aws.calls, stack, "PublishJobRole") == set()
     assert unused(aws.calls + log_calls("PublishJobLogGroup"), stack, "PublishJobRole") == set()
+
+
+def test_who_starts_runs_on_glue_may_do_what_the_command_does(
+    aws: RecordedAws, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
+    client, glue = boto3.client("s3"), boto3.client("glue")
+    client.create_bucket(Bucket=BUCKET)
+    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    glue.create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
+    archive = open_archive(f"s3://{BUCKET}/archive")
+    aws.calls.clear()
+
+    assert privacy_options(glue, "SparkJob") == []
+    run = start(glue, "SparkJob", archive, ["analyze", "--where", "body LIKE '%anna%'"])
+    request_stop(archive, run.job_run_id)
+    run.stop()
+    # It ended before it read its command.
+    assert follow(run, archive, lambda _: None) == 1
+
+    assert archive.list("commands") == archive.outdated("commands") == []
+    assert "without an answer" in capsys.readouterr().err
+    statements = statements_of_policy(stack, "RunSparkJobPolicy")
+    assert {call for call in aws.calls if not is_allowed(call, statements)} == set()
+    granted = {action for one in statements for action in as_list(one["Action"])}
+    # Which stack it is, and which run is under way where Glue says that one is.
+    others = {"cloudformation:DescribeStacks", "glue:GetJobRuns"}
+    assert granted - {call.action for call in aws.calls} == others
 
 
 def test_removing_what_is_decided(aws: RecordedAws) -> None:

@@ -100,6 +100,13 @@ def test_outside_of_its_path_there_is_nothing(sessions: Sessions) -> None:
     assert all(answer == answers[0] for answer in answers)
 
 
+def test_no_console_has_the_path_or_the_cookie_of_another() -> None:
+    consoles = [Sessions(port=1) for _ in range(3)]
+
+    for names in ({one.base for one in consoles}, {one.cookie for one in consoles}):
+        assert len(names) == len(consoles)
+
+
 def test_two_cookies_of_its_name_are_refused(sessions: Sessions) -> None:
     cookie = enter(sessions)
     page = f"{sessions.base}/"

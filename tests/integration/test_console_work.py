@@ -199,6 +199,10 @@ def test_what_was_erased_is_forgotten(works: Works) -> None:
     record = previewed.folder / "command.json"
     record.write_text(record.read_text().replace('"exit"', '"redrive"'))
     (previewed.folder / "answer").write_text('{"samples": ["ann"]}')
+    restored = until(works, started(works, "exit", "2", *where), is_over)
+    record = restored.folder / "command.json"
+    record.write_text(record.read_text().replace('"exit"', '"restore"'))
+    (restored.folder / "errors").write_text(f"dlq: {where}: fails on a message")
 
     assert works.get(looked.work_id) == looked
 

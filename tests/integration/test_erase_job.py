@@ -1,16 +1,23 @@
 """``erase`` in a real Spark session."""
 
+import itertools
 import os
+import shlex
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import yaml
 
+from dlq_replay.context import FailureError
+from dlq_replay.message import SendEntry
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.erasures import unfinished
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.frames import column_texts, read_archive
 from spark_reprocess.archive.plan_lock import LockHolder, erase_holder, plan_lock
 from spark_reprocess.clients import aws_client
@@ -18,8 +25,10 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import ArchiveError, BusyError
-from tests.approved_plan import planned
-from tests.builders import NOW, context, message
+from spark_reprocess.glue_job import read_result
+from tests.approved_plan import approve, planned
+from tests.builders import NOW, context, message, text
+from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -100,6 +109,89 @@ def test_condition_is_not_written_down(
     assert b"like" not in everything(archive)
     assert main(argv[:3]) == 2
     assert "needs --id or --where or --older-than-days" in capsys.readouterr().err
+
+
+NAME = "Rosenweg"
+"""What a person could be found by; in bodies, attributes, errors and conditions."""
+
+BY_NAME = f"body LIKE '%{NAME}%'"
+REFUSED = [
+    f"nosuch('{NAME}')",
+    f"{NAME} = 1",
+    f"body LIKE '%{NAME}",
+    f"body = '{NAME}' '{NAME}' x",
+    f"body > array('{NAME}')",
+    f"body IN (SELECT '{NAME}')",
+    f"cast(body AS int) = 5 OR {BY_NAME}",
+    f"element_at(map('{NAME}', 1), body) / 0 = 1 AND {BY_NAME}",
+]
+
+
+def texts(archive: Archive) -> dict[str, str]:
+    """What is readable of each file; of Parquet, of its rows."""
+    found = {}
+    for path in Path(archive.root).rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            is_table = content[:4] == b"PAR1"
+            rows = pq.read_table(pa.BufferReader(content)).to_pylist() if is_table else None
+            found[str(path)] = f"{path} {rows or content.decode(errors='replace')}"
+    return found
+
+
+def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Results of runs on AWS Glue stay, and so does the log."""
+    main_queue, parked_queue = make_queue("main"), make_queue("parked")
+    archive = open_archive(str(tmp_path))
+    error = FailureError("TimeoutError", f"{NAME} is closed")
+    bodies = (f'{{"type": "Order", "street": "{NAME}"}}', f"{NAME}, without JSON")
+    for body in bodies:
+        ours = context(body, source_queue="main", reason="attempts_exhausted", error=error)
+        parked_queue.send([SendEntry(body, {**ours, "street": text(NAME)})])
+    parked_queue.send([SendEntry('{"id": 5}', context('{"id": 5}', source_queue="main"))])
+    number = itertools.count(1)
+
+    def on_glue(verb: str, *words: str) -> int:
+        run_id = f"jr_{next(number)}"
+        command = shlex.join([verb, "--archive", archive.root, *words])
+        with suppress(SystemExit):
+            run_on_glue(["--JOB_RUN_ID", run_id, "--command-line", command], main)
+        result = read_result(archive, run_id)
+        assert result
+        assert NAME not in result.answer + result.errors, words
+        return result.exit_code
+
+    where = [("--where", one) for one in REFUSED]
+    to_main = ("--main-queue-url", main_queue.url)
+    assert on_glue("drain", "--parked-queue-url", parked_queue.url) == 0
+    assert {on_glue("analyze", *one) for one in where} == {2}
+    assert on_glue("analyze", "--where", BY_NAME) == 0
+    assert on_glue("analyze") == 0
+    [plan] = {max(Path(archive.root).glob("reports/*/plan.yaml"))}
+    approve(plan)
+    edited = yaml.safe_load(plan.read_text())
+    for group in edited["groups"]:
+        group["edit"] = [{"op": "replace", "path": "/street", "value": "x"}]
+    plan.write_text(yaml.safe_dump(edited))
+    assert {on_glue("redrive", *to_main, *one) for one in where} == {2}
+    for one in REFUSED[:6]:
+        edited["snapshot"]["where"] = one
+        plan.write_text(yaml.safe_dump(edited))
+        assert on_glue("redrive", *to_main) == 2
+    edited["snapshot"]["where"] = None
+    plan.write_text(yaml.safe_dump(edited))
+    sending = ("redrive", *to_main, "--execute", "--reason", "it works", "--where", BY_NAME)
+    assert on_glue(*sending) == 0
+    assert any(NAME in one for one in texts(archive).values())
+
+    erase_words = ("--where", BY_NAME, "--execute", "--reason", "request 17")
+    assert main(["erase", "--archive", archive.root, *erase_words]) == 0
+
+    assert [path for path, one in texts(archive).items() if NAME in one] == []
+    logged = capfd.readouterr()
+    assert NAME not in logged.out + logged.err
 
 
 def test_half_written_file_of_a_killed_drain_goes_too(

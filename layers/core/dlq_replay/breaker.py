@@ -384,19 +384,16 @@ def _silent_since(deleted: Mapping[int, int], newest: int, rules: BreakerRules) 
 def limit_in_words(
     state: BreakerState, now_seconds: int, rules: BreakerRules, since: str = ""
 ) -> str | None:
-    """What people read of the limit: ``limited to 1 replay a minute``, and why.
-
-    None where there is no limit. *since* is put behind the number: `` since 03:12``.
-    """
+    """What people read of the limit, with *since* behind its number; None where there is none."""
     limit = state.limit_at(now_seconds, rules)
     if limit is None:
         return None
     if limit > 1:
         return f"limited to {limit:,} replays a minute{since}; the consumer works again"
-    limited = f"limited to 1 replay a minute{since}; the consumer"
+    consumer = f"limited to 1 replay a minute{since}; the consumer"
     silent = state.numbers.get("silent_since")
     if silent is None:
-        return f"{limited} deletes less than a third of what is usual"
+        return f"{consumer} deletes less than a third of what is usual"
     minutes = max(1, (now_seconds - silent) // rules.minute_seconds)
     ago = "1 minute" if minutes == 1 else f"{minutes:,} minutes"
-    return f"{limited} has deleted nothing for {ago}"
+    return f"{consumer} has deleted nothing for {ago}"

@@ -46,7 +46,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
         pa.field(CHANGES, pa.null()),
         pa.field(TASK, pa.int32()),
     ]
-    sending = [ARROW_SCHEMA.field(name) for name in (*SENDING_COLUMNS, "error_type")]
+    sending = [ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS]
     schema = pa.schema([*sending, *plan])
     assert sorted(schema.names) == sorted(TASK_COLUMNS)
     return pa.RecordBatch.from_pylist(rows, schema=schema)

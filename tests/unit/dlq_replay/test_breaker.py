@@ -1,0 +1,306 @@
+"""The rule of the circuit breaker: when a limit is set, raised and over, and how it reads."""
+
+import pytest
+
+from dlq_replay.breaker import (
+    BreakerRules,
+    BreakerState,
+    BreakerView,
+    Update,
+    apply,
+    grant_claim,
+    hold_limit_seconds,
+    hold_seconds,
+    judge,
+    judgment_claim,
+    limit_in_words,
+    stale_names,
+)
+
+RULES = BreakerRules()
+MINUTE = 29_000_000
+NOW = MINUTE * 60
+NEWEST = MINUTE - RULES.lag - 1
+"""The newest minute for which the metric is complete."""
+
+LIMITED = {"limit": 1, "since": NOW - 1800, "full": 20, "usual": 3600, "read": MINUTE - 1}
+
+
+def per_minute(count: int, minutes: range) -> dict[int, int]:
+    return dict.fromkeys(minutes, count)
+
+
+def deleted(before: int, since: int, minutes: int) -> dict[int, int]:
+    """So many deletes a minute, and others in the last *minutes* complete ones."""
+    first = NEWEST - minutes + 1
+    return per_minute(before, range(MINUTE - 123, first)) | per_minute(
+        since, range(first, NEWEST + 1)
+    )
+
+
+def counts(kind: str, count: int, minutes: range) -> dict[str, int]:
+    return {f"{kind}{minute}": count for minute in minutes}
+
+
+def judged(numbers: dict[str, int], metric: dict[int, int]) -> dict[str, int]:
+    """The numbers after a judgment; as before where it changes nothing."""
+    state = BreakerState(numbers)
+    update = judge(state, metric, NOW, RULES)
+    changed = apply(state, update) if update else state
+    assert changed is not None
+    return dict(changed.numbers)
+
+
+@pytest.mark.parametrize(
+    ("usual", "now", "arrived", "returned", "is_set"),
+    [
+        (60, 0, 60, 5, True),
+        (60, 0, 60, 4, False),
+        # More deleted than newly failed, or a third of what is usual: it works.
+        (60, 15, 14, 99, False),
+        (60, 15, 15, 99, True),
+        (60, 20, 40, 99, False),
+        (60, 19, 40, 99, True),
+        # It deletes nothing, but nothing was usual either: 60 minutes are looked at.
+        (0, 0, 0, 5, True),
+    ],
+)
+def test_a_limit_is_set_where_the_consumer_does_not_work(
+    usual: int, now: int, arrived: int, returned: int, *, is_set: bool
+) -> None:
+    """At 60 deletes a minute, one minute is enough to judge by."""
+    numbers = counts("n", arrived, range(NEWEST, MINUTE + 1)) | {f"b{MINUTE}": returned}
+
+    assert ("limit" in judged(numbers, deleted(usual, now, 1))) is is_set
+
+
+def test_few_deletes_are_judged_over_more_minutes() -> None:
+    """At 2 deletes a minute by the newest 15, in which 30 are usual."""
+    numbers = counts("n", 2, range(MINUTE - 20, MINUTE + 1)) | {f"b{MINUTE}": 9}
+
+    assert "limit" not in judged(numbers, deleted(2, 0, 8))
+    assert judged(numbers, deleted(2, 0, 15))["limit"] == 1
+
+
+def test_returns_before_the_judged_minutes_do_not_count() -> None:
+    numbers = {f"b{NEWEST - 1}": 99, f"b{NEWEST}": 4}
+
+    assert "limit" not in judged(numbers, deleted(60, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("arrived", "returned", "full"),
+    [
+        # Three times the highest ten-minute mean, and the mean of the returns.
+        (counts("n", 50, range(MINUTE - 9, MINUTE + 1)), 120, 152),
+        (counts("n", 50, range(MINUTE - 40, MINUTE - 30)), 60, 151),
+        ({}, 6, 20),
+    ],
+)
+def test_full_is_three_times_the_normal_load_and_the_normal_replays(
+    arrived: dict[str, int], returned: int, full: int
+) -> None:
+    numbers = judged({**arrived, f"b{MINUTE - 1}": returned}, deleted(60, 0, 1))
+
+    assert (numbers["limit"], numbers["full"]) == (1, full)
+    assert (numbers["since"], numbers["usual"], numbers["silent_since"]) == (NOW, 3600, NEWEST * 60)
+
+
+@pytest.mark.parametrize(
+    ("now", "arrived", "limit"),
+    [(0, 0, 1), (20, 0, 20), (20, 20, 20), (15, 16, 1), (15, 14, 20)],
+    ids=["silent", "works", "a third", "less than a third", "more than newly failed"],
+)
+def test_a_limit_of_1_becomes_full_when_the_consumer_works(
+    now: int, arrived: int, limit: int
+) -> None:
+    """By the last five complete minutes since it was set."""
+    numbers = LIMITED | counts("n", arrived, range(NEWEST - 4, NEWEST + 1))
+    found = judged(numbers, deleted(60, now, 5))
+
+    assert found["limit"] == max(limit, 1 if limit == 1 else found["full"])
+    assert ("silent_since" in found) is (now == 0)
+
+
+def test_minutes_before_the_limit_say_nothing_of_the_recovery() -> None:
+    young = LIMITED | {"since": NEWEST * 60}
+
+    assert judged(young, deleted(60, 60, 1))["limit"] == 1
+
+
+def test_full_follows_a_load_that_grows_while_the_limit_lasts() -> None:
+    numbers = LIMITED | counts("n", 100, range(MINUTE - 60, MINUTE))
+
+    assert judged(numbers, deleted(60, 0, 5))["full"] == 300
+
+
+def test_full_grows_where_faulty_messages_come_back_that_did_not_before() -> None:
+    since = {"limit": 20, "since": NOW - 3600}
+    numbers = LIMITED | since | counts("b", 20, range(MINUTE - 30, MINUTE))
+    numbers |= counts("n", 5, range(MINUTE - 30, MINUTE)) | {f"x{MINUTE}": 9}
+
+    assert judged(numbers, deleted(60, 60, 5))["limit"] == 35
+    assert judged(numbers | {"since": NOW - 600}, deleted(60, 60, 5))["limit"] == 20
+
+
+def test_a_relapse_sets_1_again_by_minutes_since_full_alone() -> None:
+    full = LIMITED | {"limit": 90, "full": 90, f"b{MINUTE}": 9, f"x{MINUTE}": 9}
+    silent = deleted(60, 0, 30)
+
+    assert judged(full | {"since": NOW - 120}, silent)["limit"] == 90
+    found = judged(full | {"since": NOW - 600}, silent)
+    assert (found["limit"], found["full"], found["usual"]) == (1, 90, 3600)
+
+
+def test_a_metric_that_cannot_be_read_sets_nothing_and_ends_a_limit_after_ten_minutes() -> None:
+    returns = {f"b{MINUTE}": 99}
+
+    assert "limit" not in judged(returns, {})
+    assert judged(LIMITED | {"read": MINUTE - 9}, {})["limit"] == 1
+    assert "limit" not in judged(LIMITED | {"read": MINUTE - 10}, {})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "limit"),
+    [
+        ({}, None),
+        (LIMITED, 1),
+        (LIMITED | {"since": NOW - 3600}, None),
+        (LIMITED | {"since": NOW - 9999, f"x{MINUTE - 59}": 1}, 1),
+        ({"limit": 90, "since": NOW - 120}, 90),
+        ({"limit": 90, "since": NOW - 180}, None),
+        ({"limit": 90, "since": NOW - 999, f"x{MINUTE - 2}": 1}, 90),
+        # Nobody of ours wrote these.
+        ({"limit": 1}, None),
+        ({"limit": 0, "since": NOW}, None),
+        ({"limit": 1, "since": NOW + 9999}, None),
+    ],
+)
+def test_a_limit_lasts_while_it_turns_somebody_away(
+    numbers: dict[str, int], limit: int | None
+) -> None:
+    assert BreakerState(numbers).limit_at(NOW, RULES) == limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_silent", "replay_count", "held_seconds", "applies"),
+    [
+        (None, True, 3, None, False),
+        (1, False, 0, None, False),
+        (1, True, 0, None, True),
+        (1, False, 0, NOW, True),
+        (90, False, 1, None, True),
+    ],
+)
+def test_the_first_replay_of_what_no_limit_touched_goes_unless_the_consumer_is_silent(
+    limit: int | None,
+    replay_count: int,
+    held_seconds: int | None,
+    *,
+    is_silent: bool,
+    applies: bool,
+) -> None:
+    view = BreakerView(RULES, NOW, limit, NOW, is_silent)
+
+    assert view.applies_to(replay_count, held_seconds) is applies
+
+
+@pytest.mark.parametrize(
+    ("limit", "age", "is_fifo", "shortest", "longest"),
+    [
+        (1, 0, False, 1, 60),
+        (1, 600, False, 1, 600),
+        (1, 900, False, 450, 900),
+        (90, 9999, False, 1, 300),
+        (1, 0, True, 300, 300),
+        (1, 9999, True, 450, 900),
+        (90, 0, True, 300, 300),
+    ],
+)
+def test_holds(limit: int, age: int, shortest: int, longest: int, *, is_fifo: bool) -> None:
+    view = BreakerView(RULES, NOW, limit, NOW - age)
+
+    assert hold_seconds(view, lambda _: 0, is_fifo=is_fifo) == shortest
+    assert hold_seconds(view, lambda top: top, is_fifo=is_fifo) == longest
+
+
+def test_the_limit_of_holds_is_spread_over_an_hour() -> None:
+    seconds = [hold_limit_seconds(f"m-{n}", RULES) for n in range(300)]
+
+    assert min(seconds) >= 11 * 3600
+    assert max(seconds) < 12 * 3600
+    assert len({one // 600 for one in seconds}) == 6
+
+
+def test_a_limit_is_granted_once_a_minute() -> None:
+    state = BreakerState({"limit": 90, "since": NOW})
+    count, claim = grant_claim(state, 60, NOW, RULES)
+    granted = apply(state, claim)
+    assert count == 60
+    assert granted is not None
+    # A worker that saw the state before is refused, and asks again with what it is told.
+    assert apply(granted, grant_claim(state, 60, NOW, RULES)[1]) is None
+    assert grant_claim(granted, 60, NOW, RULES)[0] == 30
+    assert grant_claim(granted, 60, NOW + 60, RULES)[0] == 60
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_due"),
+    [
+        ({}, False),
+        ({f"b{MINUTE - 3}": 4}, False),
+        ({f"b{MINUTE - 60}": 2, f"b{MINUTE}": 3}, True),
+        ({f"b{MINUTE}": 5, "judged": MINUTE}, False),
+        ({f"b{MINUTE}": 5, "judged": MINUTE - 1}, True),
+        ({"limit": 1}, True),
+    ],
+)
+def test_one_worker_a_minute_judges_where_there_is_a_need(
+    numbers: dict[str, int], *, is_due: bool
+) -> None:
+    state = BreakerState(numbers)
+    claim = judgment_claim(state, NOW, RULES)
+
+    assert (claim is not None) is is_due
+    if claim:
+        claimed = apply(state, claim)
+        assert claimed is not None
+        assert apply(claimed, claim) is None
+
+
+def test_old_counters_go() -> None:
+    kept = {f"n{MINUTE - 64}": 1, f"g{MINUTE}": 1, "limit": 1, "name": 1}
+    old = {f"n{MINUTE - 65}": 1, f"b{MINUTE - 99}": 1, f"x{MINUTE - 65}": 1, f"g{MINUTE - 1}": 1}
+
+    assert stale_names(BreakerState(kept | old), NOW, RULES) == old.keys()
+
+
+def test_an_update_is_made_as_a_whole_or_not_at_all() -> None:
+    state = BreakerState({"a": 1, "g": 5})
+    update = Update({"g": 2}, {"b": 7}, frozenset({"a"}), {"a": 1}, {"g": 5})
+
+    assert apply(state, update) == BreakerState({"g": 7, "b": 7})
+    assert apply(BreakerState({"a": 2, "g": 5}), update) is None
+    assert apply(BreakerState({"a": 1, "g": 6}), update) is None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ({}, None),
+        (
+            LIMITED | {"silent_since": NOW - 1200},
+            "limited to 1 replay a minute; the consumer has deleted nothing for 20 minutes",
+        ),
+        (
+            LIMITED,
+            "limited to 1 replay a minute; the consumer deletes less than a third of what is usual",
+        ),
+        (
+            {"limit": 1745, "since": NOW},
+            "limited to 1,745 replays a minute; the consumer works again",
+        ),
+    ],
+)
+def test_the_limit_in_words(numbers: dict[str, int], words: str | None) -> None:
+    assert limit_in_words(BreakerState(numbers), NOW, RULES) == words
