@@ -1,12 +1,13 @@
 """The two functions, loaded as a cold start does, with what the viewer sees of them.
 
-The sample consumer gets the work of this run. The replay function gets circuit breakers with rules
+The sample consumer gets the work of this run. The replay function gets a circuit breaker with rules
 in seconds, and delivers one message twice. Events and answers pass through untouched.
 """
 
 import logging
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,7 +24,7 @@ from demo.messages import DemoMessage, Trait, from_record
 from demo.shop import Shop
 from demo.world import FAILURE_TABLE, MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, Handler, failed_ids
 from dlq_replay.breaker import BreakerRules, BreakerState, Update
-from dlq_replay.breaker_table import DynamoDbBreakers
+from dlq_replay.breaker_table import DynamoDbBreaker
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.replay import Replayer
 
@@ -50,7 +51,7 @@ class Functions:
     Attributes:
         messages: by identity.
         notify: shows an event to the user.
-        on_breaker_opened: called each time that a circuit breaker opens.
+        on_breaker_opened: called each time that the circuit breaker sets a limit of 1.
     """
 
     messages: Mapping[str, DemoMessage]
@@ -60,13 +61,13 @@ class Functions:
     on_breaker_opened: Callable[[], object]
 
     def __post_init__(self) -> None:
-        """Select a message that needs payments and one with a bug, whose steps are shown."""
+        """Select a message without a bug and one with, whose steps are shown."""
         firsts = {m.trait: m for m in reversed([*self.messages.values()])}
-        firsts.pop(Trait.PLAIN, None)
         self._followed = {m.identity: m.number for m in firsts.values()}
-        payment = firsts.get(Trait.NEEDS_PAYMENTS)
+        self._deleted = Counter[int]()
+        plain = firsts.get(Trait.PLAIN)
         # On FIFO queues SQS would remove the second copy.
-        self._to_deliver_twice = payment.identity if payment and not payment.group else None
+        self._to_deliver_twice = plain.identity if plain and not plain.group else None
 
     def consumer(self) -> Handler:
         """Load the sample consumer, as a new environment of the function, with the shop's work.
@@ -85,6 +86,7 @@ class Functions:
                 results[record.message_id] = f"fails: {type(error).__name__}: {error}"
                 raise
             results[record.message_id] = "is processed"
+            self._deleted[int(time.time())] += 1
             self.journal.processed(content)
 
         def consume(event: Mapping[str, Any], context: object) -> object:
@@ -108,13 +110,13 @@ class Functions:
         return consume
 
     def replay(self) -> Handler:
-        """Load the replay function, with circuit breakers in seconds. It gets one message twice."""
+        """Load the replay function with a circuit breaker in seconds. It gets one message twice."""
         function = cold_start("replay")
         for log_handler in function.logger.handlers:
             if isinstance(log_handler, logging.StreamHandler):
                 log_handler.setStream(sys.stdout)
         wire = function.wired_replayer
-        function.wired_replayer = cache(lambda: self._with_breakers(wire()))
+        function.wired_replayer = cache(lambda: self._with_breaker(wire()))
 
         def replay(event: Mapping[str, Any], context: object) -> object:
             for record in event["Records"]:
@@ -136,29 +138,20 @@ class Functions:
 
         return replay
 
-    def _with_breakers(self, replayer: Replayer) -> Replayer:
-        """Return *replayer* with the product's circuit breakers, whose rules are in seconds.
-
-        At most half of the generated messages with a bug fail with the same type of error. That is
-        not enough to open a breaker: the outage opens one, and bugs are replayed and parked as
-        without it. In the user's own messages a bug may open one, which then holds its messages for
-        60 s in total.
-        """
+    def _with_breaker(self, replayer: Replayer) -> Replayer:
+        """Return *replayer* with the product's circuit breaker, whose minutes are seconds."""
         rules = BreakerRules(
-            slot_seconds=1,
-            # On a slow machine first replays take half a minute to return.
-            window_slots=60,
-            kept_slots=60,
-            open_count=sum(m.trait is Trait.BROKEN for m in self.messages.values()) // 2 + 4,
-            metric_lag_seconds=1,
-            hold_min_seconds=2,
-            hold_max_seconds=4,
-            fifo_hold_min_seconds=1,
+            minute_seconds=1,
+            lag=1,
+            recovered=3,
+            full_least=12,
+            quiet=5,
+            hold_seconds=(2, 4),
+            first_hold_seconds=1,
+            full_hold_seconds=2,
+            fifo_hold_seconds=1,
             hold_limit_seconds=60,
-            probe_seconds=1,
-            return_seconds=6,
-            ramp_min_count=12,
-            ramp_growth_seconds=5,
+            hold_limit_spread_seconds=1,
         )
         queue = replayer.policy.main_queue
         # moto on a busy machine is slower than the 0.3 s that the product waits for DynamoDB. As in
@@ -166,50 +159,45 @@ class Functions:
         retries: Any = {"mode": "standard", "total_max_attempts": 1}
         client = boto3.client("dynamodb", config=Config(read_timeout=5, retries=retries))
         worker = BreakerWorker(
-            _Breakers(client, FAILURE_TABLE, queue.name, lambda: int(time.time()), self._show),
+            _Breaker(client, FAILURE_TABLE, queue.name, lambda: int(time.time()), self._show),
             rules,
-            # There is no CloudWatch here, so the breaker `unknown` stays closed, and on FIFO the
-            # probes alone close the others: the rules say so.
-            read_deletions=lambda _start, _end: {},
+            # There is no CloudWatch here: the consumer counts.
+            read_deletions=lambda start, end: {s: self._deleted[s] for s in range(start, end)},
             max_receive_count=MAIN_MAX_RECEIVE_COUNT if queue.is_fifo else None,
-            # Where a slot is a second, breakers are read and written four times as often.
+            # Where a minute is a second, the breaker is read and written four times as often.
             clock_seconds=lambda: 4 * time.monotonic(),
         )
         return replace(replayer, breakers={queue: worker})
 
-    def _show(self, name: str, update: Update, state: BreakerState) -> None:
-        """Show a change of the breaker *name* that a user wants to see."""
-        error_type = name.rpartition(".")[2]
-        if "opened_at" in update.put:
-            sent, returned = state.numbers["judged_sent"], state.numbers["judged_returned"]
+    def _show(self, update: Update) -> None:
+        """Show a change of the limit that a user wants to see."""
+        limit = update.put.get("limit")
+        if limit == 1:
             self.notify(
-                f"circuit breaker opened for {error_type}: {100 * returned // sent} % of {sent} "
-                "first replays returned; it holds messages in the DLQ"
+                "circuit breaker: the consumer deletes nothing, and replays come back: limited to "
+                "1 replay a second; it holds the others in the DLQ"
             )
+            self.shop.end_outage_soon()
             self.on_breaker_opened()
-        elif "closed_at" in update.put:
+        elif limit:
             self.notify(
-                f"circuit breaker closed for {error_type}: its probes stayed away; what was held "
-                f"goes back, {state.numbers['ramp']} a second at first"
+                f"circuit breaker: the consumer works again: up to {limit} replays a second go"
             )
-        elif "returned_at" in update.put:
-            self.notify(f"a probe for {error_type} came back: the breaker stays open")
-            self.shop.note_probe_return(error_type)
-        elif any(isinstance(value, str) for value in update.put.values()):
-            self.notify(f"the breaker sends probes for {error_type}, one a second")
+        elif "limit" in update.remove:
+            self.notify("circuit breaker: nobody is turned away: no limit any more")
 
 
 @dataclass(frozen=True, slots=True)
-class _Breakers(DynamoDbBreakers):
-    """The product's table of circuit breakers; *show* is called with each change."""
+class _Breaker(DynamoDbBreaker):
+    """The product's item of the circuit breaker; *show* is called with each change."""
 
-    show: Callable[[str, Update, BreakerState], object]
+    show: Callable[[Update], object]
 
-    def update(self, name: str, update: Update) -> tuple[bool, BreakerState]:
+    def update(self, update: Update) -> tuple[bool, BreakerState]:
         """Update, as the product does, and show what was done."""
-        is_done, state = DynamoDbBreakers.update(self, name, update)
+        is_done, state = DynamoDbBreaker.update(self, update)
         if is_done:
-            self.show(name, update, state)
+            self.show(update)
         return is_done, state
 
 

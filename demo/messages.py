@@ -94,7 +94,6 @@ class Trait(StrEnum):
     """The planned failure of a message."""
 
     PLAIN = "needs nothing"
-    NEEDS_PAYMENTS = "needs payments"
     BROKEN = "meets a bug"
 
 

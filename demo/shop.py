@@ -6,7 +6,9 @@ which of them fail is selected.
 
 import hashlib
 import json
+import math
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +26,9 @@ BROKEN_SHARE = 0.4
 FIFO_BROKEN_SHARE = 0.08
 """Smaller, because a message that fails blocks its message group."""
 
-_PAYMENTS_SHARE = 0.4  # opens the circuit breaker, which no bug alone does: see ``functions``
+_PAYMENTS_SHARE = 0.4
+
+_LIMITED_SECONDS = 4
 
 NEW_VERSION = "7.2.0"
 """Of the shop's app: the tax service refuses its orders, and the error does not say why."""
@@ -53,7 +57,7 @@ def _invent(number: int, with_bug: _Make | None, rng: random.Random, share: floa
     if with_bug:
         event, trait = with_bug(rng), Trait.BROKEN
     elif rng.random() < _PAYMENTS_SHARE / (1 - share):
-        event, trait = _payment(rng), Trait.NEEDS_PAYMENTS
+        event, trait = _payment(rng), Trait.PLAIN
     else:
         plain: tuple[_Make, ...] = (_order, _shipment)
         event, trait = rng.choice(plain)(rng), Trait.PLAIN
@@ -131,10 +135,8 @@ def select_failures(
     Messages of one kind have a bug together, as far as possible, because a real bug hits a kind.
     """
     ranked = sorted(messages, key=lambda m: (_kind(m.content.body), _hash(m.content.body)))
-    traits = [Trait.BROKEN] * broken_count(len(messages), share)
-    traits += [Trait.NEEDS_PAYMENTS] * round(len(messages) * _PAYMENTS_SHARE)
-    planned = {m.number: trait for m, trait in zip(ranked, traits, strict=False)}
-    return [replace(m, trait=planned.get(m.number, Trait.PLAIN)) for m in messages]
+    broken = {m.number for m in ranked[: broken_count(len(messages), share)]}
+    return [replace(m, trait=Trait.BROKEN if m.number in broken else Trait.PLAIN) for m in messages]
 
 
 def _kind(body: str) -> str:
@@ -169,11 +171,11 @@ def _hash(text: str) -> int:
 
 
 class Shop:
-    """The work of one run, and the payments service, which is down at first.
+    """The work of one run, and its database, which is down at first.
 
-    Payments is down until a probe of the circuit breaker has come back. So the breaker opens, holds
-    messages and probes on a machine of any speed. With few messages the breaker does not open: then
-    payments is down until a message arrives whose last replay it is, so that the outage parks none.
+    The database is down until the circuit breaker has held messages for a moment, on a machine of
+    any speed. With few messages there is no limit: then it is down until a message arrives whose
+    last replay it is, so that the outage parks none.
 
     Args:
         notify: shows an event to the user.
@@ -183,31 +185,34 @@ class Shop:
     def __init__(self, notify: Callable[[str], object], *, is_own: bool) -> None:
         self._notify = notify
         self._is_own = is_own
-        self._is_fixed = self._payments_is_up = False
+        self._is_fixed = False
+        self._is_up_from = math.inf
         self._slowness = random.Random(1)
 
     def process(self, message: DemoMessage, replay_count: int) -> None:
         """Process a copy of a message, or raise the reason why that is impossible."""
+        self._ask_database(replay_count)
         if self._is_own:
-            self._process_own(message, replay_count)
+            if message.trait is Trait.BROKEN and not self._is_fixed:
+                raise LookupError(f"no rule for what message {message.number} holds")
             return
         event: dict[str, Any] = json.loads(message.content.body)
         match event["type"]:
             case "order.placed":
                 self._bill(event["client"]["version"], event["customer"]["country"])
-            case "payment.captured":
-                self._capture(replay_count, event["method"])
+            case "payment.captured" if event["method"] == "invoice" and not self._is_fixed:
+                raise ConnectionError("payments answered 501 to an invoice")
             case "shipment.ready":
                 weight = str(event["weight_grams"])
                 int(weight.removesuffix(" g") if self._is_fixed else weight)
 
-    def note_probe_return(self, error_type: str) -> None:
-        """End the outage if the probe was one for it. Invoices still fail."""
-        self._payments_is_up = self._payments_is_up or error_type == TimeoutError.__name__
+    def end_outage_soon(self) -> None:
+        """Let the database come back, when the viewer has seen what a limit does."""
+        self._is_up_from = min(self._is_up_from, time.monotonic() + _LIMITED_SECONDS)
 
     def fix(self) -> str:
         """Fix every bug and end the outage; return what was fixed."""
-        self._is_fixed = self._payments_is_up = True
+        self._is_fixed, self._is_up_from = True, 0
         if self._is_own:
             return "the bugs in the consumer are fixed"
         return (
@@ -215,12 +220,14 @@ class Shop:
             "may name their unit, payments takes invoices"
         )
 
-    def _process_own(self, message: DemoMessage, replay_count: int) -> None:
-        """Raise the message's failure, if any."""
-        if message.trait is Trait.NEEDS_PAYMENTS:
-            self._capture(replay_count)
-        if message.trait is Trait.BROKEN and not self._is_fixed:
-            raise LookupError(f"no rule for what message {message.number} holds")
+    def _ask_database(self, replay_count: int) -> None:
+        if replay_count >= MAX_ATTEMPTS:
+            self._is_up_from = 0
+        if time.monotonic() < self._is_up_from:
+            self._notify("the database is down: every message fails")
+            slowness_ms = self._slowness.randint(2000, 2400)
+            raise TimeoutError(f"the database did not answer in {slowness_ms} ms")
+        self._notify("the database is back")
 
     def _bill(self, version: str, country: str) -> None:
         if self._is_fixed:
@@ -229,14 +236,3 @@ class Shop:
             raise RuntimeError("the tax service answered 422")
         if country not in _CURRENCIES:
             raise LookupError(f"no VAT rate for {country}")
-
-    def _capture(self, replay_count: int, method: str = "card") -> None:
-        self._payments_is_up = self._payments_is_up or replay_count >= MAX_ATTEMPTS
-        if not self._payments_is_up:
-            self._notify("payments is down: every message that needs it fails")
-            slowness_ms = self._slowness.randint(2000, 2400)
-            raise TimeoutError(f"payments did not answer in {slowness_ms} ms")
-        if method == "invoice" and not self._is_fixed:
-            # An error type of its own: as a probe it would hold up the messages that may go back.
-            raise ConnectionError("payments answered 501 to an invoice")
-        self._notify("payments is back")

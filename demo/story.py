@@ -86,7 +86,7 @@ class Run:
         self._journal = Journal(by_identity)
         notify = screen.notify_once
         self._shop = Shop(notify, is_own=options.input is not None)
-        # While the breaker is open the functions have little to do: their cores are free.
+        # While there is a limit the functions have little to do: their cores are free.
         start_spark = self._operator.start_spark
         functions = Functions(by_identity, self._shop, self._journal, notify, start_spark)
         # Lambda starts more than one environment of a function; on FIFO one has all groups.
@@ -150,11 +150,11 @@ class Run:
         self._screen.title("1. Messages flow, and some fail")
         self._screen.note(
             f"functions/sample_consumer takes {len(self._messages)} messages from the main queue."
-            " Some need a payments service that\nis down at first, some meet a bug;"
+            " Its database is down at first,\nand some messages meet a bug;"
             f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed tries SQS moves a message to"
             " the\ndead-letter queue; the replay Lambda sends it back with a random, growing delay,"
-            f" {MAX_ATTEMPTS} times at\nmost, and then parks it. While nearly all first replays of"
-            " an error return, a circuit breaker holds\nmessages and sends one a second as a probe."
+            f" {MAX_ATTEMPTS} times at\nmost, and then parks it. While the consumer gets nothing"
+            " done, a circuit breaker holds messages and lets\none replay a second through."
         )
         if self._is_fifo:
             self._screen.note(
@@ -167,7 +167,7 @@ class Run:
             poller.start()
         self._send()
         self._wait_until_settled(120 + 0.25 * len(self._messages))
-        # Where no breaker has opened.
+        # Where no limit was set.
         self._operator.start_spark()
         now = self.counts()
         self._screen.say(

@@ -6,10 +6,10 @@ numbers of messages are divided by the weight of a sample.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from dlq_replay.breaker import BreakerRules, BreakerState, Phase, Update, apply
+from dlq_replay.breaker import BreakerRules, BreakerState, Update, apply
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.plan import Passage, Step
 
@@ -18,7 +18,7 @@ STARTED_SECONDS = 1_700_000_040
 
 
 class SimulatedBreaker:
-    """The breaker of one queue whose consumer records no errors. It is its own ``BreakerTable``.
+    """The breaker of one queue. It is its own ``BreakerTable``.
 
     Args:
         weight: how many messages a sample stands for.
@@ -33,12 +33,14 @@ class SimulatedBreaker:
         rules = BreakerRules()
         self._rules = replace(
             rules,
-            open_count=math.ceil(rules.open_count / weight),
-            ramp_min_count=math.ceil(rules.ramp_min_count / weight),
+            judged_deletes=math.ceil(rules.judged_deletes / weight),
+            least_returns=math.ceil(rules.least_returns / weight),
+            # More than 1, which is the limit while the consumer does not work.
+            full_least=max(2, math.ceil(rules.full_least / weight)),
         )
         self._deleted: Counter[int] = Counter()
-        self._deleted_before = round(samples_before * rules.slot_seconds)
-        self._states: dict[str, BreakerState] = {}
+        self._per_minute_before = samples_before * rules.minute_seconds
+        self._state = BreakerState()
         self.now_seconds = 0
         self.worker = BreakerWorker(
             self, self._rules, self._read_deletions, clock_seconds=lambda: self.now_seconds
@@ -46,35 +48,30 @@ class SimulatedBreaker:
 
     def count_deleted(self, at_seconds: int) -> None:
         """Count a sample that main deleted, in seconds from the start of the outage."""
-        self._deleted[self._rules.slot(STARTED_SECONDS + at_seconds)] += 1
+        self._deleted[self._rules.minute(STARTED_SECONDS + at_seconds)] += 1
 
-    def is_probe(self, step: Step) -> bool:
-        """Return whether *step* sends a probe: one message, not all of its sample."""
-        is_open = any(state.phase is Phase.OPEN for state in self._states.values())
-        return is_open and step.passage is Passage.GRANTED
+    def is_single(self, step: Step) -> bool:
+        """Return whether *step* is one message, not its whole sample: granted under a limit of 1."""
+        now = STARTED_SECONDS + self.now_seconds
+        is_low = self._state.limit_at(now, self._rules) == 1
+        return is_low and step.passage is Passage.GRANTED
 
-    def read(
-        self, names: Iterable[str], *, is_consistent: bool = False
-    ) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
-        """Return all breakers; there are no types of errors."""
-        del names, is_consistent
-        return frozenset(), dict(self._states)
+    def read(self) -> BreakerState:
+        """Return the state."""
+        return self._state
 
-    def register(self, types: Sequence[str], room: int) -> frozenset[str]:
-        """Register nothing."""
-        del types, room
-        return frozenset()
-
-    def update(self, name: str, update: Update) -> tuple[bool, BreakerState]:
-        """Change a breaker if it is as expected."""
-        state = self._states.get(name, BreakerState())
-        changed = apply(state, update)
-        if changed is None:
-            return False, state
-        self._states[name] = changed
-        return True, changed
+    def update(self, update: Update) -> tuple[bool, BreakerState]:
+        """Change the state if it is as expected."""
+        changed = apply(self._state, update)
+        self._state = changed or self._state
+        return changed is not None, self._state
 
     def _read_deletions(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
-        first, slot = self._rules.slot(STARTED_SECONDS), self._rules.slot
-        slots = range(slot(start_seconds), slot(end_seconds))
-        return {s: self._deleted[s] if s >= first else self._deleted_before for s in slots}
+        first, minute = self._rules.minute(STARTED_SECONDS), self._rules.minute
+        minutes = range(minute(start_seconds), minute(end_seconds))
+        # Rounded as a whole: fewer than one a minute are not none in an hour.
+        before = {
+            m: int(self._per_minute_before * (m + 1)) - int(self._per_minute_before * m)
+            for m in minutes
+        }
+        return {m: self._deleted[m] if m >= first else before[m] for m in minutes}

@@ -18,6 +18,7 @@ from dlq_cli.simulate.breaker import STARTED_SECONDS, SimulatedBreaker
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
+from dlq_replay.breaker_worker import was_replayed
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Destination, Passage
 from dlq_replay.policy import QueueLimits, ReplayPolicy
@@ -284,7 +285,7 @@ class _World:
         """Hide a copy after its failed try; then it is in main again, or in the DLQ."""
         recovery, timeout = self._recovery, self._scenario.visibility_timeout_seconds
         recovery.failed_tries += weight
-        if message.history.replay_count:
+        if was_replayed(message):
             recovery.failed_tries_of_replays += weight
         if timeout:
             samples = self._hidden.maxlen or 1
@@ -315,7 +316,7 @@ class _World:
         for step in outcome.outcomes:
             message = copies[step.message_id]
             sample = self._sample(message)
-            if self._breaker and self._breaker.is_probe(step) and sample.weight > 1:
+            if self._breaker and self._breaker.is_single(step) and sample.weight > 1:
                 self._split(message, sample)
             recovery.receives[self._now // MINUTE_SECONDS] += sample.weight
             recovery.held += sample.weight if step.passage is Passage.HELD else 0

@@ -199,12 +199,17 @@ def stale_names(state: BreakerState, now_seconds: int, rules: BreakerRules) -> f
 def grant_claim(
     state: BreakerState, wanted: int, now_seconds: int, rules: BreakerRules
 ) -> tuple[int, Update]:
-    """How many of *wanted* replays the limit still allows in this minute, and the claim of them."""
+    """How many of *wanted* replays the limit still allows in this minute, and the claim of them.
+
+    It is spread evenly over the minute: else the first seconds would use it up.
+    """
     name = f"{GRANTED}{rules.minute(now_seconds)}"
     limit = state.limit_at(now_seconds, rules) or 0
-    count = max(0, min(wanted, limit - state.numbers.get(name, 0)))
+    seconds = now_seconds % rules.minute_seconds + 1
+    so_far = -(-limit * seconds // rules.minute_seconds)
+    count = max(0, min(wanted, so_far - state.numbers.get(name, 0)))
     expect = {"limit": state.numbers.get("limit")}
-    return count, Update(add={name: count}, expect=expect, at_most={name: limit - count})
+    return count, Update(add={name: count}, expect=expect, at_most={name: so_far - count})
 
 
 def judgment_claim(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Update | None:

@@ -234,14 +234,22 @@ def test_the_limit_of_holds_is_spread_over_an_hour() -> None:
 
 def test_a_limit_is_granted_once_a_minute() -> None:
     state = BreakerState({"limit": 90, "since": NOW})
-    count, claim = grant_claim(state, 60, NOW, RULES)
+    count, claim = grant_claim(state, 60, NOW + 59, RULES)
     granted = apply(state, claim)
     assert count == 60
     assert granted is not None
     # A worker that saw the state before is refused, and asks again with what it is told.
-    assert apply(granted, grant_claim(state, 60, NOW, RULES)[1]) is None
-    assert grant_claim(granted, 60, NOW, RULES)[0] == 30
-    assert grant_claim(granted, 60, NOW + 60, RULES)[0] == 60
+    assert apply(granted, grant_claim(state, 60, NOW + 59, RULES)[1]) is None
+    assert grant_claim(granted, 60, NOW + 59, RULES)[0] == 30
+    assert grant_claim(granted, 60, NOW + 119, RULES)[0] == 60
+
+
+def test_a_limit_is_spread_over_its_minute() -> None:
+    state = BreakerState({"limit": 90, "since": NOW})
+
+    assert [grant_claim(state, 99, NOW + s, RULES)[0] for s in (0, 1, 29, 59)] == [2, 3, 45, 90]
+    one = BreakerState({"limit": 1, "since": NOW})
+    assert grant_claim(one, 99, NOW, RULES)[0] == 1
 
 
 @pytest.mark.parametrize(
