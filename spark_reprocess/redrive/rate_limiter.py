@@ -72,16 +72,21 @@ class SlidingWindow:
         claim_messages: the most for one claim: ten seconds' worth, at least 1.
     """
 
-    def __init__(self, window: int, first_at: float | None = None) -> None:
-        """Allow *window* messages in ten seconds, at least 1; the first call at *first_at*."""
-        self._next_at = first_at
+    def __init__(self, window: int, begins_at: float | None = None) -> None:
+        """Allow *window* messages in ten seconds, at least 1.
+
+        With *begins_at* the first call waits from then on as if a whole one had just gone.
+        """
         self._in_flight = 0
         self._ended: deque[tuple[float, int]] = deque()
         self._recent = 0
         self.allow(window)
+        if begins_at is not None:
+            self._next_at = begins_at + self.call_messages * self._seconds_each
 
     def allow(self, window: int) -> None:
         """Allow *window* messages in ten seconds from now on, no fewer than before."""
+        self._next_at: float | None = None
         rate = window / WINDOW_SECONDS / _TOLERANCE
         self._seconds_each = 1 / rate
         self._window = window
@@ -133,13 +138,10 @@ class RateLimiter:
     ) -> None:
         """Allow *window* messages in ten seconds; None for no limit.
 
-        With *waits_first* the first call waits for the time that one message stands for, as if one
-        had just gone.
+        With *waits_first* the first call waits, too: see ``SlidingWindow``.
         """
-        self._window: SlidingWindow | None = None
-        if window is not None:
-            first_at = now_seconds() + WINDOW_SECONDS / window if waits_first else None
-            self._window = SlidingWindow(window, first_at)
+        begins_at = now_seconds() if waits_first else None
+        self._window = None if window is None else SlidingWindow(window, begins_at)
         self._now_seconds = now_seconds
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()

@@ -1,5 +1,7 @@
 """A redrive keeps to the limit that a circuit breaker set, in a real Spark session."""
 
+import json
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -9,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_replay.breaker import Update
+from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.plan_lock import LOCK
-from spark_reprocess.clients import aws_client, breaker_table, queue_counts
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.clients import aws_client, breaker_table
+from spark_reprocess.redrive.breaker_gate import BreakerGate, Limit
+from spark_reprocess.redrive.rate_limiter import RateLimiter
+from spark_reprocess.redrive.stop_signals import StopSignals
 from tests.approved_plan import planned
+from tests.builders import context, counter, message
 from tests.failure_table import create_failure_table
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, executed, parked
+from tests.integration.spark_world import archive_of, executed, parked, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,10 +29,145 @@ if TYPE_CHECKING:
 TABLE = "failures-of-a-redrive"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def dynamodb(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = aws_client("dynamodb")
     create_failure_table(client, TABLE)
     yield client
     client.delete_table(TableName=TABLE)
+
+
+def limit(queue: SqsQueue, per_minute: int | None) -> None:
+    """Set the limit of a queue, as the replay function does; None ends it."""
+    now = int(time.time())
+    update = Update(put={"limit": per_minute or 0, "since": now, "silent_since": now - 1200})
+    breaker_table(TABLE, queue.url).update(update)
+
+
+def test_at_a_limit_of_one_nothing_is_sent_and_nobody_else_is_kept_waiting(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(10)])
+    plan = planned(archive)
+    limit(main, 1)
+
+    summary = executed(spark, archive, plan, main.url, failure_table=TABLE)
+
+    assert summary.counts == {"not_reached": 10}
+    assert summary.stopped_by.startswith("waiting for the breaker: limited to 1 replay a minute")
+    assert summary.stopped_by.endswith("the consumer has deleted nothing for 20 minutes")
+    assert receive_all(main) == []
+    # Another plan may go at once.
+    other = planned(archive)
+    elsewhere = make_queue("elsewhere")
+    assert executed(spark, archive, other, elsewhere.url, failure_table=TABLE).count("sent") == 10
+
+
+def test_all_tasks_together_send_no_more_than_the_limit(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(30)])
+    plan = planned(archive)
+    limit(main, 120)
+
+    began = time.time()
+    summary = executed(spark, archive, plan, main.url, failure_table=TABLE, tasks=16)
+
+    assert summary.count("sent") == 30
+    sent = sorted(one.sent_seconds - began for one in receive_all(main) if one.sent_seconds)
+    for first in sent:
+        assert sum(first <= at < first + 10 for at in sent) <= 22  # times have whole seconds
+
+
+def test_a_limited_destination_holds_up_no_other(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    dlq = make_queue("dlq")
+    policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
+    orders, invoices = (
+        make_queue(name, RedrivePolicy=json.dumps(policy)) for name in ("orders", "invoices")
+    )
+    archive = archive_of(tmp_path, [of(orders, n) for n in range(6)] + [of(invoices, 9)])
+    limit(orders, 1)
+
+    summary = executed(
+        *(spark, archive, planned(archive), ""), main_queue_url=orders.url, failure_table=TABLE
+    )
+
+    assert summary.destinations == {orders.url: 0, invoices.url: 1}
+    assert summary.counts == {"not_reached": 6, "sent": 1}
+    assert summary.stopped_by.startswith("waiting for the breaker: ")
+
+
+def of(queue: SqsQueue, number: int) -> Message:
+    name = queue.url.rpartition("/")[2]
+    ours = {**context(first_id=f"f-{number}", source_queue=name), **counter("3")}
+    return message(f"{name}-{number}", f"{name} {number}", ours)
+
+
+def test_a_run_goes_on_at_full_speed_when_the_limit_is_gone(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(150)])
+    plan = planned(archive)
+    limit(main, 20)
+    lifting = threading.Timer(1, lambda: limit(main, None))
+    lifting.start()
+
+    began = time.time()
+    summary = executed(spark, archive, plan, main.url, failure_table=TABLE)
+
+    # At the limit it would take more than seven minutes.
+    assert summary.count("sent") == 150
+    assert time.time() - began < 120
+
+
+def test_a_run_ends_when_a_limit_of_one_is_set_while_it_sends(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(150)])
+    plan = planned(archive)
+    limit(main, 60)
+    lowering = threading.Timer(3, lambda: limit(main, 1))
+    lowering.start()
+
+    summary = executed(spark, archive, plan, main.url, failure_table=TABLE)
+
+    assert summary.stopped_by.startswith("waiting for the breaker: limited to 1 replay a minute")
+    assert summary.count("in_doubt", "failed") == 0
+    assert summary.count("sent") == len(receive_all(main)) < 60
+    limit(main, None)
+    assert executed(spark, archive, plan, main.url, failure_table=TABLE).count("sent") > 90
+
+
+def test_a_table_that_is_not_there_limits_nothing(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+
+    summary = executed(spark, archive, planned(archive), main.url, failure_table="no-such-table")
+
+    assert summary.count("sent") == 4
+
+
+def test_a_task_keeps_to_its_limit_while_the_table_fails_for_a_minute(tmp_path: Path) -> None:
+    """Then there is no limit, as without a circuit breaker."""
+    clock = [0.0]
+    limiter, began_with = RateLimiter(5), Limit(30, "limited")
+    signals = StopSignals(archive_of(tmp_path, []), "stop", None)
+    gate = BreakerGate(lambda: None, began_with, limiter, signals, None, lambda: clock[0])
+
+    clock[0] = 60.0
+    gate.look(known_at=0.0)
+    assert not math.isinf(limiter.claim_messages)
+    clock[0] = 61.0
+    gate.look(known_at=0.0)
+
+    assert math.isinf(limiter.claim_messages)
+    assert not signals.stopped_by

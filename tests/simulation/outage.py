@@ -214,7 +214,7 @@ class World:
         one = self.scenario
         second = float(self.second)
         while one.rate and second < one.outage_seconds + one.after_seconds:
-            is_faster = one.rate_in_outage is not None and second > 600  # noqa: PLR2004
+            is_faster = one.rate_in_outage is not None and second > 600
             second += self.random.expovariate(one.rate_in_outage if is_faster else one.rate)
             chance = self.random.random()
             kind = "healthy"
