@@ -59,7 +59,7 @@ docs: setup ## Write the generated blocks of the documents
 	@PYTHONPATH=.:layers/core $(BIN)/python -m scripts.generate_docs
 
 outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves
-	@OUTAGES=full $(BIN)/python -m pytest -s tests/soak/test_outages.py $(ARGS)
+	@$(BIN)/python -m pytest -s tests/soak/test_outages.py $(ARGS)
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build

@@ -8,7 +8,7 @@ Lambda are the simulator's estimates.
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ from dlq_replay.measures import (
     measure_dlq,
 )
 from dlq_replay.message import Message, SendEntry
-from tests.breaker_tables import FakeBreakers
+from tests.breaker_tables import FakeBreaker
 from tests.contract.cloudformation import Stack as Template
 from tests.contract.cloudformation import load_template
 from tests.simulation.event_source import EventSource, run
@@ -69,11 +69,12 @@ class Day:
         self.stack = Stack(max_receive_count=5)
         self.failures: dict[str, Failure] = {}
         clock = self.stack.clock.time
-        breakers = BreakerWorker(FakeBreakers(clock), BreakerRules(), lambda *_: {}, None, clock)
+        self.deleted: Counter[int] = Counter()
+        breaker = BreakerWorker(FakeBreaker(clock), BreakerRules(), self._deletions, None, clock)
         self.stack.replayer = replace(
             self.stack.replayer,
             find_failures=lambda ids: {i: self.failures[i] for i in ids if i in self.failures},
-            breakers={self.stack.replayer.policy.main_queue: breakers},
+            breakers={self.stack.replayer.policy.main_queue: breaker},
         )
         self.begin_ms = self.stack.clock.now_ms()
         self.samples: defaultdict[Key, list[tuple[float, float]]] = defaultdict(list)
@@ -100,7 +101,11 @@ class Day:
         for one in left:
             error_type = "TimeoutError" if is_out else "KeyError"
             self.failures[one.message_id] = Failure(one.message_id, error_type)
+        self.deleted[self.stack.now_seconds() // 60] += len(batch) - len(left)
         return {one.message_id for one in left}
+
+    def _deletions(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
+        return {m: self.deleted[m] for m in range(start_seconds // 60, end_seconds // 60)}
 
     def _replay(self, batch: Sequence[Message]) -> set[str]:
         left = self.stack.replay(batch)

@@ -134,7 +134,8 @@ def costs() -> Lines:
     never = (3 * looks + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
     never += lambda_dollars(looks * MILLION / EVENT_MESSAGES, looks * MILLION)
     rules = BreakerRules()
-    holds = 2 * rules.hold_limit_seconds / (rules.hold_min_seconds + rules.hold_max_seconds)
+    longest = rules.hold_limit_seconds + rules.hold_limit_spread_seconds
+    holds = 2 * longest / sum(rules.hold_seconds)
     never_held = never + holds * batched
     parked = MILLION * (REQUESTS_PER_PARKED * SQS_PER_REQUEST + PUTS_PER_PARKED * S3_PUT)
     parked += MILLION * MESSAGE_GB * S3_GB_MONTH
@@ -154,7 +155,7 @@ for the hours in which they are written: nothing without dead letters |
 circuit breaker **{dollars(held.dollars_per_million)}**: replays, holds and your consumer's \
 requests |
 | a million messages that never succeed | **{dollars(never)}**: 20 replays each, then parked; \
-**{dollars(never_held)}** if a circuit breaker first holds them, 12 hours each |
+**{dollars(never_held)}** if the circuit breaker first holds them, 12 hours each |
 | a million parked messages drained, analyzed and redriven | **{dollars(parked)}**, with storage \
 for a month |""".splitlines()
 

@@ -24,7 +24,7 @@ class FakeBreaker:
     now_seconds: Callable[[], float] = lambda: 0.0
     faults: Callable[[str], None] = lambda _: None
     units_a_second: int = ITEM_UNITS_A_SECOND
-    state: BreakerState = BreakerState()
+    state: BreakerState = field(default_factory=BreakerState)
     updates: list[Update] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     throttled: int = 0

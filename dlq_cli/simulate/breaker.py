@@ -51,7 +51,7 @@ class SimulatedBreaker:
         self._deleted[self._rules.minute(STARTED_SECONDS + at_seconds)] += 1
 
     def is_single(self, step: Step) -> bool:
-        """Return whether *step* is one message, not its whole sample: granted under a limit of 1."""
+        """Return whether *step* is one message of its sample: granted under a limit of 1."""
         now = STARTED_SECONDS + self.now_seconds
         is_low = self._state.limit_at(now, self._rules) == 1
         return is_low and step.passage is Passage.GRANTED

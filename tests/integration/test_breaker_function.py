@@ -1,6 +1,7 @@
 """The handler with its circuit breaker, against servers for SQS and DynamoDB."""
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,15 +13,12 @@ import pytest
 from botocore.config import Config
 
 from dlq_replay.failure_table import FailureTable
-from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.builders import environment, lambda_record, message
+from tests.builders import environment, lambda_record, message, queue_arn
 from tests.failure_table import create_failure_table
-
-ERROR = "orders.TimeoutError"
 
 
 class Context:
@@ -35,8 +33,8 @@ class World:
     failures: FailureTable
     dynamodb: Any
 
-    def item(self, name: str) -> dict[str, Any]:
-        key = {"message_id": {"S": f"breaker#{self.main.url.rpartition('/')[2]}{name}"}}
+    def item(self) -> dict[str, Any]:
+        key = {"message_id": {"S": f"breaker#{self.main.url.rpartition('/')[2]}"}}
         answer = self.dynamodb.get_item(TableName=self.failures.table_name, Key=key)
         return dict(answer.get("Item", {}))
 
@@ -85,28 +83,31 @@ def receive_all(queue: SqsQueue) -> list[Message]:
     return found
 
 
-def test_breaker_opens_in_the_table_and_holds_what_comes_next(
-    world: World, capsys: pytest.CaptureFixture[str]
+def test_a_limit_in_the_table_holds_what_comes_next(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    letters = [message(f"m-{index}", f"body-{index}") for index in range(30)]
-    world.failures.record([Failure(one.message_id, ERROR) for one in letters])
+    """Nothing is deleted by anybody, and 30 replays come back."""
+    silent = dict.fromkeys(range(int(time.time()) // 60 - 9, int(time.time()) // 60), 0)
+    monkeypatch.setattr(handler, "read_deletions", lambda *_: silent)
+    letters = [moved(f"m-{index}") for index in range(30)]
     invoke(letters)
     returned = receive_all(world.main)
     assert len(returned) == 30
-    world.failures.record([Failure(one.message_id, ERROR) for one in returned])
     time.sleep(1)
-    invoke(returned)
+    invoke([moved(one.body, attributes=one.attributes) for one in returned])
 
-    item = world.item(f"#{ERROR}")
-    assert item["v"] == {"N": "1"}
-    assert "opened_at" in item
-    assert world.item("")["types"] == {"SS": [ERROR]}
+    item = {name: value["N"] for name, value in world.item().items() if "N" in value}
+    assert item["limit"] == "1"
+    assert {item[name] for name in item if name[0] in "nb" and name[1:].isdigit()} == {"30"}
 
     receive_all(world.main)
-    world.failures.record([Failure("probe", ERROR), Failure("late", ERROR)])
-    invoke([message("probe", "probe"), message("late", "late"), message("healthy", "healthy")])
-    assert {one.body for one in receive_all(world.main)} == {"probe", "healthy"}
-    (probe,) = [name for name in world.item(f"#{ERROR}") if name[0] == "p" and name[1:].isdigit()]
-    assert int(probe[1:]) <= time.time() + 1
+    invoke([moved("one"), moved("two")])
+    assert len(receive_all(world.main)) == 1
     emf = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (emf["CircuitBreakersOpen"], emf["HeldByBreaker"]) == ([1.0], [1.0])
+
+
+def moved(name: str, **given: Any) -> Message:
+    """A dead letter of the main queue."""
+    main = queue_arn(os.environ["MAIN_QUEUE_URL"].rpartition("/")[2])
+    return message(name, name, DeadLetterQueueSourceArn=main, **given)

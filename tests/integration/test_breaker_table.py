@@ -1,4 +1,4 @@
-"""The circuit breakers against a DynamoDB server over HTTP: what ``apply`` says, DynamoDB does."""
+"""The circuit breaker against a DynamoDB server over HTTP: what ``apply`` says, DynamoDB does."""
 
 import itertools
 import os
@@ -10,7 +10,7 @@ import pytest
 from botocore.config import Config
 
 from dlq_replay.breaker import BreakerState, Update, apply
-from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreakers, breaker_client_config
+from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreaker, breaker_client_config
 from dlq_replay.errors import BreakerTableError
 from tests.builders import NOW
 from tests.failure_table import create_failure_table
@@ -30,117 +30,85 @@ def client(moto_endpoint: str) -> Any:
 
 
 @pytest.fixture
-def table(client: Any) -> DynamoDbBreakers:
+def table(client: Any) -> DynamoDbBreaker:
     name = f"breakers-{next(_numbers)}"
     create_failure_table(client, name)
-    return DynamoDbBreakers(client, name, "orders", lambda: NOW)
+    return DynamoDbBreaker(client, name, "orders", lambda: NOW)
 
 
-def of(state: BreakerState) -> tuple[Mapping[str, int], Mapping[int, str]]:
+def of(state: BreakerState) -> Mapping[str, int]:
     """A state without what the adapter itself adds."""
-    ours = {"v", "expires_at"}
-    return {n: v for n, v in state.numbers.items() if n not in ours}, state.probes
-
-
-def item_of(table: DynamoDbBreakers, name: str) -> dict[str, Any]:
-    client: Any = table.client
-    key = {"message_id": {"S": f"breaker#orders#{name}"}}
-    return dict(client.get_item(TableName=table.table_name, Key=key).get("Item", {}))
+    return {name: number for name, number in state.numbers.items() if name != "expires_at"}
 
 
 UPDATES = [
-    Update(add={"s1": 3, "b1": 1}),
-    Update(add={"s1": 2, "n2": 1}, put={"opened_at": NOW}, expect={"opened_at": None}),
-    Update(put={"opened_at": NOW + 9}, expect={"opened_at": None}),
-    Update(put={"p17": "m-17", "p20": "m-20"}, expect={"opened_at": NOW}),
-    Update(put={"p99": "never"}, expect={"opened_at": NOW + 1}),
-    Update(put={"returned_at": 17}, remove=frozenset({"p17", "absent"}), expect={"opened_at": NOW}),
-    Update(add={"s3": 1}, remove=frozenset({"s1", "b1"})),
-    Update(remove=frozenset({"opened_at"}), put={"closed_at": NOW}, expect={"returned_at": 17}),
+    Update(add={"n1": 3, "b1": 1}),
+    Update(add={"n1": 2, "x2": 1}, put={"limit": 1, "since": NOW}, expect={"limit": None}),
+    Update(put={"since": NOW + 9}, expect={"limit": None}),
+    Update(add={"g1": 20}, expect={"limit": 1}, at_most={"g1": 10}),
+    Update(add={"g1": 20}, at_most={"g1": 10}),
+    Update(add={"n3": 1}, remove=frozenset({"n1", "b1", "absent"})),
+    Update(put={"limit": 90}, remove=frozenset({"since"}), expect={"since": NOW}),
+    Update(),
 ]
 
 
-def test_updates_do_what_the_pure_function_says(table: DynamoDbBreakers) -> None:
+def test_updates_do_what_the_pure_function_says(table: DynamoDbBreaker) -> None:
     state = BreakerState()
     for update in UPDATES:
         expected = apply(state, update)
-        is_done, answered = table.update("orders.TimeoutError", update)
+        is_done, answered = table.update(update)
         state = expected or state
 
         assert is_done is (expected is not None)
         assert of(state) == of(answered)
-    types, states = table.read(["orders.TimeoutError", "unknown"])
-    assert types == frozenset()
-    assert {name: of(one) for name, one in states.items()} == {"orders.TimeoutError": of(state)}
+    assert of(table.read()) == of(state) == {"x2": 1, "g1": 20, "n3": 1, "limit": 90}
+    assert table.read().numbers["expires_at"] == NOW + KEPT_SECONDS
 
 
-def test_items_have_a_format_and_an_end(table: DynamoDbBreakers) -> None:
-    table.update("unknown", Update(add={"s1": 1}))
-
-    item = item_of(table, "unknown")
-    assert item["v"] == {"N": "1"}
-    assert item["expires_at"] == {"N": str(NOW + KEPT_SECONDS)}
+def test_without_an_item_there_is_no_limit(table: DynamoDbBreaker) -> None:
+    assert table.read() == BreakerState()
 
 
-def test_types_are_registered_while_there_is_room(table: DynamoDbBreakers) -> None:
-    assert table.register(["A", "B"], room=6) == {"A", "B"}
-    assert table.register(["C"], room=2) == {"A", "B", "C"}
-    assert table.register(["D"], room=2) == {"A", "B", "C"}
-
-    table.update("B", Update(add={"s1": 1}))
-    types, states = table.read(["unknown"])
-    assert types == {"A", "B", "C"}
-    assert of(states["B"]) == ({"s1": 1}, {})
-
-
-def test_items_of_a_later_format_are_neither_read_nor_changed(table: DynamoDbBreakers) -> None:
-    later = {
-        "message_id": {"S": "breaker#orders#unknown"},
-        "v": {"N": "2"},
-        "opened_at": {"M": {}},
+def test_what_nobody_of_ours_wrote_is_left_out(client: Any, table: DynamoDbBreaker) -> None:
+    item = {
+        "message_id": {"S": "breaker#orders"},
+        "limit": {"S": "1"},
+        "since": {"N": "-5"},
+        "full": {"N": "1.5"},
+        "n1": {"M": {}},
+        "b1": {"N": "7"},
     }
-    client: Any = table.client
-    client.put_item(TableName=table.table_name, Item=later)
-    registry = {"message_id": {"S": "breaker#orders"}, "v": {"N": "2"}, "types": {"SS": ["A"]}}
-    client.put_item(TableName=table.table_name, Item=registry)
+    client.put_item(TableName=table.table_name, Item=item)
 
-    assert table.read(["unknown"]) == (frozenset(), {})
-    assert table.update("unknown", Update(add={"s1": 1})) == (False, BreakerState())
-    assert table.register(["B"], room=7) == frozenset()
-    assert item_of(table, "unknown") == later
-
-
-def test_a_consistent_read_is_asked_for_of_every_item(client: Any, table: DynamoDbBreakers) -> None:
-    asked: list[bool] = []
-
-    def keep(params: Mapping[str, Any], **_: Any) -> None:
-        asked.append(params["RequestItems"][table.table_name]["ConsistentRead"])
-
-    client.meta.events.register("before-parameter-build.dynamodb.BatchGetItem", keep)
-    table.register(["A"], room=7)
-    for is_consistent in (False, True):
-        table.read(["unknown"], is_consistent=is_consistent)
-
-    assert asked == [False, False, True, True]
+    assert table.read() == BreakerState({"b1": 7})
 
 
 def test_a_table_that_is_missing_is_an_error_that_says_so(client: Any) -> None:
-    table = DynamoDbBreakers(client, "missing", "orders", lambda: NOW)
+    table = DynamoDbBreaker(client, "missing", "orders", lambda: NOW)
 
     with pytest.raises(BreakerTableError, match="ResourceNotFoundException"):
-        table.read(["unknown"])
+        table.read()
     with pytest.raises(BreakerTableError, match="ResourceNotFoundException"):
-        table.update("unknown", Update(add={"s1": 1}))
+        table.update(Update(add={"n1": 1}))
 
 
-def test_a_server_that_does_not_answer_costs_one_short_wait() -> None:
-    client = boto3.client(
-        "dynamodb",
-        endpoint_url="http://127.0.0.1:9",
-        region_name=os.environ["AWS_REGION"],
-        config=breaker_client_config(),
-    )
-    table = DynamoDbBreakers(client, "failures", "orders", lambda: NOW)
+def test_a_read_is_tried_twice_and_a_write_once() -> None:
+    class Silent:
+        def __init__(self) -> None:
+            self.calls = 0
 
-    with pytest.raises(BreakerTableError, match="EndpointConnectionError"):
-        table.read(["unknown"])
+        def batch_get_item(self, **_: object) -> Mapping[str, Any]:
+            self.calls += 1
+            raise RuntimeError("no answer")
+
+        update_item = batch_get_item
+
+    client = Silent()
+    table = DynamoDbBreaker(client, "failures", "orders", lambda: NOW)
+    with pytest.raises(BreakerTableError):
+        table.read()
+    assert client.calls == 2
+    with pytest.raises(BreakerTableError):
+        table.update(Update())
+    assert client.calls == 3

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -127,16 +126,11 @@ REFUSED = [
 ]
 
 
-def texts(archive: Archive) -> dict[str, str]:
+def texts(archive: Archive) -> dict[Path, str]:
     """What is readable of each file; of Parquet, of its rows."""
-    found = {}
-    for path in Path(archive.root).rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            is_table = content[:4] == b"PAR1"
-            rows = pq.read_table(pa.BufferReader(content)).to_pylist() if is_table else None
-            found[str(path)] = f"{path} {rows or content.decode(errors='replace')}"
-    return found
+    files = [path for path in Path(archive.root).rglob("*") if path.is_file()]
+    tables = {path: pq.read_table(path).to_pylist() for path in files if path.suffix == ".parquet"}
+    return {path: f"{path} {tables.get(path) or path.read_bytes()!r}" for path in files}
 
 
 def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(

@@ -1,7 +1,6 @@
 """A redrive keeps to the limit that a circuit breaker set, in a real Spark session."""
 
 import json
-import math
 import threading
 import time
 from collections.abc import Iterator
@@ -14,9 +13,6 @@ from dlq_replay.breaker import Update
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.clients import aws_client, breaker_table
-from spark_reprocess.redrive.breaker_gate import BreakerGate, Limit
-from spark_reprocess.redrive.rate_limiter import RateLimiter
-from spark_reprocess.redrive.stop_signals import StopSignals
 from tests.approved_plan import planned
 from tests.builders import context, counter, message
 from tests.failure_table import create_failure_table
@@ -53,8 +49,10 @@ def test_at_a_limit_of_one_nothing_is_sent_and_nobody_else_is_kept_waiting(
     plan = planned(archive)
     limit(main, 1)
 
+    dry_run = executed(spark, archive, plan, main.url, failure_table=TABLE, execute=False)
     summary = executed(spark, archive, plan, main.url, failure_table=TABLE)
 
+    assert any(": limited to 1 replay a minute since " in note for note in dry_run.notes)
     assert summary.counts == {"not_reached": 10}
     assert summary.stopped_by.startswith("waiting for the breaker: limited to 1 replay a minute")
     assert summary.stopped_by.endswith("the consumer has deleted nothing for 20 minutes")
@@ -151,23 +149,9 @@ def test_a_table_that_is_not_there_limits_nothing(
     main = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
 
-    summary = executed(spark, archive, planned(archive), main.url, failure_table="no-such-table")
+    plan, table = planned(archive), "no-such-table"
+    dry_run = executed(spark, archive, plan, main.url, failure_table=table, execute=False)
+    summary = executed(spark, archive, plan, main.url, failure_table=table)
 
+    assert any("its limit is not known" in note for note in dry_run.notes)
     assert summary.count("sent") == 4
-
-
-def test_a_task_keeps_to_its_limit_while_the_table_fails_for_a_minute(tmp_path: Path) -> None:
-    """Then there is no limit, as without a circuit breaker."""
-    clock = [0.0]
-    limiter, began_with = RateLimiter(5), Limit(30, "limited")
-    signals = StopSignals(archive_of(tmp_path, []), "stop", None)
-    gate = BreakerGate(lambda: None, began_with, limiter, signals, None, lambda: clock[0])
-
-    clock[0] = 60.0
-    gate.look(known_at=0.0)
-    assert not math.isinf(limiter.claim_messages)
-    clock[0] = 61.0
-    gate.look(known_at=0.0)
-
-    assert math.isinf(limiter.claim_messages)
-    assert not signals.stopped_by

@@ -23,7 +23,7 @@ from dlq_cli.__main__ import main
 from dlq_cli.on_glue import STOP_SECONDS, follow, start
 from dlq_cli.verbs.trigger import switch
 from dlq_replay.breaker import Update
-from dlq_replay.breaker_table import DynamoDbBreakers
+from dlq_replay.breaker_table import DynamoDbBreaker
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.clients import aws_client, aws_session, sqs_client
@@ -524,23 +524,6 @@ def test_a_run_whose_command_is_gone_or_changed_does_nothing(
     assert "anna" not in capsys.readouterr().err
 
 
-def test_the_command_of_a_run_that_did_not_start_is_removed(stack: str) -> None:
-    s3 = client("s3")
-    s3.create_bucket(Bucket="dead-letters")
-    s3.put_bucket_versioning(Bucket="dead-letters", VersioningConfiguration={"Status": "Enabled"})
-    stored: list[str] = []
-
-    def lose(_: str) -> tuple[str, str, int]:
-        stored.extend(left_commands())
-        return "application/x-amz-json-1.1", '{"__type": "InternalServiceException"}', 500
-
-    answers = {**Glue(lambda _: 0).answers(), "glue.StartJobRun": lose}
-
-    assert run_answering(answers, *ON_GLUE, stack) == 2
-    assert stored
-    assert left_commands() == []
-
-
 def test_a_run_without_a_result_is_told_in_glue_s_words(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -569,7 +552,8 @@ def test_a_run_that_is_under_way_is_named(stack: str, capsys: pytest.CaptureFixt
         "glue.GetJobRuns": lambda _: (kind, json.dumps({"JobRuns": runs})),
     }
 
-    assert run_answering(answers, "analyze", "--stack", stack, "--on-glue") == 2
+    assert run_answering(answers, *ON_GLUE, stack) == 2
+    assert left_commands() == []
     err = capsys.readouterr().err
     assert "run jr_2 (running since" in err
     assert "jr_1" not in err
@@ -804,14 +788,14 @@ def test_the_doctor_finds_alarms_that_changed_their_meaning(
     assert out.count("risk ") == 2
 
 
-def test_status_says_which_circuit_breaker_is_open_and_what_waits(
+def test_status_says_the_limit_and_what_waits(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan_in_archive(GROUP)
     sqs, dynamodb = client("sqs"), client("dynamodb")
     create_failure_table(dynamodb, "failures")
     now = datetime.now(UTC)
-    breakers = DynamoDbBreakers(dynamodb, "failures", "main", lambda: int(now.timestamp()))
+    breaker = DynamoDbBreaker(dynamodb, "failures", "main", lambda: int(now.timestamp()))
     url = sqs.get_queue_url(QueueName="dlq")["QueueUrl"]
     for _ in range(3):
         sqs.send_message(QueueUrl=url, MessageBody="held", DelaySeconds=900)
@@ -833,21 +817,24 @@ def test_status_says_which_circuit_breaker_is_open_and_what_waits(
     assert run("status", "--stack", stack) == 0
     assert "circuit breaker" not in capsys.readouterr().out
 
-    opened = int(now.timestamp()) - 720
-    counts = {"judged_sent": 310, "judged_returned": 301}
-    breakers.update("unknown", Update(put={"opened_at": opened, **counts}))
+    seconds = int(now.timestamp())
+    limited = {"limit": 1, "since": seconds - 720, "silent_since": seconds - 1230}
+    breaker.update(Update(put=limited))
     assert run("status", "--stack", stack) == 0
-    out = capsys.readouterr().out
-    assert "circuit breaker of main for unknown errors: open since " in out
-    assert "UTC (12 min), 97% of 310 first replays returned, one probe a minute" in out
+    out = " ".join(capsys.readouterr().out.split())
+    since = f"{datetime.fromtimestamp(seconds - 720, UTC):%Y-%m-%d %H:%M} UTC"
+    assert (
+        f"circuit breaker: limited to 1 replay a minute since {since}; the consumer has deleted "
+        "nothing for 20 minutes"
+    ) in out
     assert "DLQ: about 3 wait, none expires before " in out
 
-    breakers.update("unknown", Update(remove=frozenset({"opened_at"}), put={"ramp": 60}))
+    breaker.update(Update(put={"limit": 60, "since": seconds}))
     assert run("status", "--stack", stack) == 0
-    assert "at most 60 replays a minute for now" in capsys.readouterr().out
+    assert "circuit breaker: limited to 60 replays a minute since" in capsys.readouterr().out
     dynamodb.delete_table(TableName="failures")
     assert run("status", "--stack", stack) == 0
-    assert "circuit breakers: not known (ResourceNotFoundException" in capsys.readouterr().out
+    assert "circuit breaker: not known (ResourceNotFoundException" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_granted", [True, False])

@@ -55,8 +55,6 @@ contexts = st.builds(
     plan_id=st.none() | ascii_words,
     source_queue=st.none() | queue_names,
     replay_count=st.none() | st.integers(0, 10**38 - 1),
-    first_replay_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
-    error_type=st.none() | ascii_words,
     held_seconds=st.none() | moments | st.integers(NOW - 99_999, NOW + 9999),
     body_digest=st.none() | st.just(body_digest(BODY)) | ascii_words,
 )

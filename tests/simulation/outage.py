@@ -214,8 +214,8 @@ class World:
         one = self.scenario
         second = float(self.second)
         while one.rate and second < one.outage_seconds + one.after_seconds:
-            is_faster = one.rate_in_outage is not None and second > 600
-            second += self.random.expovariate(one.rate_in_outage if is_faster else one.rate)
+            rate = one.rate if second <= 600 else one.rate_in_outage or one.rate
+            second += self.random.expovariate(rate)
             chance = self.random.random()
             kind = "healthy"
             if chance < one.poison_share:

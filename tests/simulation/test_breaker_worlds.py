@@ -3,9 +3,20 @@
 Each row is small enough for every run. ``tests/soak/test_outages.py`` has the same at full size.
 """
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
 import pytest
 
+from dlq_replay.breaker import BreakerRules
+from dlq_replay.breaker_worker import BreakerWorker
+from dlq_replay.message import Message, SendEntry
+from tests.breaker_tables import FakeBreaker
+from tests.simulation.event_source import EventSource, run
 from tests.simulation.outage import HOUR, Letter, Scenario, World
+from tests.simulation.stack import Stack
 
 
 def low(world: World) -> list[float]:
@@ -189,3 +200,33 @@ def test_a_slow_return_is_noticed_too() -> None:
 
     assert len(low(world)) == 1
     assert world.parked == 0
+
+
+def test_on_fifo_with_three_groups_one_outage_is_one_alarm() -> None:
+    """A failing group blocks itself in the main queue, so that few messages come back."""
+    stack = Stack(is_fifo=True, max_receive_count=5)
+    deleted: Counter[int] = Counter()
+    began = stack.now_seconds()
+
+    def handle(batch: Sequence[Message]) -> set[str]:
+        if stack.now_seconds() - began < 3 * HOUR:
+            return {one.message_id for one in batch}
+        deleted[stack.now_seconds() // 60] += len(batch)
+        return set()
+
+    def read(start_seconds: int, end_seconds: int) -> dict[int, int]:
+        return {m: deleted[m] for m in range(start_seconds // 60, end_seconds // 60)}
+
+    worker = BreakerWorker(FakeBreaker(), BreakerRules(), read, 5, stack.clock.time)
+    breakers = {stack.replayer.policy.main_queue: worker}
+    stack.replayer = replace(stack.replayer, breakers=breakers)
+    sources = [EventSource(stack.main, handle), stack.replay_source()]
+    for second in range(0, 3 * HOUR, 120):
+        stack.main.send([SendEntry(f"{second}", {}, f"group-{second % 3}", f"{second}")])
+        run(stack.model, sources, until_ms=stack.clock.now_ms() + 120_000)
+    run(stack.model, sources)
+
+    low = [report.is_low for one in stack.outcomes for report in one.breakers.values()]
+    assert [on for on, _ in groupby(low)] == [False, True, False]
+    assert sum(deleted.values()) == 3 * HOUR / 120
+    assert stack.parked.queue.messages() == []

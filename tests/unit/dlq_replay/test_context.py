@@ -18,8 +18,7 @@ def test_every_field_survives_the_wire() -> None:
         "orders",
         4,
         5,
-        "orders.TimeoutError",
-        6,
+        "0123abcd",
     )
 
     assert full == ReplayContext.from_json(full.to_json())

@@ -156,11 +156,16 @@ def test_totals_are_of_all_main_queues() -> None:
         became(message("c", **of_invoices), Failed("refused"), invoices),
     )
     reports = {
-        main: BreakerReport(is_open=True, held=1),
-        invoices: BreakerReport(is_open=True, held=2),
+        main: BreakerReport(is_low=True, held=1),
+        invoices: BreakerReport(is_low=True, held=2, fault="denied"),
     }
 
     found = measure_dlq(BatchOutcome(outcomes, reports), NOW, DAY)
 
     values = {one.name: one.values for one in found}
-    assert values == {"ArrivedTotal": (2,), "FailedTotal": (1,), "CircuitBreakersOpen": (2,)}
+    assert values == {
+        "ArrivedTotal": (2,),
+        "FailedTotal": (1,),
+        "CircuitBreakersOpen": (2,),
+        "BreakerFaults": (1,),
+    }

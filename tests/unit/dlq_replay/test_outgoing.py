@@ -222,40 +222,21 @@ def test_first_hold_adds_no_counter() -> None:
 
 
 def test_a_new_life_begins_without_what_the_breaker_knew() -> None:
-    known = context(first_replay_seconds=NOW - 9, error_type="E", held_seconds=NOW - 5)
+    known = context(held_seconds=NOW - 5)
     letter = message(attributes={**counter("1"), **known})
     for entry in (
         redriven_entry(letter, "p", to_fifo=False),
         canary_entry(letter, "p", to_fifo=False),
         parked_entry(letter, "too_old", NOW, policy()),
     ):
-        left = context_of(entry)
-        assert (left.first_replay_seconds, left.error_type, left.held_seconds) == (None, None, None)
-
-
-def test_first_replay_says_when_it_was_sent_and_what_it_failed_with() -> None:
-    first = context_of(replay_entry(message(), 1, 0, NOW, policy(), "orders.TimeoutError"))
-    second = context_of(replay_entry(message(), 2, 0, NOW, policy(), "orders.TimeoutError"))
-
-    assert (first.first_replay_seconds, first.error_type) == (NOW, "orders.TimeoutError")
-    assert (second.first_replay_seconds, second.error_type) == (None, None)
-
-
-def test_error_type_gives_way_where_there_is_room_for_the_rest_alone() -> None:
-    letter = message(body="x" * 1000)
-    small = replay_entry(letter, 1, 0, NOW, policy()).size_bytes
-    tight = policy(max_message_bytes=small)
-
-    assert context_of(replay_entry(letter, 1, 0, NOW, tight, "E")).first_replay_seconds is None
-    held = held_entry(letter, NOW, 0, NOW, policy()).size_bytes
-    assert context_of(held_entry(letter, NOW, 0, NOW, policy(max_message_bytes=held), "E"))
+        assert context_of(entry).held_seconds is None
 
 
 def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     """Whatever a producer wrote there; in JSON a quote has two bytes."""
     quotes, moment = '"' * 128, 2**63 - 1
     wide = {"v": 1, "id": quotes, "plan": quotes, "src": "q" * 80, "n": 10**38 - 1, "t0": moment}
-    wide |= {"r": moment, "held": moment, "k": "k" * 80}
+    wide |= {"held": moment}
     attributes = {CONTEXT_ATTRIBUTE: text(json.dumps({**wide, "h": body_digest(BODY)}))}
     assert message(attributes=attributes).history.fault is None
     dead, canary = (
@@ -267,8 +248,8 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     parked = [parked_entry(one, longest, moment, policy(), error) for one in (dead, canary)]
     copies = [
         *parked,
-        replay_entry(dead, 1, 0, moment, policy(), quotes, moment),
-        held_entry(dead, moment, 0, moment, policy(), quotes, by_breaker=True),
+        replay_entry(dead, 1, 0, moment, policy(), moment),
+        held_entry(dead, moment, 0, moment, policy(), by_breaker=True),
         redriven_entry(canary, quotes, to_fifo=False),
         canary_entry(dead, quotes, to_fifo=False),
     ]

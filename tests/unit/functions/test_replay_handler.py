@@ -3,7 +3,7 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,11 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules, BreakerState
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.errors import MalformedEventError, SettingsError
-from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import InDoubt, Refused
 from functions.replay import handler
-from tests.breaker_tables import FakeBreakers, denied
+from tests.breaker_tables import FakeBreaker, denied
 from tests.builders import (
     ACCOUNT,
     NOW,
@@ -230,75 +229,80 @@ def test_faulty_environment_fails_the_invocation_with_every_fault(
     assert len(caught.value.faults) == 2
 
 
-def with_breaker(monkeypatch: pytest.MonkeyPatch, table: FakeBreakers) -> None:
+LIMITED = BreakerState({"limit": 1, "since": NOW - 3600, f"x{NOW // 60}": 1, "judged": NOW // 60})
+
+
+def with_breaker(
+    monkeypatch: pytest.MonkeyPatch, table: FakeBreaker, deleted: Mapping[int, int] | None = None
+) -> None:
     """Give the wired replayer a circuit breaker, on *table*."""
     replayer = handler.wired_replayer()
-    breakers = BreakerWorker(table, BreakerRules(), lambda _, __: {})
-    wired = replace(replayer, breakers={replayer.policy.main_queue: breakers})
+    breaker = BreakerWorker(table, BreakerRules(), lambda _, __: deleted or {})
+    wired = replace(replayer, breakers={replayer.policy.main_queue: breaker})
     monkeypatch.setattr(handler, "wired_replayer", lambda: wired)
 
 
-def test_open_breaker_is_counted(
+def test_a_limit_is_counted(
     log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = BreakerState({"opened_at": NOW - 3600, "probe_at": NOW - 1})
-    with_breaker(monkeypatch, FakeBreakers(states={"unknown": state}))
-    handler.lambda_handler(event(message("a"), message("b")), Context())
+    state = BreakerState({**LIMITED.numbers, "silent_since": NOW - 4000})
+    with_breaker(monkeypatch, FakeBreaker(state=state))
+    handler.lambda_handler(event(*(message(one) for one in "abc")), Context())
 
     emf = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (emf["CircuitBreakersOpen"], emf["HeldByBreaker"]) == ([1.0], [2.0])
-    assert lines(log)[-1]["hold"] == 2
+    assert (lines(log)[-1]["hold"], lines(log)[-1]["replay"]) == (2, 1)
 
 
-def test_closing_breaker_is_logged_in_one_line(
-    log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_change_of_the_limit_is_logged_in_one_line(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    probes = {NOW - seconds: f"m-{seconds}" for seconds in (300, 400, 500)}
-    state = BreakerState({"opened_at": NOW - 3600, "probe_at": NOW - 1}, probes)
-    with_breaker(monkeypatch, FakeBreakers(states={"unknown": state}))
-    handler.lambda_handler(event(message("a")), Context())
+    state = BreakerState({**LIMITED.numbers, "judged": NOW // 60 - 1, "full": 30})
+    deleted = dict.fromkeys(range(NOW // 60 - 20, NOW // 60), 9)
+    with_breaker(monkeypatch, FakeBreaker(state=state), deleted)
+    moved = message("a", DeadLetterQueueSourceArn=queue_arn("main"))
+    handler.lambda_handler(event(moved), Context())
 
     assert [line["message"] for line in lines(log)] == [
-        "circuit breaker closed for unknown: 3 probes in a row did not return",
+        "circuit breaker: limited to 30 replays a minute; the consumer works again",
         "batch done",
     ]
 
 
-def test_breaker_without_its_table_is_logged_once(
+def test_a_breaker_without_its_table_is_logged_once(
     log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_breaker(monkeypatch, FakeBreakers(faults=denied))
+    with_breaker(monkeypatch, FakeBreaker(faults=denied))
     handler.lambda_handler(event(message("a")), Context())
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["BreakerFaults"] == [1.0]
     handler.lambda_handler(event(message("b")), Context())
 
     assert [line["message"] for line in lines(log)] == [
-        "circuit breaker: its state is unknown",
+        "circuit breaker: no limit is known",
         "batch done",
         "batch done",
     ]
     assert lines(log)[0]["reason"] == "AccessDeniedException: not authorized"
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["CircuitBreakersOpen"] == [0.0]
+    emf = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (emf["CircuitBreakersOpen"], "BreakerFaults" in emf) == ([0.0], False)
 
 
-@pytest.mark.parametrize(
-    ("call", "is_open"), [("read", False), ("register", False), ("update", False), ("update", True)]
-)
+@pytest.mark.parametrize("call", ["read", "update"])
+@pytest.mark.parametrize("state", [BreakerState(), LIMITED], ids=["no limit", "limited"])
 def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
-    call: str, is_open: bool, main: FakeQueue, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    call: str,
+    state: BreakerState,
+    main: FakeQueue,
+    log: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(at: str) -> None:
         if at == call:
             raise RuntimeError("an answer of another shape")
 
-    opened = BreakerState({"opened_at": NOW - 3600, "probe_at": NOW - 600})
-    types = frozenset({"E"} if call == "update" else ())
-    states = {"E": opened} if is_open else {}
-    with_breaker(monkeypatch, FakeBreakers(faults=fail, types=types, states=states))
-    replayer = replace(
-        handler.wired_replayer(), find_failures=lambda ids: {one: Failure(one, "E") for one in ids}
-    )
-    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
-    answer = handler.lambda_handler(event(message("a"), message("b")), Context())
+    with_breaker(monkeypatch, FakeBreaker(faults=fail, state=state))
+    moved = [message(one, DeadLetterQueueSourceArn=queue_arn("main")) for one in "ab"]
+    answer = handler.lambda_handler(event(*moved), Context())
 
     assert answer == {"batchItemFailures": []}
     assert len(main.sent) == 2

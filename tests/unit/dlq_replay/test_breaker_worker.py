@@ -1,0 +1,251 @@
+"""What a replay does with a limit in a shared table, and when the table or the metric fails."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from dlq_replay.breaker import BreakerRules, BreakerState
+from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
+from dlq_replay.decision import Hold, Replay
+from dlq_replay.message import Message
+from dlq_replay.policy import ReplayPolicy
+from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.sending import forever
+from tests.breaker_tables import FakeBreaker, denied
+from tests.builders import (
+    FakeQueue,
+    context,
+    context_of,
+    counter,
+    message,
+    policy,
+    queue_arn,
+    queue_url,
+)
+from tests.simulation.event_source import InlineExecutor
+
+MINUTE = 29_000_000
+NOW = MINUTE * 60
+MOVED = {"DeadLetterQueueSourceArn": queue_arn("main")}
+LIMITED = {"limit": 1, "since": NOW - 3600, f"x{MINUTE}": 1, "judged": MINUTE}
+SILENT = LIMITED | {"silent_since": NOW - 4000}
+
+
+@dataclass
+class Worker:
+    """One execution environment, on a table that it may share."""
+
+    table: FakeBreaker = field(default_factory=FakeBreaker)
+    policy: ReplayPolicy = field(default_factory=policy)
+    deleted: Mapping[int, int] = field(default_factory=dict)
+    max_receive_count: int | None = None
+    seconds: float = NOW
+    main: FakeQueue = field(default_factory=FakeQueue)
+    dlq: FakeQueue = field(default_factory=lambda: FakeQueue(queue_url("dlq")))
+    parked: FakeQueue = field(default_factory=lambda: FakeQueue(queue_url("parked")))
+    metric_reads: int = 0
+
+    def __post_init__(self) -> None:
+        self.breaker = BreakerWorker(
+            self.table, BreakerRules(), self.read, self.max_receive_count, lambda: self.seconds
+        )
+        self.replayer = Replayer(
+            self.policy,
+            self.main,
+            self.dlq,
+            self.parked,
+            lambda: int(self.seconds),
+            lambda top: top,
+            InlineExecutor(),
+            breakers={self.policy.main_queue: self.breaker},
+        )
+
+    def read(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
+        self.metric_reads += 1
+        return {m: n for m, n in self.deleted.items() if start_seconds <= m * 60 < end_seconds}
+
+    def replay(self, *letters: Message) -> BatchOutcome:
+        return self.replayer.replay(letters, forever)
+
+    def later(self, seconds: float) -> "Worker":
+        self.seconds += seconds
+        return self
+
+
+def on(numbers: Mapping[str, int], **worker: Any) -> Worker:
+    return Worker(FakeBreaker(state=BreakerState(numbers)), **worker)
+
+
+def letter(name: str, count: int = 0, *, held: int | None = None, **system: Any) -> Message:
+    own = {**(counter(str(count)) if count else {}), **(context(held_seconds=held) if held else {})}
+    return message(name, attributes=own, **{**MOVED, **system})
+
+
+def fates(outcome: BatchOutcome) -> list[str]:
+    return [type(one.fate).__name__ for one in outcome.outcomes]
+
+
+def report(outcome: BatchOutcome) -> BreakerReport:
+    (one,) = outcome.breakers.values()
+    return one
+
+
+def test_arrivals_and_returns_are_counted_in_the_minute_in_which_they_come() -> None:
+    worker = Worker()
+    worker.replay(letter("a"), letter("b", 3), letter("c", held=NOW - 9))
+    worker.later(60).replay(letter("d", 1))
+
+    numbers = worker.table.state.numbers
+    assert (numbers[f"n{MINUTE}"], numbers[f"b{MINUTE}"], numbers[f"b{MINUTE + 1}"]) == (1, 2, 1)
+
+
+def test_held_copies_and_what_a_producer_sends_to_the_dlq_count_for_nothing() -> None:
+    worker = Worker()
+    worker.replay(message("held", attributes=counter("3")), message("sent"))
+
+    assert worker.table.calls == ["read"]
+
+
+def test_on_fifo_a_copy_is_counted_at_its_first_look() -> None:
+    worker = Worker(policy=policy("main.fifo"), max_receive_count=5)
+    fifo: dict[str, Any] = {
+        "DeadLetterQueueSourceArn": queue_arn("main.fifo"),
+        "SentTimestamp": str(NOW * 1000),
+    }
+    for receives in ("6", "7", "?"):
+        one = letter("a", ApproximateReceiveCount=receives, MessageGroupId="g", **fifo)
+        worker.replay(one)
+        worker.later(2)
+
+    assert worker.table.state.numbers[f"n{MINUTE}"] == 1
+
+
+def test_under_a_limit_of_1_one_goes_a_minute_and_the_others_are_held() -> None:
+    worker = on(LIMITED)
+    outcome = worker.replay(letter("a", 2), letter("b", 2), letter("c", 2))
+
+    assert fates(outcome) == ["Replay", "Hold", "Hold"]
+    assert report(outcome) == BreakerReport(is_low=True, held=2)
+    # No attempt of its own: the counter stays.
+    assert worker.main.sent[0].attributes[next(iter(counter("2")))].value == "2"
+    assert context_of(worker.main.sent[0]).held_seconds == NOW
+    assert [context_of(one).held_seconds for one in worker.dlq.sent] == [NOW, NOW]
+    assert worker.table.state.numbers[f"x{MINUTE}"] == 3
+    assert fates(worker.later(5).replay(letter("d", 2))) == ["Hold"]
+    assert fates(worker.later(60).replay(letter("e", 2))) == ["Replay"]
+
+
+def test_a_first_replay_goes_unless_the_consumer_is_silent() -> None:
+    spent = {f"g{MINUTE}": 1}
+
+    assert fates(on(LIMITED | spent).replay(letter("a"))) == ["Replay"]
+    assert fates(on(SILENT | spent).replay(letter("a"))) == ["Hold"]
+    assert fates(on(LIMITED | spent).replay(letter("a", held=NOW - 60))) == ["Hold"]
+
+
+def test_full_counts_attempts_and_a_replay_without_a_limit_forgets() -> None:
+    worker = on({"limit": 90, "since": NOW - 60})
+    worker.replay(letter("a", 2, held=NOW - 600))
+    worker.table.state = BreakerState()
+    worker.later(3).replay(letter("b", 2, held=NOW - 600))
+
+    values = [entry.attributes[next(iter(counter("1")))].value for entry in worker.main.sent]
+    assert values == ["3", "3"]
+    assert [context_of(entry).held_seconds for entry in worker.main.sent] == [NOW - 600, None]
+
+
+def test_twelve_hours_after_the_first_hold_no_limit_applies() -> None:
+    worker = on(SILENT | {f"g{MINUTE}": 1})
+    outcome = worker.replay(letter("a", 2, held=NOW - 12 * 3600), letter("b", 2, held=NOW - 39_600))
+
+    assert fates(outcome) == ["Replay", "Hold"]
+    assert worker.main.sent[0].attributes[next(iter(counter("3")))].value == "3"
+
+
+def test_workers_share_the_grants() -> None:
+    table = FakeBreaker(state=BreakerState({"limit": 6, "since": NOW - 60}))
+    workers = [Worker(table, seconds=NOW + 59) for _ in range(3)]
+    outcomes = [w.replay(*(letter(f"m-{n}", 1) for n in range(4))) for w in workers]
+
+    assert sum(fates(one).count("Replay") for one in outcomes) == 6
+
+
+def test_one_worker_a_minute_reads_the_metric_and_sets_the_limit() -> None:
+    silent = dict.fromkeys(range(MINUTE - 124, MINUTE - 9), 60) | dict.fromkeys(
+        range(MINUTE - 9, MINUTE), 0
+    )
+    table = FakeBreaker()
+    first, second = Worker(table, deleted=silent), Worker(table, deleted=silent)
+    outcome = first.replay(*(letter(f"m-{n}", 1) for n in range(5)))
+    second.replay(*(letter(f"o-{n}", 1) for n in range(5)))
+
+    assert report(outcome).event == (
+        "circuit breaker: limited to 1 replay a minute; the consumer has deleted nothing for 9 "
+        "minutes"
+    )
+    assert (first.metric_reads, second.metric_reads) == (1, 0)
+    assert table.state.limit_at(NOW, BreakerRules()) == 1
+
+
+def test_a_metric_that_cannot_be_read_is_told_once_a_minute_and_changes_nothing() -> None:
+    worker = Worker()
+    letters = [letter(f"m-{n}", 1) for n in range(9)]
+    outcomes = [worker.later(61 * n).replay(*letters) for n in range(2)]
+    outcomes += [worker.later(5).replay(*letters)]
+
+    assert [bool(report(one).fault) for one in outcomes] == [True, True, False]
+    assert {fate for one in outcomes for fate in fates(one)} == {"Replay"}
+
+
+def test_a_table_that_fails_is_as_without_a_breaker_after_a_minute() -> None:
+    worker = on(SILENT | {f"g{MINUTE}": 1, f"g{MINUTE + 1}": 1})
+    worker.replay(letter("a", 1))
+    worker.table.faults = denied
+
+    assert fates(worker.later(30).replay(letter("b", 1))) == ["Hold"]
+    outcomes = [worker.later(31).replay(letter("c", 1)), worker.later(1).replay(letter("d", 1))]
+    assert [fates(one) for one in outcomes] == [["Replay"], ["Replay"]]
+    assert report(outcomes[0]).fault is None, "told 31 seconds ago"
+
+
+def test_writes_that_fail_are_dropped_and_end_the_breaker_after_a_minute() -> None:
+    def fail(call: str) -> None:
+        if call == "update":
+            denied(call)
+
+    worker = on(SILENT | {f"g{MINUTE}": 1, f"g{MINUTE + 1}": 1})
+    worker.table.faults = fail
+    found = [worker.later(6).replay(letter(f"m-{n}", 1)) for n in range(12)]
+
+    assert fates(found[0]) == ["Hold"]
+    assert fates(found[-1]) == ["Replay"]
+    worker.table.faults = lambda _: None
+    worker.later(6).replay(letter("z", 1))
+    assert worker.table.state.numbers.get(f"b{MINUTE + 1}", 0) <= 2
+
+
+@pytest.mark.parametrize("environments", [1000])
+def test_many_environments_on_one_item_stay_small_and_lose_only_counts(environments: int) -> None:
+    """A partition writes 1,000 units a second: what it throttles is dropped."""
+    table = FakeBreaker()
+    workers = [Worker(table) for _ in range(environments)]
+    table.now_seconds = lambda: workers[0].seconds
+    outcomes = []
+    for _ in range(3):
+        outcomes += [one.later(6).replay(letter("a", 1)) for one in workers]
+
+    assert all(fates(one) == ["Replay"] for one in outcomes)
+    assert table.largest_bytes < 1024
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [{"limit": 10**30, "since": 0}, {"since": NOW}, {"limit": 1, "since": 10**30}, {"judged": 0}],
+)
+def test_an_item_that_nobody_wrote_holds_nothing(numbers: dict[str, int]) -> None:
+    outcome = on(numbers).replay(letter("a", 1), letter("b", 1))
+
+    assert [one.fate for one in outcome.outcomes if isinstance(one.fate, Hold)] == []
+    assert all(isinstance(one.fate, Replay) for one in outcome.outcomes)
