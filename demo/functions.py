@@ -5,12 +5,12 @@ in seconds, and delivers one message twice. Events and answers pass through unto
 """
 
 import logging
+import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from demo.world import FAILURE_TABLE, MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, Hand
 from dlq_replay.breaker import BreakerRules, BreakerState, Update
 from dlq_replay.breaker_table import DynamoDbBreaker
 from dlq_replay.breaker_worker import BreakerWorker
+from dlq_replay.queue_metric import read_deletions
 from dlq_replay.replay import Replayer
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ class Functions:
         """Select a message without a bug and one with, whose steps are shown."""
         firsts = {m.trait: m for m in reversed([*self.messages.values()])}
         self._followed = {m.identity: m.number for m in firsts.values()}
-        self._deleted = Counter[int]()
         plain = firsts.get(Trait.PLAIN)
         # On FIFO queues SQS would remove the second copy.
         self._to_deliver_twice = plain.identity if plain and not plain.group else None
@@ -86,7 +86,6 @@ class Functions:
                 results[record.message_id] = f"fails: {type(error).__name__}: {error}"
                 raise
             results[record.message_id] = "is processed"
-            self._deleted[int(time.time())] += 1
             self.journal.processed(content)
 
         def consume(event: Mapping[str, Any], context: object) -> object:
@@ -158,11 +157,12 @@ class Functions:
         # the product, a call is not repeated, because it would count twice.
         retries: Any = {"mode": "standard", "total_max_attempts": 1}
         client = boto3.client("dynamodb", config=Config(read_timeout=5, retries=retries))
+        # The local SQS server answers for CloudWatch.
+        metrics = boto3.client("cloudwatch", endpoint_url=os.environ["AWS_ENDPOINT_URL_SQS"])
         worker = BreakerWorker(
             _Breaker(client, FAILURE_TABLE, queue.name, lambda: int(time.time()), self._show),
             rules,
-            # There is no CloudWatch here: the consumer counts.
-            read_deletions=lambda start, end: {s: self._deleted[s] for s in range(start, end)},
+            partial(read_deletions, lambda: metrics, queue.name, minute_seconds=1),
             max_receive_count=MAIN_MAX_RECEIVE_COUNT if queue.is_fifo else None,
             # Where a minute is a second, the breaker is read and written four times as often.
             clock_seconds=lambda: 4 * time.monotonic(),

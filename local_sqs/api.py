@@ -353,6 +353,22 @@ def delete_message_batch(model: SqsModel, request: Request) -> Answer:
     return _each(_checked_entries(request, "DeleteMessageBatch"), delete)
 
 
+def get_metric_statistics(model: SqsModel, request: Request) -> Answer:
+    """Answer for CloudWatch how many messages a queue deleted; it is complete at once."""
+    [queue_name] = (one["Value"] for one in request["Dimensions"])
+    queue, period = model.queues.get(queue_name), int(request["Period"])
+    if request["MetricName"] != "NumberOfMessagesDeleted" or queue is None:
+        return {"Label": request["MetricName"], "Datapoints": []}
+    first = max(int(request["StartTime"]), queue.created_ms // 1000) // period
+    end = -(-min(int(request["EndTime"]), model.clock.now_ms() // 1000 + 1) // period)
+    sums = dict.fromkeys(range(first, end), 0)
+    for second, count in queue.deleted.items():
+        if second // period in sums:
+            sums[second // period] += count
+    points = [{"Timestamp": one * period, "Sum": sums[one], "Unit": "Count"} for one in sums]
+    return {"Label": request["MetricName"], "Datapoints": points}
+
+
 def change_message_visibility(model: SqsModel, request: Request) -> Answer:
     return _change(model.find(request["QueueUrl"]), request)
 
@@ -375,6 +391,7 @@ OPERATIONS: Mapping[str, Callable[[SqsModel, Request], Answer]] = {
     "DeleteMessage": delete_message,
     "DeleteMessageBatch": delete_message_batch,
     "DeleteQueue": delete_queue,
+    "GetMetricStatistics": get_metric_statistics,
     "GetQueueAttributes": get_queue_attributes,
     "GetQueueUrl": get_queue_url,
     "ListDeadLetterSourceQueues": list_dead_letter_source_queues,

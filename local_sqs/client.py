@@ -25,8 +25,6 @@ from local_sqs.model import SqsModel
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-_TARGET_PREFIX = "AmazonSQS."
-
 
 class Reply(NamedTuple):
     """An HTTP answer."""
@@ -46,7 +44,7 @@ def reply_to(
     """
     headers = {"Content-Type": "application/x-amz-json-1.0"}
     try:
-        answer = front.handle(target.removeprefix(_TARGET_PREFIX), _decoded(body), is_gone)
+        answer = front.handle(target.rpartition(".")[2], _decoded(body), is_gone)
     except SqsError as error:
         fault = "Sender" if error.is_sender_fault else "Receiver"
         headers["x-amzn-query-error"] = f"{error.code};{fault}"

@@ -95,6 +95,7 @@ class Queue:
     Attributes:
         serial: unique, also among deleted queues of the same name.
         in_flight_quota: a test may lower it.
+        deleted: how many deletes with a valid handle there were, by epoch second.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Queue:
         self.settings = settings
         self.created_ms = self.modified_ms = clock.now_ms()
         self.in_flight_quota = IN_FLIGHT_QUOTA
+        self.deleted = Counter[int]()
         self._clock = clock
         self._ids = ids
         self._messages: dict[str, StoredMessage] = {}
@@ -265,6 +267,7 @@ class Queue:
         )
         if is_over or now_ms > receipt.received_ms + _MAX_VISIBILITY_MS:
             raise invalid_value("ReceiptHandle", handle, "The receipt handle has expired.")
+        self.deleted[now_ms // 1000] += 1
         if message is not None and is_latest:
             self.take_out(message)
 

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -11,6 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
+from dlq_replay.queue_metric import read_deletions
 from local_sqs.faults import Effect, Fault
 from local_sqs.process import ServerProcess
 from local_sqs.server import RunningServer, serve_in_thread
@@ -48,6 +50,28 @@ def test_poll_of_a_vanished_client_takes_nothing(served: RunningServer) -> None:
     sqs.client.send_message(QueueUrl=queue.url, MessageBody="x")
 
     assert len(sqs.queue(queue.name).receive()) == 1
+
+
+def test_the_server_says_for_cloudwatch_how_many_messages_were_deleted(
+    served: RunningServer,
+) -> None:
+    queue = driver_for(served.url).queue()
+    for _ in range(3):
+        queue.send()
+    for received in queue.receive(count=3):
+        queue.delete(received)
+    now = int(time.time())
+
+    def deletions(name: str) -> Mapping[int, int]:
+        return read_deletions(metric_client, name, now - 600, now + 60)
+
+    def metric_client() -> Any:
+        return boto3.client("cloudwatch", endpoint_url=served.url)
+
+    found = deletions(queue.name)
+    assert sum(found.values()) == 3
+    assert set(found) <= {now // 60 - 1, now // 60}
+    assert deletions("of-another-account") == {}
 
 
 def test_many_polls_share_one_message(served: RunningServer) -> None:
