@@ -158,7 +158,7 @@ class Functions:
         retries: Any = {"mode": "standard", "total_max_attempts": 1}
         client = boto3.client("dynamodb", config=Config(read_timeout=5, retries=retries))
         # The local SQS server answers for CloudWatch.
-        metrics = boto3.client("cloudwatch", endpoint_url=os.environ["AWS_ENDPOINT_URL_SQS"])
+        metrics: Any = boto3.client("cloudwatch", endpoint_url=os.environ["AWS_ENDPOINT_URL_SQS"])
         worker = BreakerWorker(
             _Breaker(client, FAILURE_TABLE, queue.name, lambda: int(time.time()), self._show),
             rules,

@@ -77,6 +77,7 @@ class SlidingWindow:
 
         With *begins_at* the first call waits from then on as if a whole one had just gone.
         """
+        self._next_at: float | None = None
         self._in_flight = 0
         self._ended: deque[tuple[float, int]] = deque()
         self._recent = 0
@@ -86,7 +87,7 @@ class SlidingWindow:
 
     def allow(self, window: int) -> None:
         """Allow *window* messages in ten seconds from now on, no fewer than before."""
-        self._next_at: float | None = None
+        self._next_at = None
         rate = window / WINDOW_SECONDS / _TOLERANCE
         self._seconds_each = 1 / rate
         self._window = window

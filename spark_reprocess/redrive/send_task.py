@@ -359,8 +359,9 @@ class SendTask:
             with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
                 is_limited = self.context.limit.per_minute is not None
                 limiter = RateLimiter(window, waits_first=is_limited)
+                sender = self._sender(signals, limiter, executor)
                 with self._watching_limit(task, signals, limiter):
-                    for settled in settle_all(self._sender(signals, limiter, executor), chunks):
+                    for settled in settle_all(sender, chunks):
                         counts.add(settled)
         yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
 
