@@ -168,6 +168,8 @@ class Installation:
         closed_to: principals of services that need ``DataKmsKeyArn`` and that its key policy does
             not name.
         denied_to_breaker: actions that the circuit breaker needs and the role may not do.
+        vpc_without_metrics: the function's VPC, if it has no endpoint for CloudWatch.
+        account_id: the function's.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
             None where nobody peeked or nothing was there.
         unknown: what could not be found out, and why.
@@ -196,6 +198,8 @@ class Installation:
     has_failure_table: bool | None = None
     closed_to: tuple[str, ...] = ()
     denied_to_breaker: tuple[str, ...] | None = None
+    vpc_without_metrics: str = ""
+    account_id: str = ""
     most_attributes: int | None = None
     unknown: tuple[str, ...] = ()
     log_group: str = ""

@@ -455,10 +455,33 @@ def _breaker_may_work(of: Installation) -> Iterator[Finding]:
     if of.denied_to_breaker:
         yield _risk(
             of.function_name,
-            f"its role may not {', '.join(of.denied_to_breaker)}: the circuit breaker stays "
-            "closed, so in an outage every message is replayed",
+            f"its role may not {', '.join(of.denied_to_breaker)}: the circuit breaker sets "
+            "no limit, so in an outage every message is replayed",
             "deploy the stack again, or set CircuitBreaker to false",
         )
+
+
+def _breaker_can_read_its_metric(of: Installation) -> Iterator[Finding]:
+    if not of.settings.has_breaker:
+        return
+    if of.vpc_without_metrics:
+        # A NAT gateway leads to CloudWatch as well; it is not looked for.
+        yield Finding(
+            Severity.UNKNOWN,
+            of.function_name,
+            f"{of.vpc_without_metrics} has no endpoint for CloudWatch: without a NAT gateway the "
+            "circuit breaker cannot read its metric, and sets no limit",
+            "create the interface endpoint monitoring, or set CircuitBreaker to false",
+        )
+    for queue in of.main_queues:
+        account = QueueAddress.from_arn(queue.arn).account_id
+        if of.account_id and account != of.account_id:
+            yield _risk(
+                queue.name,
+                f"is in account {account}: CloudWatch has no metric of it here, so the circuit "
+                "breaker sets no limit for it",
+                "install the stack in that account, or set CircuitBreaker to false",
+            )
 
 
 def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
@@ -499,6 +522,7 @@ _RULES: tuple[Rule, ...] = (
     _quota_is_far,
     _reasons_are_recorded,
     _breaker_may_work,
+    _breaker_can_read_its_metric,
     _sends_are_allowed,
 )
 

@@ -115,6 +115,11 @@ class _Survey:
             denied_keys=ask("KMS permissions", self._denied_keys, queues),
             closed_to=ask("the policy of the data key", self._closed_to) or (),
             denied_to_breaker=ask("the circuit breaker's permissions", self._denied_to_breaker),
+            vpc_without_metrics=ask(
+                "the VPC's endpoints", self._vpc_without_metrics, configuration
+            )
+            or "",
+            account_id=self.function.split(":")[4],
             has_failure_table=ask("the failure table", self._has_failure_table),
             most_attributes=ask("a peek", self._peek, parked) if peek else None,
             denied_sends=ask("permissions to send", self._denied_sends, queues),
@@ -283,6 +288,15 @@ class _Survey:
             *self._denied(_BREAKER_ACTIONS, table, items),
             *self._denied(["cloudwatch:GetMetricStatistics"], "*", items),
         )
+
+    def _vpc_without_metrics(self, configuration: Mapping[str, Any]) -> str:
+        vpc = str(configuration.get("VpcConfig", {}).get("VpcId") or "")
+        if not (vpc and self.settings.has_breaker):
+            return ""
+        filters = [{"Name": "vpc-id", "Values": [vpc]}]
+        found = self._pages("ec2", "describe_vpc_endpoints", Filters=filters)
+        services = [one["ServiceName"] for page in found for one in page["VpcEndpoints"]]
+        return "" if any(one.endswith(".monitoring") for one in services) else vpc
 
     def _denied_sends(self, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
         # Every call has this key, and policies often ask for it.

@@ -80,6 +80,7 @@ def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
     assert wide == {
         "cloudwatch:DescribeAlarms",
         "cloudwatch:GetMetricStatistics",
+        "ec2:DescribeVpcEndpoints",
         "lambda:ListEventSourceMappings",
         "pipes:ListPipes",
     }

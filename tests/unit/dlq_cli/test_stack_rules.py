@@ -359,3 +359,20 @@ def test_a_consumer_that_may_outlast_the_visibility_timeout_is_found(
 
     assert (finding.severity, finding.subject) == (severity, "main")
     assert all(part in f"{finding.fault}; {finding.fix}" for part in parts)
+
+
+def test_a_breaker_that_may_not_see_its_metric_is_named() -> None:
+    settings = ReplaySettings.from_env(environment(FAILURE_TABLE="failures"))
+
+    vpc = only(settings=settings, has_failure_table=True, vpc_without_metrics="vpc-1")
+    account = only(settings=settings, has_failure_table=True, account_id="999999999999")
+
+    assert vpc.severity is Severity.UNKNOWN
+    assert "vpc-1 has no endpoint for CloudWatch" in vpc.fault
+    assert (account.severity, account.subject) == (Severity.RISK, "main")
+    assert "the circuit breaker sets no limit for it" in account.fault
+
+
+def test_without_a_breaker_nobody_needs_the_metric() -> None:
+    changes = {"vpc_without_metrics": "vpc-1", "account_id": "999999999999"}
+    assert examine(installation(**changes)) == []
