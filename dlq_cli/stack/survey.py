@@ -115,9 +115,7 @@ class _Survey:
             denied_keys=ask("KMS permissions", self._denied_keys, queues),
             closed_to=ask("the policy of the data key", self._closed_to) or (),
             denied_to_breaker=ask("the circuit breaker's permissions", self._denied_to_breaker),
-            vpc_without_metrics=ask(
-                "the VPC's endpoints", self._vpc_without_metrics, configuration
-            )
+            vpc_without_metrics=ask("the VPC's endpoints", self._vpc_without_metrics, configuration)
             or "",
             account_id=self.function.split(":")[4],
             has_failure_table=ask("the failure table", self._has_failure_table),
