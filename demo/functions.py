@@ -179,7 +179,7 @@ class Functions:
             )
             self.shop.end_outage_soon()
             self.on_breaker_opened()
-        elif limit:
+        elif limit and "since" in update.put:
             self.notify(
                 f"circuit breaker: the consumer works again: up to {limit} replays a second go"
             )

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -354,19 +355,14 @@ def delete_message_batch(model: SqsModel, request: Request) -> Answer:
 
 
 def get_metric_statistics(model: SqsModel, request: Request) -> Answer:
-    """Answer for CloudWatch how many messages a queue deleted; it is complete at once."""
-    [queue_name] = (one["Value"] for one in request["Dimensions"])
-    queue, period = model.queues.get(queue_name), int(request["Period"])
-    if request["MetricName"] != "NumberOfMessagesDeleted" or queue is None:
-        return {"Label": request["MetricName"], "Datapoints": []}
-    first = max(int(request["StartTime"]), queue.created_ms // 1000) // period
-    end = -(-min(int(request["EndTime"]), model.clock.now_ms() // 1000 + 1) // period)
-    sums = dict.fromkeys(range(first, end), 0)
-    for second, count in queue.deleted.items():
-        if second // period in sums:
-            sums[second // period] += count
-    points = [{"Timestamp": one * period, "Sum": sums[one], "Unit": "Count"} for one in sums]
-    return {"Label": request["MetricName"], "Datapoints": points}
+    """Say for CloudWatch how many messages a queue deleted; the number is complete at once."""
+    [name] = (dimension["Value"] for dimension in request["Dimensions"])
+    sums, period = Counter[int](), int(request["Period"])
+    if queue := model.queues.get(name):
+        end = min(int(request["EndTime"]), model.clock.now_ms() // 1000 + 1)
+        for second in range(max(int(request["StartTime"]), queue.created_ms // 1000), end):
+            sums[second // period] += queue.deleted[second]
+    return {"Datapoints": [{"Timestamp": at * period, "Sum": sums[at]} for at in sums]}
 
 
 def change_message_visibility(model: SqsModel, request: Request) -> Answer:

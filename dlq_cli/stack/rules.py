@@ -462,7 +462,7 @@ def _breaker_may_work(of: Installation) -> Iterator[Finding]:
 
 
 def _breaker_can_read_its_metric(of: Installation) -> Iterator[Finding]:
-    if not of.settings.has_breaker:
+    if not (of.settings.has_breaker and of.settings.failure_table):
         return
     if of.vpc_without_metrics:
         # A NAT gateway leads to CloudWatch as well; it is not looked for.

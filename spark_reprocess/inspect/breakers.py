@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker import BreakerRules, limit_in_words
+from dlq_replay.breaker import BreakerRules
 from dlq_replay.errors import BreakerTableError
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
@@ -24,7 +24,7 @@ from spark_reprocess.clients import (
     queue_counts,
     region_of,
 )
-from spark_reprocess.figures import minute
+from spark_reprocess.figures import limit_sentence
 
 _LOOKED_AT_WITHIN = timedelta(minutes=30)
 """The longest hold is 15 minutes, so the function has looked at each message since."""
@@ -61,18 +61,16 @@ def dlq_status(
         state = breaker_table(failure_table, main_queue_url).read()
     except BreakerTableError as error:
         return DlqStatus(fault=str(error))
-    now, rules = datetime.now(UTC), BreakerRules()
-    now_seconds = int(now.timestamp())
-    limit = state.limit_at(now_seconds, rules)
+    now = datetime.now(UTC)
+    limit = state.limit_at(int(now.timestamp()), BreakerRules())
     if limit is None:
         return DlqStatus()
-    since = datetime.fromtimestamp(state.numbers["since"], UTC)
     silent = state.numbers.get("silent_since") if limit == 1 else None
     return DlqStatus(
         limit=limit,
-        limited_since=since,
+        limited_since=datetime.fromtimestamp(state.numbers["since"], UTC),
         silent_since=None if silent is None else datetime.fromtimestamp(silent, UTC),
-        sentence=limit_in_words(state, now_seconds, rules, f" since {minute(since)} UTC") or "",
+        sentence=limit_sentence(state, now),
         waiting=_waiting(dlq_url, make_client) if dlq_url else None,
         first_expires_at=_first_expires_at(main_queue_url, now),
     )

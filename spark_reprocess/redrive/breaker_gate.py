@@ -1,28 +1,39 @@
 """How a redrive keeps to the limit that the circuit breaker sets for its destination.
 
-The limit is the window of the rate limiter. Under a limit of 1 nothing is sent: the consumer does
-not work. A limit that cannot be read is none.
+The limit is the window of the rate limiter. At a limit of 1 nothing is sent: the consumer does not
+work.
 """
 
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from dlq_replay.breaker import BreakerRules, BreakerState, limit_in_words
+from dlq_replay.breaker import BreakerRules
 from dlq_replay.errors import BreakerTableError
 from spark_reprocess.clients import breaker_table
+from spark_reprocess.figures import limit_sentence
 from spark_reprocess.redrive.rate_limiter import RateLimiter
 from spark_reprocess.redrive.stop_signals import StopSignals
 
 WAITING = "waiting for the breaker"
-"""How the reason of what was not sent because of a limit begins."""
+"""How the reason begins for which messages were not reached because of a limit."""
 
 READ_SECONDS = 10.0
+BLIND_SECONDS = 60.0
+"""How long a task keeps to the limit that it knows while the table fails."""
+
+
+def is_waiting(stopped_by: str) -> bool:
+    """Whether this is why one destination waits; any other reason stops the whole run."""
+    return stopped_by.startswith(WAITING)
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What one queue may get.
+    """What a queue may get.
 
     Attributes:
         per_minute: messages; None for no limit.
@@ -31,13 +42,6 @@ class Limit:
 
     per_minute: int | None = None
     sentence: str = ""
-
-    @classmethod
-    def of(cls, state: BreakerState, now_seconds: int) -> "Limit":
-        """Read it from a breaker."""
-        rules = BreakerRules()
-        sentence = limit_in_words(state, now_seconds, rules) or ""
-        return cls(state.limit_at(now_seconds, rules), sentence)
 
     @property
     def waiting(self) -> str:
@@ -56,48 +60,76 @@ class Limit:
         return min((rate for rate in rates if rate is not None), default=None)
 
 
-def read_limit(failure_table: str | None, queue_url: str) -> Limit:
-    """Read the limit of a queue; none without a table, or where it fails. Never raises."""
+def read_limit(failure_table: str | None, queue_url: str) -> Limit | None:
+    """Read the limit of a queue; there is none without a table. Never raises.
+
+    Returns:
+        None if the table fails.
+    """
     if failure_table is None:
         return Limit()
     try:
         state = breaker_table(failure_table, queue_url).read()
     except BreakerTableError:
-        return Limit()
-    return Limit.of(state, int(time.time()))
+        return None
+    now = datetime.now(UTC)
+    per_minute = state.limit_at(int(now.timestamp()), BreakerRules())
+    return Limit(per_minute, limit_sentence(state, now))
 
 
 @dataclass(slots=True)
 class BreakerGate:
-    """A task's part: looks at the limit every ten seconds while it sends. For one thread.
+    """Keeps one task to the limit, which it reads every ten seconds.
 
     Attributes:
-        read: reads the limit of the task's destination.
-        began_with: the limit that the task's window was made for.
+        read: reads the limit of the task's destination; None if it is not known.
+        limit: that the task's window was made for.
         free_window: the task's window without a limit; None for no window.
-        clock_seconds: never set back.
     """
 
-    read: Callable[[], Limit]
-    began_with: Limit
+    read: Callable[[], Limit | None]
+    limit: Limit
     limiter: RateLimiter
     signals: StopSignals
     free_window: int | None = None
     clock_seconds: Callable[[], float] = time.monotonic
-    _read_at: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        """The driver has just read it."""
-        self._read_at = self.clock_seconds()
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Read now, and in a thread until the block ends."""
+        has_ended = threading.Event()
+        known_at = self.look(self.clock_seconds())
 
-    def look(self) -> None:
-        """Stop the task where the limit fell, and let it go faster where there is none any more."""
-        if self.clock_seconds() - self._read_at < READ_SECONDS:
-            return
-        self._read_at = self.clock_seconds()
-        limit = self.read()
-        if limit.is_below(self.began_with):
-            self.signals.stop_task(f"{WAITING}: {limit.sentence}")
-        elif limit.per_minute is None and self.began_with.per_minute is not None:
-            self.limiter.set_window(self.free_window)
-            self.began_with = limit
+        def watch() -> None:
+            last_known_at = known_at
+            while not has_ended.wait(READ_SECONDS):
+                last_known_at = self.look(last_known_at)
+
+        thread = threading.Thread(target=watch, name="breaker", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            has_ended.set()
+            thread.join()
+
+    def look(self, known_at: float) -> float:
+        """Stop the task where the limit fell; lift its window where there is no limit any more.
+
+        Args:
+            known_at: when the limit was last known.
+
+        Returns:
+            The same, after this look.
+        """
+        limit, now = self.read(), self.clock_seconds()
+        if limit is None and now - known_at <= BLIND_SECONDS:
+            return known_at
+        known = limit or Limit()
+        if known.is_below(self.limit) or known.waiting:
+            # Another task may be ahead of its share: a new run divides the lower limit.
+            self.signals.stop_task(f"{WAITING}: {known.sentence}")
+        elif known.per_minute is None and self.limit.per_minute is not None:
+            self.limiter.lift(self.free_window)
+            self.limit = known
+        return known_at if limit is None else now

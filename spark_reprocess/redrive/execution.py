@@ -33,6 +33,7 @@ from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress
+from spark_reprocess.redrive.breaker_gate import is_waiting
 from spark_reprocess.redrive.dispositions import ORDER_COLUMNS
 from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
@@ -280,7 +281,8 @@ def carry_out(
     sent = send(context, write_dispositions(archive, resolved, context))
     hindered = [tally for tally in resolved.planned if tally.word not in WORK]
     outcomes = [tally for one in sent.values() for tally in one.tallies]
-    stopped_by = next((one.stopped_by for one in sent.values() if one.stopped_by), "")
+    reasons = sorted((one.stopped_by for one in sent.values() if one.stopped_by), key=is_waiting)
+    stopped_by = next(iter(reasons), "")
     counts = {
         url: sum(tally.count for tally in one.tallies if tally.word == context.confirmed)
         for url, one in sent.items()

@@ -219,8 +219,9 @@ class RateLimitedQueue:
         return results
 
     def _parts(self, entries: Sequence[SendEntry]) -> Iterator[Sequence[SendEntry]]:
-        for start in range(0, len(entries), self.limiter.call_messages):
-            yield entries[start : start + self.limiter.call_messages]
+        size = self.limiter.call_messages  # a lifted limiter allows more from one call to the next
+        for start in range(0, len(entries), size):
+            yield entries[start : start + size]
 
     def _send(self, part: Sequence[SendEntry], until: float) -> Sequence[SendResult]:
         return send_each_if_rejected(lambda entries: self._call(entries, until), part)

@@ -72,17 +72,27 @@ class SlidingWindow:
         claim_messages: the most for one claim: ten seconds' worth, at least 1.
     """
 
-    def __init__(self, window: int) -> None:
-        """Allow *window* messages in ten seconds, at least 1."""
+    def __init__(self, window: int, begins_at: float | None = None) -> None:
+        """Allow *window* messages in ten seconds, at least 1.
+
+        With *begins_at* the first call waits from then on as if a whole one had just gone.
+        """
+        self._next_at: float | None = None
+        self._in_flight = 0
+        self._ended: deque[tuple[float, int]] = deque()
+        self._recent = 0
+        self.allow(window)
+        if begins_at is not None:
+            self._next_at = begins_at + self.call_messages * self._seconds_each
+
+    def allow(self, window: int) -> None:
+        """Allow *window* messages in ten seconds from now on, no fewer than before."""
+        self._next_at = None
         rate = window / WINDOW_SECONDS / _TOLERANCE
         self._seconds_each = 1 / rate
         self._window = window
         self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
         self.claim_messages = max(1, math.floor(rate * WINDOW_SECONDS + 1e-9))
-        self._next_at: float | None = None
-        self._in_flight = 0
-        self._ended: deque[tuple[float, int]] = deque()
-        self._recent = 0
 
     def seconds_until(self, messages: int, now: float) -> float:
         """Return how long a call of so many messages, at most *call_messages*, has to wait.
@@ -121,18 +131,29 @@ class RateLimiter:
     """Lets calls of one task begin, first come, first served. Thread-safe."""
 
     def __init__(
-        self, window: int | None, now_seconds: Callable[[], float] = time.monotonic
+        self,
+        window: int | None,
+        now_seconds: Callable[[], float] = time.monotonic,
+        *,
+        waits_first: bool = False,
     ) -> None:
-        """Allow *window* messages in ten seconds; None for no limit."""
-        self._window = None if window is None else SlidingWindow(window)
+        """Allow *window* messages in ten seconds; None for no limit.
+
+        With *waits_first* the first call waits, too: see ``SlidingWindow``.
+        """
+        begins_at = now_seconds() if waits_first else None
+        self._window = None if window is None else SlidingWindow(window, begins_at)
         self._now_seconds = now_seconds
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
 
-    def set_window(self, window: int | None) -> None:
-        """Allow *window* messages in ten seconds from now on; None for no limit."""
+    def lift(self, window: int | None) -> None:
+        """Allow *window* messages in ten seconds from now on, no fewer than before; None: all."""
         with self._changed:
-            self._window = None if window is None else SlidingWindow(window)
+            if window is None:
+                self._window = None
+            elif self._window is not None:
+                self._window.allow(window)
             self._changed.notify_all()
 
     @property

@@ -5,7 +5,7 @@ destination after the other. Summarize.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ from spark_reprocess.clients import (
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.breaker_gate import WAITING, read_limit
+from spark_reprocess.redrive.breaker_gate import Limit, is_waiting, read_limit
 from spark_reprocess.redrive.canary import (
     PLANNED,
     Canary,
@@ -116,8 +116,6 @@ def redrive(
         resolved = replace(resolved, work=work)
         check_canaries(work)
         if not options.execute:
-            limits = {url: read_limit(options.failure_table, url).sentence for url in work}
-            holding_up = [f"{_name(url)}: {limits[url]}" for url in work if limits[url]]
             samples = (
                 edit_samples(resolved.messages, resolved.dispositions.frame, context.editor, masks)
                 if options.has_samples
@@ -126,7 +124,7 @@ def redrive(
             return replace(
                 dry_summary(plan.groups, resolved, context),
                 samples=samples,
-                notes=(*notes, *holding_up),
+                notes=(*notes, *_limits_in_words(options, work)),
                 drawn=_drawn(resolved, context, options, destinations, queues),
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
@@ -161,15 +159,16 @@ def _send_all(
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow.
 
-    A limit of the circuit breaker stops its own destination alone.
+    A limit of the circuit breaker stops its own destination alone. Limited ones come last.
     """
     sent: dict[str, Sent] = {}
-    for url, tallies in planned.items():
-        reasons = [one.stopped_by for one in sent.values()]
-        if any(why and not why.startswith(WAITING) for why in reasons):
+    limits = {url: read_limit(options.failure_table, url) or Limit() for url in planned}
+    for url in sorted(planned, key=lambda url: bool(limits[url].sentence)):
+        tallies = planned[url]
+        if any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
             sent[url] = Sent(not_reached(tallies))
             continue
-        limit = read_limit(options.failure_table, url)
+        limit = read_limit(options.failure_table, url) or Limit()
         if limit.waiting:
             sent[url] = Sent(not_reached(tallies), limit.waiting)
             continue
@@ -187,7 +186,17 @@ def _send_all(
         canary = Canary(runner, to_here, options.canary, preflights[url], make_probe, name)
         in_order = to_here.to_fifo and not options.allow_reordering
         sent[url] = canary.send(rows, tallies, in_order=in_order)
-    return sent
+    return {url: sent[url] for url in planned}
+
+
+def _limits_in_words(options: RedriveOptions, urls: Iterable[str]) -> Iterator[str]:
+    """Say which destinations are limited now, and of which that is not known."""
+    for url in urls:
+        limit = read_limit(options.failure_table, url)
+        if limit is None:
+            yield f"{_name(url)}: its limit is not known: table {options.failure_table} fails"
+        elif limit.sentence:
+            yield f"{_name(url)}: {limit.sentence}"
 
 
 def _name(url: str) -> str:

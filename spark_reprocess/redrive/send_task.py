@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
@@ -293,11 +293,9 @@ class ChunkSender:
 
 
 def settle_all(
-    sender: ChunkSender,
-    chunks: Iterable[tuple[str, int, Sequence[Item]]],
-    gate: BreakerGate | None = None,
+    sender: ChunkSender, chunks: Iterable[tuple[str, int, Sequence[Item]]]
 ) -> Iterator[list[Settled]]:
-    """Settle chunk after chunk until all are done, as far as the circuit breaker allows it.
+    """Settle chunk after chunk until all are done.
 
     Ends early if the task must stop. Yields after each claim.
 
@@ -308,10 +306,7 @@ def settle_all(
         if not sender.signals.look():
             return
         try:
-            for settled in sender.settle(unit, chunk, items):
-                yield settled
-                if gate is not None:
-                    gate.look()
+            yield from sender.settle(unit, chunk, items)
         except ArchiveError as error:
             sender.signals.stop(str(error))
             return
@@ -362,19 +357,23 @@ class SendTask:
                 )
             )
             with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
-                limiter = RateLimiter(window)
+                is_limited = self.context.limit.per_minute is not None
+                limiter = RateLimiter(window, waits_first=is_limited)
                 sender = self._sender(signals, limiter, executor)
-                free = None if self.free_windows is None else self.free_windows[task]
-                gate = self._gate(signals, limiter, free)
-                for settled in settle_all(sender, chunks, gate):
-                    counts.add(settled)
+                with self._watching_limit(task, signals, limiter):
+                    for settled in settle_all(sender, chunks):
+                        counts.add(settled)
         yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
 
-    def _gate(self, signals: StopSignals, limiter: RateLimiter, free: int | None) -> BreakerGate:
-        request, url = self.context.request, self.context.destination
-        table = request.failure_table if isinstance(request, RedriveOptions) else None
-        read = partial(read_limit, table, url)
-        return BreakerGate(read, self.context.limit, limiter, signals, free)
+    def _watching_limit(
+        self, task: int, signals: StopSignals, limiter: RateLimiter
+    ) -> AbstractContextManager[None]:
+        request = self.context.request
+        if not (isinstance(request, RedriveOptions) and request.failure_table):
+            return nullcontext()
+        read = partial(read_limit, request.failure_table, self.context.destination)
+        free_window = None if self.free_windows is None else self.free_windows[task]
+        return BreakerGate(read, self.context.limit, limiter, signals, free_window).watching()
 
     def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
         if self.context.probe:

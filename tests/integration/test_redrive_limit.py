@@ -1,87 +1,171 @@
-"""A redrive keeps to the limit of the circuit breaker, in a real Spark session."""
+"""A redrive keeps to the limit that a circuit breaker set, in a real Spark session."""
 
+import json
+import os
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import Update
-from dlq_replay.breaker_table import DynamoDbBreaker
-from spark_reprocess.clients import aws_client, queue_counts
-from spark_reprocess.redrive.breaker_gate import WAITING
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions
+from dlq_replay.message import Message
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.clients import aws_client, breaker_table, sqs_sender
+from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.approved_plan import planned
+from tests.builders import context, counter, message
 from tests.failure_table import create_failure_table
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, executed, parked
+from tests.integration.spark_world import archive_of, executed, parked, receive_all
 
 if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
     from pyspark.sql import SparkSession
 
 TABLE = "failures-of-a-redrive"
 
+Run = Callable[..., RedriveSummary]
 
-@pytest.fixture
-def dynamodb(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+
+@pytest.fixture(autouse=True)
+def run(
+    spark: "SparkSession", moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Run]:
+    """Carry out a plan with the table of the limits."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = aws_client("dynamodb")
     create_failure_table(client, TABLE)
-    yield client
+    sender = partial(sender_that_knows, moto_endpoint)
+    yield partial(executed, spark, make_sender=sender, failure_table=TABLE)
     client.delete_table(TableName=TABLE)
 
 
-def limited(dynamodb: Any, queue_url: str, per_minute: int) -> DynamoDbBreaker:
-    name = QueueAddress.from_url(queue_url).name
-    breaker = DynamoDbBreaker(dynamodb, TABLE, name, lambda: int(time.time()))
-    breaker.update(Update(put={"limit": per_minute, "since": int(time.time())}))
-    return breaker
+def sender_that_knows(dynamodb_url: str, queue_url: str) -> "SQSClient":
+    """Make a client in a task, which was started without the address of the table."""
+    os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = dynamodb_url
+    return sqs_sender(queue_url)
 
 
-def test_under_a_limit_of_1_nothing_is_sent_and_the_plan_is_free(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, dynamodb: Any
+def limit(queue: SqsQueue, per_minute: int | None) -> None:
+    """Set the limit of a queue, as the replay function does; None ends it."""
+    now = int(time.time())
+    update = Update(put={"limit": per_minute or 0, "since": now, "silent_since": now - 1200})
+    breaker_table(TABLE, queue.url).update(update)
+
+
+def test_at_a_limit_of_one_nothing_is_sent_and_nobody_else_is_kept_waiting(
+    run: Run, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
-    destination = make_queue("main")
-    breaker = limited(dynamodb, destination.url, 1)
+    main = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(10)])
     plan = planned(archive)
+    limit(main, 1)
 
-    options = RedriveOptions(archive.root, plan, destination.url, failure_table=TABLE)
-    noted = redrive(spark, options)
-    summary = executed(spark, archive, plan, destination.url, failure_table=TABLE)
+    dry_run = run(archive, plan, main.url, execute=False)
+    summary = run(archive, plan, main.url)
 
-    assert any("limited to 1 replay a minute" in note for note in noted.notes)
-    assert summary.stopped_by.startswith(f"{WAITING}: limited to 1 replay a minute")
-    assert (summary.count("not_reached"), summary.count("sent")) == (10, 0)
+    assert any(": limited to 1 replay a minute since " in note for note in dry_run.notes)
+    assert summary.counts == {"not_reached": 10}
+    assert summary.stopped_by.startswith("waiting for the breaker: limited to 1 replay a minute")
+    assert summary.stopped_by.endswith("the consumer has deleted nothing for 20 minutes")
+    assert receive_all(main) == []
+    # Another plan may go at once.
+    other = planned(archive)
+    elsewhere = make_queue("elsewhere")
+    assert run(archive, other, elsewhere.url).count("sent") == 10
 
-    breaker.update(Update(remove=frozenset({"limit", "since"})))
-    again = executed(spark, archive, plan, destination.url, failure_table=TABLE)
-    counts = queue_counts(destination)
-    assert (again.count("sent"), counts and counts.visible) == (10, 10)
 
-
-def test_the_limit_of_one_destination_holds_up_no_other(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, dynamodb: Any
+def test_all_tasks_together_send_no_more_than_the_limit(
+    run: Run, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
-    destination = make_queue("main")
-    limited(dynamodb, make_queue("other").url, 1)
-    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
-
-    summary = executed(spark, archive, planned(archive), destination.url, failure_table=TABLE)
-
-    assert summary.count("sent") == 4
-
-
-def test_a_table_that_is_not_there_slows_nothing_down(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, dynamodb: Any
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(30)])
     plan = planned(archive)
+    limit(main, 120)
 
-    summary = executed(spark, archive, plan, destination.url, failure_table="no-such-table")
+    began = time.time()
+    summary = run(archive, plan, main.url, tasks=16)
 
+    assert summary.count("sent") == 30
+    sent = sorted(one.sent_seconds - began for one in receive_all(main) if one.sent_seconds)
+    for first in sent:
+        assert sum(first <= at < first + 10 for at in sent) <= 22  # times have whole seconds
+
+
+def test_a_limited_destination_holds_up_no_other(
+    run: Run, make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    dlq = make_queue("dlq")
+    policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
+    orders, invoices = (
+        make_queue(name, RedrivePolicy=json.dumps(policy)) for name in ("orders", "invoices")
+    )
+    archive = archive_of(tmp_path, [of(orders, n) for n in range(6)] + [of(invoices, 9)])
+    limit(orders, 1)
+
+    summary = run(archive, planned(archive), "", main_queue_url=orders.url)
+
+    assert summary.destinations == {orders.url: 0, invoices.url: 1}
+    assert summary.counts == {"not_reached": 6, "sent": 1}
+    assert summary.stopped_by.startswith("waiting for the breaker: ")
+
+
+def of(queue: SqsQueue, number: int) -> Message:
+    name = queue.url.rpartition("/")[2]
+    ours = {**context(first_id=f"f-{number}", source_queue=name), **counter("3")}
+    return message(f"{name}-{number}", f"{name} {number}", ours)
+
+
+def test_a_run_goes_on_at_full_speed_when_the_limit_is_gone(
+    run: Run, make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(150)])
+    plan = planned(archive)
+    limit(main, 20)
+    lifting = threading.Timer(5, lambda: limit(main, None))
+    lifting.start()
+
+    began = time.time()
+    summary = run(archive, plan, main.url)
+
+    # At the limit it would take more than seven minutes.
+    assert summary.count("sent") == 150
+    assert 5 < time.time() - began < 45
+
+
+def test_a_run_ends_when_a_limit_of_one_is_set_while_it_sends(
+    run: Run, make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(150)])
+    plan = planned(archive)
+    limit(main, 60)
+    lowering = threading.Timer(3, lambda: limit(main, 1))
+    lowering.start()
+
+    summary = run(archive, plan, main.url)
+
+    assert summary.stopped_by.startswith("waiting for the breaker: limited to 1 replay a minute")
+    assert summary.count("in_doubt", "failed") == 0
+    assert summary.count("sent") == len(receive_all(main)) < 60
+    limit(main, None)
+    assert run(archive, plan, main.url).count("sent") > 90
+
+
+def test_a_table_that_is_not_there_limits_nothing(
+    run: Run, make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    main = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+
+    plan, table = planned(archive), "no-such-table"
+    dry_run = run(archive, plan, main.url, failure_table=table, execute=False)
+    summary = run(archive, plan, main.url, failure_table=table)
+
+    assert any("its limit is not known" in note for note in dry_run.notes)
     assert summary.count("sent") == 4

@@ -803,11 +803,9 @@ def test_status_says_the_limit_and_what_waits(
     breaker.update(Update(put=limited))
     assert run("status", "--stack", stack) == 0
     out = " ".join(capsys.readouterr().out.split())
-    since = f"{datetime.fromtimestamp(seconds - 720, UTC):%Y-%m-%d %H:%M} UTC"
-    assert (
-        f"circuit breaker: limited to 1 replay a minute since {since}; the consumer has deleted "
-        "nothing for 20 minutes"
-    ) in out
+    since = f"{datetime.fromtimestamp(seconds - 720, UTC):%H:%M} UTC"
+    assert "circuit breaker: limited to 1 replay a minute since " in out
+    assert f"{since}; the consumer has deleted nothing for 20 minutes" in out
     assert "DLQ: about 3 wait, none expires before " in out
 
     breaker.update(Update(put={"limit": 60, "since": seconds}))
@@ -837,3 +835,31 @@ def test_the_doctor_finds_a_breaker_without_its_rights(
     denied = "its role may not dynamodb:UpdateItem, cloudwatch:GetMetricStatistics: the circuit"
     assert (denied in out) is not is_granted
     assert "circuit breaker's permissions" not in out
+
+
+@pytest.mark.parametrize("service", ["sqs", "monitoring"])
+def test_the_doctor_finds_a_vpc_without_a_way_to_the_breaker_s_metric(
+    stack: str, service: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_failure_table(client("dynamodb"), "FailureTable")
+    functions = client("lambda")
+    read = functions.get_function_configuration
+    variables = read(FunctionName="replay")["Environment"]["Variables"]
+    functions.update_function_configuration(
+        FunctionName="replay",
+        Environment={"Variables": {**variables, "FAILURE_TABLE": "FailureTable"}},
+        VpcConfig={"SubnetIds": ["subnet-1"], "SecurityGroupIds": ["sg-1"]},
+    )
+    vpc = read(FunctionName="replay")["VpcConfig"]["VpcId"]
+    endpoint = f"<item><serviceName>com.amazonaws.{REGION}.{service}</serviceName></item>"
+    found = (
+        "<DescribeVpcEndpointsResponse><vpcEndpointSet>"
+        f"{endpoint}</vpcEndpointSet></DescribeVpcEndpointsResponse>"
+    )
+    answers: dict[str, Answer] = {"ec2.DescribeVpcEndpoints": lambda _: ("text/xml", found)}
+
+    assert run_answering(answers, "doctor", "--stack", stack) == 0
+
+    out = capsys.readouterr().out
+    missing = f"{vpc} has no endpoint for CloudWatch"
+    assert (missing in " ".join(out.split())) is (service == "sqs")

@@ -6,12 +6,13 @@ Tasks with uneven work send chunk after chunk, each with its share of the rate.
 import heapq
 import itertools
 import math
+import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 from hypothesis import given
@@ -305,3 +306,51 @@ def test_stop_ends_the_wait_of_all_threads() -> None:
         ]
         is_stopped.set()
         assert [one.result(30) for one in waiting] == [False] * 4
+
+
+@pytest.mark.parametrize("per_minute", [20, 30, 100, 1800, 30_000])
+def test_tasks_that_pay_first_send_no_more_than_the_limit_in_their_first_minute(
+    per_minute: int,
+) -> None:
+    rate = per_minute / 60
+    tasks = min(16, most_tasks(rate))
+    sent = 0
+    for share in share_window(window_messages(rate), [1000] * tasks):
+        window, now = SlidingWindow(share, begins_at=0.0), 0.0
+        while True:
+            now += window.seconds_until(window.call_messages, now)
+            if now >= 60:
+                break
+            window.start(window.call_messages, now)
+            window.end(window.call_messages, now)
+            sent += window.call_messages
+
+    assert 0.8 * per_minute <= sent <= per_minute
+
+
+def test_a_call_that_waits_goes_at_once_when_the_window_is_lifted() -> None:
+    limiter = RateLimiter(1, waits_first=True)
+    lift = Timer(0.2, lambda: limiter.lift(None))
+    lift.start()
+
+    began = time.monotonic()
+    assert limiter.acquire(1, lambda: True)
+
+    assert time.monotonic() - began < 5
+    limiter.release(1)
+    lift.join()
+
+
+def test_what_is_in_flight_still_counts_when_the_window_grows() -> None:
+    clock = [0.0]
+    limiter = RateLimiter(1, lambda: clock[0])
+    assert limiter.acquire(1, lambda: True)
+    limiter.lift(2)
+    clock[0] = 6.0
+    assert limiter.acquire(1, lambda: True)
+    limiter.release(1)
+    limiter.release(1)
+    clock[0] = 12.0
+
+    may_wait = iter([True, False])
+    assert not limiter.acquire(1, lambda: next(may_wait))
