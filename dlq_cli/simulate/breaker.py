@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from dlq_replay.breaker import BreakerRules, BreakerState, Update, apply
 from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.plan import Passage, Step
 
 STARTED_SECONDS = 1_700_000_040
 """When the outage begins, at the start of a minute. Any time works: rules use differences only."""
@@ -49,12 +48,6 @@ class SimulatedBreaker:
     def count_deleted(self, at_seconds: int) -> None:
         """Count a sample that main deleted, in seconds from the start of the outage."""
         self._deleted[self._rules.minute(STARTED_SECONDS + at_seconds)] += 1
-
-    def is_single(self, step: Step) -> bool:
-        """Return whether *step* is one message of its sample: granted under a limit of 1."""
-        now = STARTED_SECONDS + self.now_seconds
-        is_low = self._state.limit_at(now, self._rules) == 1
-        return is_low and step.passage is Passage.GRANTED
 
     def read(self) -> BreakerState:
         """Return the state."""

@@ -19,6 +19,7 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
 from dlq_replay.breaker_worker import was_replayed
+from dlq_replay.decision import Replay
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Destination, Passage
 from dlq_replay.policy import QueueLimits, ReplayPolicy
@@ -316,7 +317,8 @@ class _World:
         for step in outcome.outcomes:
             message = copies[step.message_id]
             sample = self._sample(message)
-            if self._breaker and self._breaker.is_single(step) and sample.weight > 1:
+            # A replay under a limit of 1 is no attempt, and is one message of its sample.
+            if isinstance(step.fate, Replay) and not step.fate.is_counted and sample.weight > 1:
                 self._split(message, sample)
             recovery.receives[self._now // MINUTE_SECONDS] += sample.weight
             recovery.held += sample.weight if step.passage is Passage.HELD else 0
@@ -331,7 +333,9 @@ class _World:
         others = _Sample(sample.weight - 1, sample.is_late)
         self._left += not sample.is_late
         sample.weight = 1
-        self._push(self._now + 1, _DLQ, self._add("others", others, message))
+        # Not moved by SQS once more: the breaker has counted them.
+        left = replace(message, system={})
+        self._push(self._now + 1, _DLQ, self._add("others", others, left))
 
     def _send(self, kind: int, entry: SendEntry) -> str:
         message = Message(f"copy-{self._order}", entry.body, entry.attributes)

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from dlq_cli.__main__ import main
 from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, bill_of
+from dlq_cli.simulate.breaker import SimulatedBreaker
 from dlq_cli.simulate.model import MAX_IN_FLIGHT, MAX_SAMPLES, Scenario, policy_of, simulate
+from dlq_replay.breaker import ARRIVED, BreakerState, Update
 
 
 def scenario(**given: object) -> Scenario:
@@ -80,6 +82,24 @@ def test_the_breaker_spares_tries_and_parks_nothing() -> None:
     assert held.parked == 0
     assert held.failed_tries_of_replays <= 0.05 * without.failed_tries_of_replays
     assert held.held > 0 == without.held
+
+
+def test_a_dead_letter_counts_as_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one whose sample is split, because a limit of 1 lets one of its messages through."""
+    new_samples = 0
+
+    class CountingBreaker(SimulatedBreaker):
+        def update(self, update: Update) -> tuple[bool, BreakerState]:
+            nonlocal new_samples
+            new_samples += sum(n for name, n in update.add.items() if name.startswith(ARRIVED))
+            return super().update(update)
+
+    monkeypatch.setattr("dlq_cli.simulate.model.SimulatedBreaker", CountingBreaker)
+    each_fails_once = Scenario(3600, 10, visibility_timeout_seconds=0, max_receive_count=1)
+    recovery = simulate(each_fails_once, has_breaker=True)
+
+    assert recovery.held > 0
+    assert new_samples == MAX_SAMPLES == recovery.arrived / 18
 
 
 @settings(deadline=None, max_examples=30)
