@@ -154,7 +154,7 @@ class Run:
             f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed tries SQS moves a message to"
             " the\ndead-letter queue; the replay Lambda sends it back with a random, growing delay,"
             f" {MAX_ATTEMPTS} times at\nmost, and then parks it. While the consumer gets nothing"
-            " done, a circuit breaker holds messages and lets\none replay a second through."
+            " done, a circuit breaker holds messages\nand lets one replay a second through."
         )
         if self._is_fifo:
             self._screen.note(

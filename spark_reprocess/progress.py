@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from spark_reprocess import figures
 from spark_reprocess.errors import JobError
+from spark_reprocess.repeating import repeating
 
 _INTERVAL_SECONDS = 1.0
 _LINES_APART_SECONDS = 10.0
@@ -132,26 +132,17 @@ def _line(label: str, seconds: float, text: str) -> str:
     return ", ".join(filter(None, (f"{label}: {figures.duration(seconds)}", text)))
 
 
-@contextmanager
 def _repeated(
     interval_seconds: float, status: Callable[[], str], show: Callable[[float, str], object]
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Pass to *show*, at intervals, the seconds since the start and what *status* returns."""
-    done = threading.Event()
+    started = time.monotonic()
 
-    def repeat() -> None:
-        started = time.monotonic()
-        while not done.wait(interval_seconds):
-            text = ""
-            # Optional: an archive that cannot be listed now must not end the work.
-            with suppress(JobError, OSError):
-                text = status()
-            show(time.monotonic() - started, text)
+    def show_now() -> None:
+        text = ""
+        # Optional: an archive that cannot be listed now must not end the work.
+        with suppress(JobError, OSError):
+            text = status()
+        show(time.monotonic() - started, text)
 
-    thread = threading.Thread(target=repeat, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    return repeating(show_now, interval_seconds, "progress")

@@ -26,7 +26,6 @@ earlier holder and its tasks find a conflicting lock with a greater number, and 
 
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -36,6 +35,7 @@ from datetime import datetime
 from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.errors import ArchiveError, BusyError
+from spark_reprocess.repeating import repeating
 
 LOCK_SECONDS = 120.0
 """The life of a lock without a renewal. Its run stops after half of that."""
@@ -203,22 +203,17 @@ def plan_lock(
         ArchiveError: the archive cannot be read or written.
     """
     lock = PlanLock(archive, holder, lock_seconds, now_seconds)
-    is_over = threading.Event()
 
-    def renew_until_over() -> None:
-        while not is_over.wait(lock_seconds / _RENEWALS):
-            # The next renewal may succeed. Until then the lock's age grows.
-            with suppress(ArchiveError):
-                lock.renew()
+    def renew() -> None:
+        # The next renewal may succeed. Until then the lock's age grows.
+        with suppress(ArchiveError):
+            lock.renew()
 
-    renewing = threading.Thread(target=renew_until_over, name="plan lock", daemon=True)
-    renewing.start()
     try:
-        yield lock
-    finally:
-        is_over.set()
         # A renewal that is written after the release would undo it.
-        renewing.join()
+        with repeating(renew, lock_seconds / _RENEWALS, "plan lock"):
+            yield lock
+    finally:
         lock.release()
 
 

@@ -4,11 +4,10 @@ The limit is the window of the rate limiter. At a limit of 1 nothing is sent: th
 work.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from dlq_replay.breaker import BreakerRules
@@ -17,6 +16,7 @@ from spark_reprocess.clients import breaker_table
 from spark_reprocess.figures import limit_sentence
 from spark_reprocess.redrive.rate_limiter import RateLimiter
 from spark_reprocess.redrive.stop_signals import StopSignals
+from spark_reprocess.repeating import repeating
 
 WAITING = "waiting for the breaker"
 """How the reason begins for which messages were not reached because of a limit."""
@@ -94,37 +94,26 @@ class BreakerGate:
     free_window: int | None = None
     clock_seconds: Callable[[], float] = time.monotonic
 
+    _known_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take the limit as known: the driver has read it."""
+        self._known_at = self.clock_seconds()
+
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Read now, and in a thread until the block ends."""
-        has_ended = threading.Event()
-        known_at = self.look(self.clock_seconds())
-
-        def watch() -> None:
-            last_known_at = known_at
-            while not has_ended.wait(READ_SECONDS):
-                last_known_at = self.look(last_known_at)
-
-        thread = threading.Thread(target=watch, name="breaker", daemon=True)
-        thread.start()
-        try:
+        """Look now, and in a thread until the block ends."""
+        self.look()
+        with repeating(self.look, READ_SECONDS, "breaker"):
             yield
-        finally:
-            has_ended.set()
-            thread.join()
 
-    def look(self, known_at: float) -> float:
-        """Stop the task where the limit fell; lift its window where there is no limit any more.
-
-        Args:
-            known_at: when the limit was last known.
-
-        Returns:
-            The same, after this look.
-        """
+    def look(self) -> None:
+        """Stop the task where the limit fell; lift its window where there is no limit any more."""
         limit, now = self.read(), self.clock_seconds()
-        if limit is None and now - known_at <= BLIND_SECONDS:
-            return known_at
+        if limit is not None:
+            self._known_at = now
+        elif now - self._known_at <= BLIND_SECONDS:
+            return
         known = limit or Limit()
         if known.is_below(self.limit) or known.waiting:
             # Another task may be ahead of its share: a new run divides the lower limit.
@@ -132,4 +121,3 @@ class BreakerGate:
         elif known.per_minute is None and self.limit.per_minute is not None:
             self.limiter.lift(self.free_window)
             self.limit = known
-        return known_at if limit is None else now

@@ -10,14 +10,15 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import plan_folder
 from spark_reprocess.archive.plan_lock import LockObserver, LockView
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.repeating import repeating
 
 LOOK_SECONDS = 1.0
 """The age from which a look is repeated before a call."""
@@ -47,26 +48,17 @@ class Deadline:
         """The time until then: infinite without a deadline, 0 or less when it is over."""
         return self.until_seconds - self.now_seconds()
 
-    @contextmanager
-    def watched(self, stop: Callable[[str], object]) -> Iterator[None]:
+    def watched(self, stop: Callable[[str], object]) -> AbstractContextManager[None]:
         """Call *stop* in a thread, with ``TIME_IS_OVER``, once the time is over within the block.
 
         And again each second until the block ends: to write a marker may fail.
         """
-        has_ended = threading.Event()
 
-        def watch() -> None:
-            while not has_ended.wait(LOOK_SECONDS):
-                if self.seconds_left <= 0:
-                    stop(TIME_IS_OVER)
+        def look() -> None:
+            if self.seconds_left <= 0:
+                stop(TIME_IS_OVER)
 
-        thread = threading.Thread(target=watch, name="deadline", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            has_ended.set()
-            thread.join()
+        return repeating(look, LOOK_SECONDS, "deadline")
 
 
 def stop_marker(plan_id: str, run_id: str) -> str:

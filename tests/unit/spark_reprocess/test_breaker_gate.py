@@ -34,7 +34,7 @@ class Destination:
 
     def after(self, seconds: float, limit: Limit | None) -> "Destination":
         self.seconds, self.limit = seconds, limit
-        self.gate.look(known_at=0.0)
+        self.gate.look()
         return self
 
 
