@@ -81,10 +81,6 @@ def _counts(visit: Visit) -> Response:
     return visit.page("work_counts.html.jinja", found=found, fault=fault, UNDECIDED=UNDECIDED)
 
 
-def _one(visit: Visit) -> Response:
-    return _shown(visit, _found(visit), "one_work.html.jinja")
-
-
 def _state(visit: Visit) -> Response:
     work = _found(visit)
     response = _shown(visit, work, "work_state.html.jinja")
@@ -276,7 +272,9 @@ ROUTES = (
     page_route("/works/counts", _counts),
     page_route("/works/drain", _start(commands.drain), "POST"),
     page_route("/works/analyze", _start(commands.analyze), "POST"),
-    page_route("/works/{work_id}", _one),
+    page_route(
+        "/works/{work_id}", lambda visit: _shown(visit, _found(visit), "one_work.html.jinja")
+    ),
     page_route("/works/{work_id}/state", _state),
     page_route("/works/{work_id}/ledger", _ledger),
     page_route("/works/{work_id}/again", _again, "POST"),

@@ -8,17 +8,17 @@ the result is the same each time and close to the expected value.
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
-from dlq_cli.simulate.breaker import STARTED_SECONDS, SimulatedBreaker
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
-from dlq_replay.breaker_worker import was_replayed
+from dlq_replay.breaker import BreakerRules, BreakerState, Update, apply
+from dlq_replay.breaker_worker import BreakerWorker, was_replayed
 from dlq_replay.decision import Replay
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Destination, Passage
@@ -37,6 +37,9 @@ LOAD_SECONDS = 10
 
 MINUTE_SECONDS = 60
 """All else is counted for each minute."""
+
+STARTED_SECONDS = 1_700_000_040
+"""When the outage begins, at the start of a minute. Any time works: rules use differences only."""
 
 MAIN_QUEUE = QueueAddress("000000000000", "main")
 _DLQ_RETENTION_SECONDS = 1_209_600
@@ -346,3 +349,60 @@ class _World:
         """Draw from 0 to *ceiling*. The golden ratio spreads any number of draws evenly."""
         self._positions[ceiling] = (self._positions[ceiling] + _GOLDEN_RATIO) % 1
         return int(self._positions[ceiling] * (ceiling + 1))
+
+
+class SimulatedBreaker:
+    """The breaker of main: the product's own worker on a table in memory, which is this object.
+
+    The worker counts samples, each of which stands for many messages. So the thresholds that are
+    numbers of messages are divided by the weight of a sample.
+
+    Args:
+        weight: how many messages a sample stands for.
+        samples_before: that main deleted per second before the outage.
+
+    Attributes:
+        worker: for the ``Replayer``.
+        now_seconds: the clock, in seconds from the start of the outage; the caller sets it.
+    """
+
+    def __init__(self, weight: int, samples_before: float) -> None:
+        rules = BreakerRules()
+        self._rules = replace(
+            rules,
+            judged_deletes=math.ceil(rules.judged_deletes / weight),
+            least_returns=math.ceil(rules.least_returns / weight),
+            # More than 1, which is the limit while the consumer does not work.
+            full_least=max(2, math.ceil(rules.full_least / weight)),
+        )
+        self._deleted: Counter[int] = Counter()
+        self._per_minute_before = samples_before * rules.minute_seconds
+        self._state = BreakerState()
+        self.now_seconds = 0
+        self.worker = BreakerWorker(
+            self, self._rules, self._read_deletions, clock_seconds=lambda: self.now_seconds
+        )
+
+    def count_deleted(self, at_seconds: int) -> None:
+        """Count a sample that main deleted, in seconds from the start of the outage."""
+        self._deleted[self._rules.minute(STARTED_SECONDS + at_seconds)] += 1
+
+    def read(self) -> BreakerState:
+        """Return the state."""
+        return self._state
+
+    def update(self, update: Update) -> tuple[bool, BreakerState]:
+        """Change the state if it is as expected."""
+        changed = apply(self._state, update)
+        self._state = changed or self._state
+        return changed is not None, self._state
+
+    def _read_deletions(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
+        first, minute = self._rules.minute(STARTED_SECONDS), self._rules.minute
+        minutes = range(minute(start_seconds), minute(end_seconds))
+        # Rounded as a whole: fewer than one a minute are not none in an hour.
+        before = {
+            m: int(self._per_minute_before * (m + 1)) - int(self._per_minute_before * m)
+            for m in minutes
+        }
+        return {m: self._deleted[m] if m >= first else before[m] for m in minutes}

@@ -108,7 +108,10 @@ def _value_text(predicate: Predicate) -> str:
     if tag.startswith(VALUE):
         return f'"{tag[1:]}"' if not tag[1:] or state_of(tag[1:]) else tag[1:]
     if tag.startswith(MAGNITUDE):
-        return _size_range(int(tag[1:])) if predicate.path == SIZE else _range(tag[1:])
+        if predicate.path != SIZE:
+            return _range(tag[1:])
+        bits = int(tag[1:])
+        return f"{2**bits // 2:,} to {2**bits - 1:,}" if bits else "0"
     return _TYPE_WORDS[tag]
 
 
@@ -117,10 +120,6 @@ def _range(digits: str) -> str:
     if digits == "0":
         return "between -1 and 1"
     return f"-{most} to -{least}" if digits.startswith("-") else f"{least} to {most}"
-
-
-def _size_range(bits: int) -> str:
-    return f"{2**bits // 2:,} to {2**bits - 1:,}" if bits else "0"
 
 
 def condition(kind: Kind, path: str, tag: str) -> str:

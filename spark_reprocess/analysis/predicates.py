@@ -268,13 +268,13 @@ def _is_in_object(path: str) -> bool:
 
 
 def _parents(paths: tuple[str, ...], field: Ints, tags: tuple[str, ...]) -> Ints:
+    """Return of each field the number of its object or array, where that is complete; else -1."""
     complete = {paths[field[i]]: i for i, tag in enumerate(tags) if tag == COMPLETE}
-    return np.array([complete.get(_parent(path), -1) for path in paths], dtype=np.int64)
-
-
-def _parent(path: str) -> str:
-    """Return the path of the object or array that contains a field."""
-    return path[:-1] if path.endswith((ELEMENT, INNER_JSON)) else path.rpartition(STEP)[0]
+    parents = (
+        path[:-1] if path.endswith((ELEMENT, INNER_JSON)) else path.rpartition(STEP)[0]
+        for path in paths
+    )
+    return np.array([complete.get(parent, -1) for parent in parents], dtype=np.int64)
 
 
 def _starts(counts: npt.NDArray[np.intp]) -> Ints:

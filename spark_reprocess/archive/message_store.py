@@ -179,7 +179,7 @@ def remove_messages(
     marks = {_mark(path) for path in paths}
     # A call that was killed, perhaps with other ids, has left the file beside that which it was to
     # replace, and which has all of its rows.
-    for path in [one for one in paths if _mark_of_replaced(one) in marks]:
+    for path in [one for one in paths if one.rpartition("-")[0].rpartition("-")[2] in marks]:
         before_each()
         archive.remove(path)
         paths.remove(path)
@@ -225,11 +225,6 @@ def _name_without(path: str, kept: pa.Table) -> str:
 
 def _mark(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
-
-
-def _mark_of_replaced(path: str) -> str:
-    """Return the mark of the file that this one replaces; of any other file some text."""
-    return path.rpartition("-")[0].rpartition("-")[2]
 
 
 def holds_any(content: bytes, ids: Collection[str]) -> bool:

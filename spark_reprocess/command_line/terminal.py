@@ -120,9 +120,7 @@ def _format(value: object) -> str:
 
 
 def _print_framed(
-    columns: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    numeric: Sequence[bool],
+    columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
 ) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, is_number in zip(columns, numeric, strict=True):
@@ -135,9 +133,7 @@ def _print_framed(
 
 
 def _print_aligned(
-    columns: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    numeric: Sequence[bool],
+    columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
 ) -> None:
     lines = [[" ".join(cell.splitlines()) for cell in line] for line in (columns, *cells)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]

@@ -139,7 +139,8 @@ class ReplayContext:
             "t0": self.first_seen_seconds,
             "due": self.due_seconds,
             "reason": self.reason,
-            "error": self.error and _error_fields(self.error, error_characters),
+            "error": self.error
+            and {"type": self.error.type, "message": self.error.message[:error_characters]},
             "plan": self.plan_id,
             "src": self.source_queue,
             "n": self.replay_count,
@@ -200,7 +201,3 @@ def _error(raw: dict[str, Any]) -> FailureError | None:
     if not isinstance(value, dict):
         raise ValueError("error must be an object")  # noqa: TRY004 - one error type for the caller
     return FailureError(_text(value, "type") or "Error", str(value.get("message", "")))
-
-
-def _error_fields(error: FailureError, message_characters: int) -> dict[str, str]:
-    return {"type": error.type, "message": error.message[:message_characters]}

@@ -167,11 +167,8 @@ def _text(item: Mapping[str, Any], name: str) -> str:
 def _seconds(item: Mapping[str, Any], name: str) -> int:
     """Return whole seconds. DynamoDB gives numbers as text; a fraction is cut off."""
     whole = str(_typed(item, name, "N")).partition(".")[0]
-    return int(whole) if _is_seconds(whole) else 0
-
-
-def _is_seconds(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _SECONDS_DIGITS
+    is_number = whole.isascii() and whole.isdigit() and len(whole) <= _SECONDS_DIGITS
+    return int(whole) if is_number else 0
 
 
 def _typed(item: Mapping[str, Any], name: str, kind: str) -> object:

@@ -32,10 +32,6 @@ def awake_seconds() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def _no_deadline() -> float:
-    return math.inf
-
-
 @dataclass(frozen=True, slots=True)
 class Retry:
     """How often a call is tried, and how long to wait before each further attempt.
@@ -52,7 +48,7 @@ class Retry:
     backoff: Backoff = _BACKOFF
     sleep: Callable[[float], object] = time.sleep
     draw: Callable[[], float] = random.random
-    seconds_left: Callable[[], float] = _no_deadline
+    seconds_left: Callable[[], float] = lambda: math.inf
 
     def __post_init__(self) -> None:
         """Raise ValueError if no attempt would be made."""

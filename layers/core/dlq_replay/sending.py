@@ -149,7 +149,9 @@ def send_groups(
 def _send_round(
     heads: Sequence[Shipment[Key]], executor: Executor, seconds_left: Callable[[], float]
 ) -> dict[Key, SendResult]:
-    calls = {executor.submit(_send_run, run): run for run in pack(heads)}
+    calls = {
+        executor.submit(run[0].queue.send, [one.entry for one in run]): run for run in pack(heads)
+    }
     left = seconds_left()
     wait(calls, timeout=None if math.isinf(left) else max(0.0, left))
     results: dict[Key, SendResult] = {}
@@ -157,10 +159,6 @@ def _send_round(
         keys = [shipment.key for shipment in run]
         results.update(zip(keys, _results_of(call, len(run)), strict=True))
     return results
-
-
-def _send_run(run: Sequence[Shipment[Key]]) -> Sequence[SendResult]:
-    return run[0].queue.send([shipment.entry for shipment in run])
 
 
 def _results_of(call: Future[Sequence[SendResult]], count: int) -> Sequence[SendResult]:

@@ -144,9 +144,8 @@ class SqsQueue:
         """Send with exactly one call, for callers that count calls; else the same as ``send``."""
         count = len(entries)
         try:
-            answer = _ask(
-                self.client.send_message_batch, QueueUrl=self.url, Entries=_to_api(entries)
-            )
+            raw = [entry.to_api(str(index)) for index, entry in enumerate(entries)]
+            answer = _ask(self.client.send_message_batch, QueueUrl=self.url, Entries=raw)
         except ClientError as error:
             if count > 1 and _code(error) in _REJECTED_FOR_AN_ENTRY:
                 return BatchRejected()
@@ -279,13 +278,10 @@ def _result_of_failed_call(error: ClientError) -> SendResult:
     metadata = error.response.get("ResponseMetadata", {})
     is_refusal = 400 <= metadata.get("HTTPStatusCode", 0) < 500  # noqa: PLR2004 - HTTP's class
     if is_refusal and not metadata.get("RetryAttempts"):
-        return Refused(_code(error), _unquoted(error))
+        # SQS may quote a part of the message in the text of these.
+        may_quote = _code(error) in _REJECTED_FOR_AN_ENTRY
+        return Refused(_code(error), "" if may_quote else describe(error))
     return InDoubt(describe(error))
-
-
-def _unquoted(error: ClientError) -> str:
-    """Return the text of a refusal; empty if SQS may quote a part of the message in it."""
-    return "" if _code(error) in _REJECTED_FOR_AN_ENTRY else describe(error)
 
 
 def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any of boto3's calls
@@ -301,10 +297,6 @@ def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any
         if not str(error).startswith(_EXPIRED_AGAIN):
             raise
         raise CredentialRetrievalError(provider="refresh", error_msg=str(error)) from error
-
-
-def _to_api(entries: Sequence[SendEntry]) -> list[Any]:
-    return [entry.to_api(str(index)) for index, entry in enumerate(entries)]
 
 
 def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:

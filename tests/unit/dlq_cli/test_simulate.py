@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from dlq_cli.__main__ import main
 from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, bill_of
-from dlq_cli.simulate.breaker import SimulatedBreaker
-from dlq_cli.simulate.model import MAX_IN_FLIGHT, MAX_SAMPLES, Scenario, policy_of, simulate
+from dlq_cli.simulate.model import (
+    MAX_IN_FLIGHT,
+    MAX_SAMPLES,
+    Scenario,
+    SimulatedBreaker,
+    policy_of,
+    simulate,
+)
 from dlq_replay.breaker import ARRIVED, BreakerState, Update
 
 
