@@ -44,8 +44,8 @@ OUTAGES = {
         100,
     ),
     "5 % of tries succeed, 4 h": (
-        Scenario(rate=0.5, failing_share=0.95, outage_seconds=4 * HOUR),
-        60_000,
+        Scenario(rate=2, failing_share=0.95, outage_seconds=4 * HOUR),
+        200_000,
         140,
     ),
 }

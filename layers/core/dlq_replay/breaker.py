@@ -33,6 +33,7 @@ class BreakerRules:
         longest_judged: see above; also the time before it whose mean is *usual*.
         least_returns: messages that came back in or since those minutes, at least.
         working_share: the consumer works if it deletes this share of what is usual.
+        healthy_share: full grows only while the consumer deletes this share of what is usual.
         recovered: the consumer works again if it did so over the last so many.
         peak: the normal load is the highest mean of so many.
         full_factor: full is so many times the normal load, and the replays that were normal.
@@ -56,6 +57,7 @@ class BreakerRules:
     longest_judged: int = 60
     least_returns: int = 5
     working_share: float = 1 / 3
+    healthy_share: float = 3 / 4
     recovered: int = 5
     peak: int = 10
     full_factor: int = 3
@@ -370,11 +372,14 @@ def _raised(
 ) -> int:
     """What full should be, where faulty messages come back that did not before the limit.
 
-    Else they would be turned away for as long as they come, and healthy ones with them.
+    Else they would be turned away for as long as they come, and healthy ones with them. A consumer
+    that does less than its usual work is ill: what comes back tells nothing of faulty messages.
     """
     minutes = range(newest - rules.peak + 1, newest + 1)
     is_young = minutes.start <= rules.minute(state.numbers["since"])
-    if is_young or not _works(state, deleted, minutes, state.numbers.get("usual", 0), rules):
+    usual = state.numbers.get("usual", 0) * len(minutes) / rules.longest_judged
+    done = sum(deleted.get(minute, 0) for minute in minutes)
+    if is_young or done < max(1, rules.healthy_share * usual):
         return full
     load = rules.full_factor * state.count(ARRIVED, minutes) + state.count(RETURNED, minutes)
     return max(full, -(-load // rules.peak))

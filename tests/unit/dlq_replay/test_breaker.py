@@ -141,6 +141,8 @@ def test_full_grows_where_faulty_messages_come_back_that_did_not_before() -> Non
 
     assert judged(numbers, deleted(60, 60, 5))["limit"] == 35
     assert judged(numbers | {"since": NOW - 600}, deleted(60, 60, 5))["limit"] == 20
+    # An ill consumer, whose tries mostly fail: all come back.
+    assert judged(numbers, deleted(60, 40, 60))["limit"] == 20
 
 
 def test_a_relapse_sets_1_again_by_minutes_since_full_alone() -> None:
