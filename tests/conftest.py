@@ -48,11 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not import what `make test` leaves out: some of it takes seconds."""
-    return True if _is_quick(config) and collection_path.name in _SLOW_FOLDERS else None
-
-
-def _is_quick(config: pytest.Config) -> bool:
-    return bool(config.option.markexpr == "not slow")
+    is_quick = config.option.markexpr == "not slow"
+    return True if is_quick and collection_path.name in _SLOW_FOLDERS else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

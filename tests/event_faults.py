@@ -174,10 +174,6 @@ def _bad_text(delivery: Delivery) -> bool:
     return delivery.tenant == "globex"
 
 
-def _in_ap(delivery: Delivery) -> bool:
-    return bool(delivery.body["region"] == "ap")
-
-
 _TENANT = (
     "body.shop.owner.login = globex",
     "body.organization.login = globex",
@@ -197,5 +193,10 @@ FAULTS = (
     Fault("new value", ("payment",), _sent_by_a_robot, ("body.sender.type = Robot",)),
     Fault("tenant's bad field", ("parcel", "return"), _bad_sender, _TENANT),
     Fault("tenant's bad text", ("invoice", "ticket"), _bad_text, _TENANT),
-    Fault("dependency", ("price", "supplier"), _in_ap, ("body.region = ap",)),
+    Fault(
+        "dependency",
+        ("price", "supplier"),
+        lambda one: bool(one.body["region"] == "ap"),
+        ("body.region = ap",),
+    ),
 )

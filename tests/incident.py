@@ -114,10 +114,6 @@ def _around(at: float, width: float) -> Curve:
     return lambda t: math.exp(-(((t - at) / width) ** 2)) + 0.002
 
 
-def _from(start: float) -> Curve:
-    return lambda t: (t - start) / (1 - start) if t > start else 0.0
-
-
 _PAYMENT = {"provider": "worldcard", "amount": 59.9, "currency": "EUR", "attempt": 1}
 _ORDER = {
     "type": "OrderPlaced",
@@ -130,7 +126,7 @@ _FAILURES = (
     Failure(
         title="shop.payments.GatewayTimeout: no answer from <text> within <n> ms",
         size=7_480,
-        curve=_from(0.56),
+        curve=lambda t: (t - 0.56) / 0.44 if t > 0.56 else 0.0,
         trend="rising",
         reasons=("attempts_exhausted", "too_old"),
         leads=(

@@ -7,7 +7,6 @@ timeouts are a second.
 
 import json
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
 from spark_reprocess.canary.watch import Watch
 from spark_reprocess.redrive import canary
+from spark_reprocess.repeating import repeating
 from tests.inline_executor import InlineExecutor
 
 VISIBILITY_SECONDS = 1
@@ -47,8 +47,6 @@ class CanaryWorld:
         clock: of the queues, the consumer and the function.
         fails: whether the consumer fails on a message.
         handled: what it handled, in order.
-        hides_seconds: the consumer hides a message for so long, None for the queue's timeout.
-        is_replaying: whether the replay function runs.
         parks_in: where the replay function parks; another queue where somebody else drains it.
         last: what happens last in each step.
     """
@@ -61,9 +59,6 @@ class CanaryWorld:
     add_queue: Callable[[str], ModelQueue]
     fails: Callable[[Message], bool] = lambda _: False
     handled: list[Message] = field(default_factory=list)
-    is_consuming: bool = True
-    hides_seconds: int | None = None
-    is_replaying: bool = True
     last: Callable[[], object] = lambda: None
 
     def __post_init__(self) -> None:
@@ -85,18 +80,13 @@ class CanaryWorld:
 
     def consume(self) -> None:
         """Delete what the consumer handles, leave what it fails on."""
-        if not self.is_consuming:
-            return
-        answer = self.main.receive(visibility_timeout_seconds=self.hides_seconds)
-        received = [one for one in answer if isinstance(one, Message)]
+        received = [one for one in self.main.receive() if isinstance(one, Message)]
         good = [one for one in received if not self.fails(one)]
         self.handled += good
         self.main.delete(good)
 
     def replay(self) -> None:
         """One batch of the replay function."""
-        if not self.is_replaying:
-            return
         batch = [one for one in self.dlq.receive() if isinstance(one, Message)]
         if not batch:
             return
@@ -135,7 +125,13 @@ def canary_world(suffix: str = "", clock: VirtualClock | None = None) -> Iterato
         world = CanaryWorld(
             clock or SystemClock(), main, dlq, parked, parks_in=parked, add_queue=queue
         )
-        with repeated(world.step) if clock is None else watched_on(clock, world):
+
+        def step() -> None:
+            with suppress(QueueError):
+                world.step()
+
+        always = repeating(step, 0.1, "world") if clock is None else watched_on(clock, world)
+        with always:
             yield world
 
 
@@ -151,22 +147,3 @@ def watched_on(clock: VirtualClock, world: CanaryWorld) -> Iterator[None]:
         patch.setattr(canary, "time", times)
         patch.setattr(canary, "Watch", watch)
         yield
-
-
-@contextmanager
-def repeated(step: Callable[[], None]) -> Iterator[None]:
-    """Do *step* ten times a second until the block ends."""
-    is_over = threading.Event()
-
-    def loop() -> None:
-        while not is_over.wait(0.1):
-            with suppress(QueueError):
-                step()
-
-    thread = threading.Thread(target=loop, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join(10)

@@ -155,30 +155,6 @@ def test_canary_that_comes_back_keeps_its_replay_count(
     assert {one.attributes[REPLAY_COUNT_ATTRIBUTE].value for one in world.handled} == {"5"}
 
 
-def test_canary_of_a_consumer_that_hid_it_and_died_does_not_pass(
-    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
-) -> None:
-    archive = two_groups(tmp_path)
-    plan = planned(archive)
-    received = set[int]()
-
-    def dies_after_receiving_all(one: Message) -> bool:
-        received.add(number(one))
-        world.is_consuming = len(received) < 4
-        return True
-
-    world.hides_seconds, world.fails = 7, dies_after_receiving_all
-
-    summary = run(spark, archive, plan, world, wait_seconds=4.0)
-
-    assert len(received) == 4
-    assert set(verdicts(summary).values()) == {Verdict.UNKNOWN}
-    assert summary.canary is not None
-    assert summary.canary.main_queue is not None
-    assert summary.canary.main_queue.visible == 4
-    assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [4, 16]
-
-
 def set_clock_of_driver(monkeypatch: pytest.MonkeyPatch, ahead_seconds: int) -> None:
     right = time.time
     monkeypatch.setattr(time, "time", lambda: right() + ahead_seconds)
@@ -233,21 +209,6 @@ def test_what_was_parked_before_is_kept_and_not_counted(
     assert summary.count("sent") == 20
     assert summary.canary is not None
     assert summary.canary.archived == 11
-
-
-def test_dead_letters_without_a_replay_function_are_unknown(
-    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
-) -> None:
-    archive = two_groups(tmp_path)
-    plan = planned(archive)
-    world.fails = lambda _: True
-    world.is_replaying = False
-
-    summary = run(spark, archive, plan, world, grace_seconds=1.0)
-
-    assert set(verdicts(summary).values()) == {Verdict.UNKNOWN}
-    assert summary.canary is not None
-    assert "is its replay function running?" in summary.canary.groups[0].why
 
 
 @pytest.mark.parametrize("driver_rows", [0, frames.DRIVER_ROWS])

@@ -1,6 +1,5 @@
 """What holds for the circuit breaker whatever its workers see, and in whatever order."""
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -186,12 +185,8 @@ def test_a_table_that_fails_changes_no_message(batch: list[Message], is_fifo: bo
             outcome = replayer.replay(batch, forever)
         return (outcome.outcomes, *((one.sent, one.visibility) for one in (main, dlq, parked)))
 
-    silent = BreakerWorker(FakeBreaker(faults=denied), RULES, _no_metric)
+    silent = BreakerWorker(FakeBreaker(faults=denied), RULES, lambda *_: {})
     assert sent_by(None) == sent_by(silent)
-
-
-def _no_metric(_: int, __: int) -> Mapping[int, int]:
-    return {}
 
 
 @given(views(), st.lists(messages(), max_size=8, unique_by=lambda one: one.message_id))

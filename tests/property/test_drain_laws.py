@@ -137,7 +137,7 @@ class World:
             self._write,
             rules,
             executor or InlineExecutor(),
-            self._count_visible,
+            lambda: QueueCounts.of(self.queue.describe()).visible,
             self.clock.time,
             self.clock.advance,
         )
@@ -157,9 +157,6 @@ class World:
             raise ArchiveError("no room")
         self.writes_left -= 1
         self.files.append(rows)
-
-    def _count_visible(self) -> int:
-        return QueueCounts.of(self.queue.describe()).visible
 
     @property
     def archived(self) -> list[Row]:

@@ -224,13 +224,6 @@ def test_canary_that_is_handled_passes_among_ten_healthy_messages_a_second(
     assert world.verdict() is Verdict.PASSED
 
 
-@given(seeds, st.floats(0, 130))
-def test_canary_behind_a_backlog_passes_once_it_is_handled(seed: int, backlog: float) -> None:
-    world = World([Receive(backlog, 1.0)], is_handled=True, chance=random.Random(seed))
-
-    assert world.verdict() is Verdict.PASSED
-
-
 class BelievesEveryReading(ObservationWindow):
     """Starts the wait on counts that are older than the canary."""
 

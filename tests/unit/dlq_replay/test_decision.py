@@ -87,10 +87,6 @@ def test_the_policy_of_each_queue_knows_all_the_others() -> None:
     assert SHARED.of(QueueAddress(ACCOUNT, "payments")) == SHARED
 
 
-def failed_with(error_type: str) -> Failure:
-    return Failure("m-1", error_type)
-
-
 @pytest.mark.parametrize(
     ("patterns", "error_type", "is_parked"),
     [
@@ -106,7 +102,7 @@ def test_recorded_error_that_no_retry_can_resolve_is_parked(
     *, patterns: tuple[str, ...], error_type: str, is_parked: bool
 ) -> None:
     rules = replace(policy(), non_retryable_errors=patterns)
-    decision = decide(message(), rules, NOW, lambda top: top, failed_with(error_type))
+    decision = decide(message(), rules, NOW, lambda top: top, Failure("m-1", error_type))
 
     assert is_parked == (decision == Park(ParkReason.NON_RETRYABLE))
 

@@ -44,23 +44,6 @@ def test_sample_is_proportional_but_for_the_one_that_each_gets(
 
 
 @pytest.mark.parametrize(
-    ("groups", "total", "taken"),
-    [
-        ({}, 5, {}),
-        ({"a": 0}, 5, {}),
-        ({"a": 3}, 5, {"a": 3}),
-        ({"a": 1000, "b": 10, "c": 1}, 1, {"a": 1, "b": 1, "c": 1}),
-        ({"a": 1000, "b": 10, "c": 1}, 10, {"a": 8, "b": 1, "c": 1}),
-        ({"a": 2, "b": 2}, 3, {"a": 2, "b": 1}),
-    ],
-)
-def test_named_cases_of_allocation(
-    groups: dict[str, int], total: int, taken: dict[str, int]
-) -> None:
-    assert allocate(groups, total) == taken
-
-
-@pytest.mark.parametrize(
     ("groups", "size"),
     [
         ({}, None),
