@@ -272,9 +272,7 @@ ROUTES = (
     page_route("/works/counts", _counts),
     page_route("/works/drain", _start(commands.drain), "POST"),
     page_route("/works/analyze", _start(commands.analyze), "POST"),
-    page_route(
-        "/works/{work_id}", lambda visit: _shown(visit, _found(visit), "one_work.html.jinja")
-    ),
+    page_route("/works/{work_id}", lambda one: _shown(one, _found(one), "one_work.html.jinja")),
     page_route("/works/{work_id}/state", _state),
     page_route("/works/{work_id}/ledger", _ledger),
     page_route("/works/{work_id}/again", _again, "POST"),

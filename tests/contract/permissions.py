@@ -41,15 +41,11 @@ def _holds(
     condition: Mapping[str, Mapping[str, Any]], context: Mapping[str, str | tuple[str, ...]]
 ) -> bool:
     return all(
-        _matches(operator, _values(context.get(key, "")), expected)
+        _matches(operator, [found] if isinstance(found, str) else list(found), expected)
         for operator, keys in condition.items()
         for key, values in keys.items()
-        for expected in [as_list(values)]
+        for expected, found in [(as_list(values), context.get(key, ""))]
     )
-
-
-def _values(found: str | tuple[str, ...]) -> list[str]:
-    return [found] if isinstance(found, str) else list(found)
 
 
 def _matches(operator: str, values: list[str], expected: list[str]) -> bool:

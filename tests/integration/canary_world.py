@@ -130,8 +130,7 @@ def canary_world(suffix: str = "", clock: VirtualClock | None = None) -> Iterato
             with suppress(QueueError):
                 world.step()
 
-        always = repeating(step, 0.1, "world") if clock is None else watched_on(clock, world)
-        with always:
+        with repeating(step, 0.1, "world") if clock is None else watched_on(clock, world):
             yield world
 
 

@@ -102,7 +102,12 @@ class Function:
             assert process.stdin is not None
             assert process.stdout is not None
             pid = int(process.stdout.readline())
-            self.world.front.faults.add(*(_aimed(fault, pid) for fault in faults))
+            self.world.front.faults.add(
+                *(
+                    replace(fault, callback=partial(os.kill, pid, signal.SIGKILL))
+                    for fault in faults
+                )
+            )
             process.stdin.write(json.dumps({"Records": [lambda_record(m) for m in batch]}) + "\n")
             process.stdin.close()
             output = process.stdout.read().splitlines()
@@ -111,10 +116,6 @@ class Function:
             left = {item["itemIdentifier"] for item in json.loads(output[-1])["batchItemFailures"]}
             self.dlq.delete([m for m in batch if m.message_id not in left])
         return process.returncode
-
-
-def _aimed(fault: Fault, pid: int) -> Fault:
-    return replace(fault, callback=partial(os.kill, pid, signal.SIGKILL))
 
 
 def take(source: SqsQueue, count: int) -> list[Message]:

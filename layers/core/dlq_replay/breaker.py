@@ -377,9 +377,8 @@ def _raised(
     """
     minutes = range(newest - rules.peak + 1, newest + 1)
     is_young = minutes.start <= rules.minute(state.numbers["since"])
-    usual = state.numbers.get("usual", 0) * len(minutes) / rules.longest_judged
-    done = sum(deleted.get(minute, 0) for minute in minutes)
-    if is_young or done < max(1, rules.healthy_share * usual):
+    usual = state.numbers.get("usual", 0) * rules.peak / rules.longest_judged
+    if is_young or sum(deleted.get(m, 0) for m in minutes) < max(1, rules.healthy_share * usual):
         return full
     load = rules.full_factor * state.count(ARRIVED, minutes) + state.count(RETURNED, minutes)
     return max(full, -(-load // rules.peak))

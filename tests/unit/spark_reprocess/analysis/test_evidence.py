@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.analysis.leads import ALPHA, evidence
-from spark_reprocess.analysis.predicates import Floats
 
 SHARES = st.floats(0, 1)
 COUNTS = st.integers(1, 10**6)
@@ -16,11 +15,8 @@ SMALL = st.integers(1, 60)
 
 
 def evidence_of(share_1: float, count_1: float, share_2: float, count_2: float) -> float:
-    return float(evidence(*arrays(share_1, count_1, share_2, count_2))[0])
-
-
-def arrays(*numbers: float) -> list[Floats]:
-    return [np.array([float(one)]) for one in numbers]
+    numbers = (share_1, count_1, share_2, count_2)
+    return float(evidence(*(np.array([float(one)]) for one in numbers))[0])
 
 
 def g_statistic(table: list[list[int]]) -> float:
