@@ -183,11 +183,13 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     Args:
         has_arguments: whether to add the arguments of the verbs, for a completion script.
     """
+    installed = Path(get_path("data")) / _INSTALLED_DOCS
+    where = f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} VERB [--stack NAME] [OPTION ...]",
         description=_ABOUT,
-        epilog=f"{_EXAMPLES}{_where_docs_are()}",
+        epilog=f"{_EXAMPLES}{where}",
         formatter_class=_HelpFormatter,
         allow_abbrev=False,
         add_help=False,
@@ -209,11 +211,6 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
         if has_arguments:
             _fill(one, name)
     return parser
-
-
-def _where_docs_are() -> str:
-    installed = Path(get_path("data")) / _INSTALLED_DOCS
-    return f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
 
 
 def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from spark_reprocess.analysis.signature import Signature, short_title, signature_of
+from spark_reprocess.analysis.signature import short_title, signature_of
 from spark_reprocess.archive.files import Archive, new_id
 from spark_reprocess.archive.message_store import digest, drain_ids, drain_of, message_files
 from spark_reprocess.archive.table_parts import Part, commit, write_parts
@@ -44,7 +44,8 @@ def planned(
         chosen: the ids of the messages that *where* selects; None without a condition.
     """
     rows = [row for row in _messages(archive) if chosen is None or row["message_id"] in chosen]
-    signatures = [_signature(row) for row in rows]
+    told = ("body", "parked_reason", "error_type", "error_message")
+    signatures = [signature_of(*(row[name] for name in told)) for row in rows]
     for row, signature in zip(rows, signatures, strict=True):
         row["group_id"] = signature.group_id
     counts = Counter(signatures)
@@ -98,10 +99,6 @@ def _order(row: Row) -> tuple[Any, ...]:
     number = row["sequence_number"]
     has_number = (1, len(number), number) if number else (0, 0, "")
     return (*has_number, row["sent_at"], row["message_id"])
-
-
-def _signature(row: Row) -> Signature:
-    return signature_of(row["body"], row["parked_reason"], row["error_type"], row["error_message"])
 
 
 def _messages(archive: Archive) -> list[Row]:

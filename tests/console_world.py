@@ -99,7 +99,12 @@ def archive_from(
         for number in range(each):
             made = a_dead_letter(place * each + number, bodies(place, number))
             rows.append({**to_row(made, queue_url("parked"), NOW), "group_id": group.group_id})
-    path = write_messages(archive, DRAIN, 0, [_without(row, "group_id") for row in rows])
+    path = write_messages(
+        archive,
+        DRAIN,
+        0,
+        [{name: value for name, value in row.items() if name != "group_id"} for row in rows],
+    )
     plan_id = "20251120T103000Z-4f2a00"
     snapshot = Snapshot(
         (DRAIN,),
@@ -134,10 +139,6 @@ def hostile_archive(folder: Path) -> Archive:
         said = Statement(NOW, text[:80], action=text[:80], plan_id=text[:80], text=text)
         add_statement(archive, one.group_id, said)
     return archive
-
-
-def _without(row: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != name}
 
 
 def write_report(archive: Archive, plan_id: str, groups: Sequence[GroupFinding]) -> Findings:

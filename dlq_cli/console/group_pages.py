@@ -1,7 +1,7 @@
 """Pages about many groups: the list, searched and sorted, and decisions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ from starlette.responses import Response
 from dlq_cli.console.deciding import MeanwhileError, decide_groups
 from dlq_cli.console.reading import Group, entry_digest, read_report
 from dlq_cli.console.site import GROUPS, Visit, done_of, number_of, page_route
+from spark_reprocess.command_line.groups import read_pending
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import epoch
 from spark_reprocess.findings import Findings, format_predicate
@@ -151,8 +152,10 @@ def _groups(visit: Visit) -> Response:
         return visit.see_other("/works", begin="yes")
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)
+    pending = read_pending(visit.console.archive, report.plan)
     values: dict[str, Any] = {
         "report": report,
+        "pending": pending,
         "rows": [_row(one) for one in page.groups],
         "messages": sum(one.planned.count for one in report.groups) or 1,
         "page": page,
@@ -164,7 +167,7 @@ def _groups(visit: Visit) -> Response:
         return visit.page("groups_list.html.jinja", **values, done=None)
     return visit.page(
         "groups.html.jinja",
-        view=report.findings and list_view(report.findings, visit.address(GROUPS)),
+        view=report.findings and list_view(report.findings, visit.address(GROUPS), pending),
         statuses=[one.value for one in Status if one is not Status.GONE],
         actions=[one.value for one in Action],
         done=done_of(visit),
@@ -184,14 +187,20 @@ def _row(one: Group) -> dict[str, Any]:
     }
 
 
-def list_view(findings: Findings, path_of_groups: str) -> dict[str, Any]:
+def list_view(
+    findings: Findings, path_of_groups: str, pending: Mapping[str, int] | None
+) -> dict[str, Any]:
     """Return what the report's templates need for its head and its chart.
+
+    The head counts what is *pending* now, where that is known, not what the analysis found.
 
     The groups without a colour of their own are one row of numbers: a page need not carry the
     arrivals of a thousand.
     """
     columns = [one.arrivals for one in findings.groups]
     others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
+    if pending is not None:
+        findings = replace(findings, decided=findings.messages - sum(pending.values()))
     return {
         **head_view(findings),
         "groups": [
@@ -204,6 +213,7 @@ def list_view(findings: Findings, path_of_groups: str) -> dict[str, Any]:
             }
             for rank, one in enumerate(findings.groups, start=1)
         ],
+        "pending_groups": None if pending is None else len(pending),
         "path_of_groups": path_of_groups,
         "data": {
             **chart_data(findings),

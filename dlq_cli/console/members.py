@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dlq_cli.console.site import number_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledgers import STRONGEST_FIRST, claimed_table
+from spark_reprocess.archive.ledgers import claimed_table, strongest
 from spark_reprocess.archive.message_index import read_table_columns
 from spark_reprocess.archive.message_store import rows_of_file
 from spark_reprocess.inspect import UNDECIDED
@@ -192,10 +192,9 @@ def ids_in_file(members: pa.Table, path: str) -> list[str]:
 def _states(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return the state of each message: of several claims the strongest says it."""
     wanted = claimed.filter(pc.is_in(claimed["message_id"], value_set=_combined(message_ids)))
-    by_strength = wanted.sort_by(STRONGEST_FIRST)
-    places = pc.index_in(message_ids, value_set=_combined(by_strength["message_id"]))
-    states = _combined(by_strength["state"])
-    return pc.fill_null(pc.take(states, places), UNDECIDED)
+    states = strongest(wanted)
+    places = pc.index_in(message_ids, value_set=_combined(states["message_id"]))
+    return pc.fill_null(pc.take(_combined(states["state_first"]), places), UNDECIDED)
 
 
 def _combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns

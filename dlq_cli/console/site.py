@@ -187,17 +187,15 @@ class Visit:
                 navigation=NAVIGATION,
                 base=self.base,
                 path=self.request.url.path,
-                asset=self._asset,
+                asset=lambda name: (
+                    f"{self.base}{ASSETS}{name}?{sha256(assets()[name]).hexdigest()[:16]}"
+                ),
                 now=self.console.now(),
                 address=self.address,
                 **values,
             )
         )
         return HTMLResponse(content, status.value)
-
-    def _asset(self, name: str) -> str:
-        """Return the address of an asset; another version of it has another one."""
-        return f"{self.base}{ASSETS}{name}?{sha256(assets()[name]).hexdigest()[:16]}"
 
 
 class RefusalError(JobError):

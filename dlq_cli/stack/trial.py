@@ -149,7 +149,8 @@ class Trial:
         for the removal.
         """
         of = self.installation
-        if blockers := self._blockers():
+        not_fed = [] if of.is_fed else findings(of, WHY_NOT_FED)
+        if blockers := tuple(dict.fromkeys([*not_fed, *self._why_not_dead()])):
             why = f"not sent, because it would stay in {self.target.name}"
             yield Check("sent", works=False, observed=why, causes=blockers)
             return
@@ -165,12 +166,6 @@ class Trial:
             with suppress(Exception):
                 self._remove_from(of.parked, of.dlq)
             raise
-
-    def _blockers(self) -> tuple[Finding, ...]:
-        """Return what would keep the message where it is sent to, for good."""
-        of = self.installation
-        found = [] if of.is_fed else findings(of, WHY_NOT_FED)
-        return tuple(dict.fromkeys([*found, *self._why_not_dead()]))
 
     def _why_not_dead(self) -> list[Finding]:
         found = findings(self.installation, WHY_NOT_DEAD) if self.through_consumer else []

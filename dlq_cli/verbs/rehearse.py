@@ -20,9 +20,8 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import describe
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.dead_letter_schema import Row
-from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledgers import claimed_table, strongest
+from spark_reprocess.archive.ledgers import decided_ids
 from spark_reprocess.archive.lookup import member_rows
 from spark_reprocess.archive.message_index import Member, read_members
 from spark_reprocess.clients import region_of, require_queue_url
@@ -70,7 +69,6 @@ docs/rehearse.md says what a rehearsal cannot know."""
 _LONGEST_SECONDS = 920
 """Lambda ends an invocation after 900 s."""
 
-_CLAIM_TTL_SECONDS = 900
 _EXAMPLES_SHOWN = 3
 _REASON_CHARACTERS = 160
 _ACCOUNT_IN_NAME = re.compile(r"(?:.*:)?(\d{12}):function:")
@@ -203,9 +201,7 @@ def _installation(options: argparse.Namespace) -> tuple[Archive, str | None]:
 def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
     """Return the messages of a group that no redrive has sent and nobody has discarded."""
     members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
-    claimed = claimed_table(archive, time.time(), _CLAIM_TTL_SECONDS)
-    states = strongest(claimed).to_pylist()
-    decided = {one["message_id"] for one in states if one["state_first"] in DECIDED}
+    decided = set(decided_ids(archive).to_pylist())
     pending = [one for one in members if one.message_id not in decided]
     if not pending:
         raise InputError(f"group {group_id}: no message is pending; each is redriven or discarded")

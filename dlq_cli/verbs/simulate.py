@@ -84,16 +84,14 @@ def _run(values: argparse.Namespace) -> int:
     except ValueError as error:
         raise InputError(str(error)) from error
     recoveries = [simulate(scenario, has_breaker=has_breaker) for has_breaker in (True, False)]
-    results = [_results(recovery) for recovery in recoveries]
+    results = []
+    for recovery in recoveries:
+        bill = asdict(bill_of(recovery))
+        shown = [name for name in ("arrived", *_ROWS) if name not in bill]
+        results.append({name: getattr(recovery, name) for name in shown} | bill)
     answer = dict(zip(("with_breaker", "without_breaker"), results, strict=True))
     print_answer(answer, lambda: _print(recoveries, results))
     return DONE
-
-
-def _results(recovery: Recovery) -> Mapping[str, float]:
-    bill = asdict(bill_of(recovery))
-    figures = {name: getattr(recovery, name) for name in ("arrived", *_ROWS) if name not in bill}
-    return {**figures, **bill}
 
 
 def _dollars(amount: float) -> str:

@@ -243,9 +243,11 @@ def read_waiting(
     main_queue, bucket = environment["MAIN_QUEUE_NAME"], environment.get("ARCHIVE_BUCKET")
     status = _status(s3, bucket, environment.get("STATUS_KEY"))
     folder = _newest_report(s3, bucket, environment.get("REPORTS_PREFIX", ""))
+    parked_queue_url = environment["PARKED_QUEUE_URL"]
+    counts = sqs.get_queue_attributes(QueueUrl=parked_queue_url, AttributeNames=_COUNTS)
     return Waiting(
         main_queue,
-        _parked(sqs, environment["PARKED_QUEUE_URL"]),
+        sum(int(counts["Attributes"][name]) for name in _COUNTS),
         _latest(cloudwatch, Metric.UNDECIDED_MESSAGES, main_queue),
         _latest(cloudwatch, Metric.OLDEST_UNDECIDED_SECONDS, main_queue),
         place_of_folder(environment["TOPIC_ARN"], bucket, folder) if bucket and folder else None,
@@ -308,11 +310,6 @@ def _print_metric(metric: Metric, age: timedelta) -> None:
     measurement = Measurement(metric.value, metric.unit, (max(0, int(age.total_seconds())),))
     for line in metric_lines([measurement], dimensions, datetime.now(UTC).timestamp()):
         print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
-
-
-def _parked(sqs: "SQSClient", queue_url: str) -> int:
-    answer = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=_COUNTS)
-    return sum(int(answer["Attributes"][name]) for name in _COUNTS)
 
 
 def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> int | None:

@@ -92,7 +92,10 @@ def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict
         SettingsError: the environment has faults; the message lists all of them.
         MalformedEventError: the event is not from SQS. Nothing was touched in either case.
     """
-    seconds_left = _seconds_left(context)
+
+    def seconds_left() -> float:
+        return context.get_remaining_time_in_millis() / 1000 - ANSWER_RESERVE_SECONDS
+
     with calls_until(seconds_left):
         try:
             replayer = wired_replayer()
@@ -255,10 +258,6 @@ def _max_bytes(queue: Mapping[str, str]) -> int:
 
 def _retention_seconds(queue: Mapping[str, str]) -> int:
     return int(queue.get("MessageRetentionPeriod", DEFAULT_RETENTION_SECONDS))
-
-
-def _seconds_left(context: LambdaContext) -> Callable[[], float]:
-    return lambda: context.get_remaining_time_in_millis() / 1000 - ANSWER_RESERVE_SECONDS
 
 
 def _log(outcome: BatchOutcome) -> None:

@@ -176,7 +176,10 @@ class _Search:
         """
         alike = self._context.comparisons.alike(self._group)
         everybody = self._context.comparisons.all(self._group)
-        everything, bound = self._predicates.is_predicate, self._bound()
+        shapes = self._context.sample.shapes[self._group.messages]
+        is_constant = self._context.constant.of(int(np.bincount(shapes).argmax()))
+        bound = self._predicates.bound_to_shape(is_constant)
+        everything = self._predicates.is_predicate
         may_be_implied = bound & (self._own.shares >= _ALL)
         if not self._group.is_by_shape:
             if alike:
@@ -192,11 +195,6 @@ class _Search:
                 compared = compared & ~bound
             if everybody:
                 yield everybody, compared, may_be_implied | self._is_exclusive(everybody)
-
-    def _bound(self) -> Flags:
-        shapes = self._context.sample.shapes[self._group.messages]
-        is_constant = self._context.constant.of(int(np.bincount(shapes).argmax()))
-        return self._predicates.bound_to_shape(is_constant)
 
     def _is_exclusive(self, others: Others) -> Flags:
         """Return what holds for all of the group and for nobody else: its shape may imply it."""

@@ -159,14 +159,12 @@ def _json_excerpt(value: object, masks: Masks, characters: int, size: int) -> st
     first = sum(size > characters * _SHRINKS**power for power in range(1, 4))
     for limits in _CUTS[first:]:
         shown = _Shortener(masks, *limits).value(value, "body", 0)
-        text = _HALF_PAIR.sub(_escaped, json.dumps(shown, ensure_ascii=False))
+        text = _HALF_PAIR.sub(
+            lambda half: f"\\u{ord(half[0]):04x}", json.dumps(shown, ensure_ascii=False)
+        )
         if len(text) <= characters:
             return text
     return shorten(text, characters)
-
-
-def _escaped(half: re.Match[str]) -> str:
-    return f"\\u{ord(half[0]):04x}"
 
 
 @dataclass(frozen=True, slots=True)

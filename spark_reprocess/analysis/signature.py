@@ -212,13 +212,11 @@ def _carried(value: Mapping[str, Any], levels: int) -> str:
 @lru_cache(maxsize=4096)
 def _describe(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> tuple[str, str]:
     pairs = list(zip(map(mask_name, names), kinds, strict=True))
-    fields = sorted({f"{name}:{_described(kind)}" for name, kind in pairs})
+    fields = sorted(
+        {f"{name}:{kind if isinstance(kind, str) else JSON_TYPES[kind]}" for name, kind in pairs}
+    )
     shown = sorted({f"{name}:{_shown(kind)}" for name, kind in pairs})
     return _cut(fields, _KEYS), _cut(shown, _TITLE_KEYS)
-
-
-def _described(kind: Kind) -> str:
-    return kind if isinstance(kind, str) else JSON_TYPES[kind]
 
 
 def _shown(kind: Kind) -> str:

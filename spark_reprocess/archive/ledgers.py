@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import (
     RECORD_DAMAGE,
     Archive,
@@ -220,7 +220,9 @@ def _compact(archive: Archive) -> None:
             writer.write_table(pa.Table.from_batches([batch]).cast(_SCHEMA))
         for batch in added:
             writer.write_batch(batch)
-    archive.create(_path_after(files.compacted), sink.getvalue().to_pybytes())
+    newest = _FILE.fullmatch(files.compacted.path) if files.compacted else None
+    path = f"{_FOLDER}/{int(newest['number']) + 1 if newest else 1:08d}.parquet"
+    archive.create(path, sink.getvalue().to_pybytes())
 
 
 def _finished(archive: Archive, names: Sequence[AttemptName]) -> Iterator[pa.RecordBatch]:
@@ -233,11 +235,6 @@ def _finished(archive: Archive, names: Sequence[AttemptName]) -> Iterator[pa.Rec
         ]
         if rows:
             yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
-
-
-def _path_after(compacted: CompactedFile | None) -> str:
-    match = _FILE.fullmatch(compacted.path) if compacted else None
-    return f"{_FOLDER}/{int(match['number']) + 1 if match else 1:08d}.parquet"
 
 
 def _row(attempt: Attempt) -> dict[str, Any]:
@@ -304,6 +301,20 @@ def strongest(claimed: pa.Table) -> pa.Table:
     # With several threads the first row would be chance.
     grouped = claimed.sort_by(STRONGEST_FIRST).group_by("message_id", use_threads=False)
     return grouped.aggregate([("state", "first"), ("time", "max")])
+
+
+def decided_ids(archive: Archive) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return the ids of messages that some plan sent, discarded or restored.
+
+    All others are pending: the open ones, the busy ones and those in doubt.
+
+    Raises:
+        ArchiveError: a file of the ledger cannot be read.
+    """
+    # Claims without a result decide nothing, however old they are.
+    states = strongest(claimed_table(archive, now_seconds=0, claim_ttl_seconds=0))
+    is_decided = pc.is_in(states["state_first"], value_set=pa.array(list(map(str, DECIDED))))
+    return states.filter(is_decided)["message_id"].combine_chunks()
 
 
 @dataclass(frozen=True, slots=True)

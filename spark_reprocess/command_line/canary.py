@@ -133,7 +133,10 @@ def print_verdict(report: CanaryReport) -> None:
     """Print the verdict of each group, and the messages that came back."""
     print_table(
         ("canary of group", "sent ahead", "came back", "may come back", "verdict", ""),
-        [_row(one) for one in report.groups],
+        [
+            (one.group_id, one.sent, one.returned, one.allowed, one.verdict.value, one.why)
+            for one in report.groups
+        ],
     )
     for one in report.groups:
         if one.failures:
@@ -173,7 +176,3 @@ def _print_failures(one: GroupVerdict) -> None:
         print_line(f"  {first_id}  {error}".rstrip())
     if len(one.failures) > _NAMED_MESSAGES:
         print_line(f"  … and {len(one.failures) - _NAMED_MESSAGES:,} more")
-
-
-def _row(one: GroupVerdict) -> tuple[object, ...]:
-    return (one.group_id, one.sent, one.returned, one.allowed, one.verdict.value, one.why)

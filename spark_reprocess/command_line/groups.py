@@ -6,11 +6,16 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from spark_reprocess.archive.files import open_archive
+import pyarrow.compute as pc
+
+from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_records import read_memory, read_notes
+from spark_reprocess.archive.ledgers import decided_ids
+from spark_reprocess.archive.message_index import read_table_columns
 from spark_reprocess.command_line.arguments import add_plan
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted, minute
 from spark_reprocess.findings import (
     LEAST_GROUP,
@@ -25,9 +30,9 @@ from spark_reprocess.triage import GroupMemory
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
-what the plan says to do with them. Counts and statuses are those of the analysis: status counts
-what is left. What people say about a group is shown as it is now. Changes nothing; needs no
-Spark."""
+what the plan says to do with them. Counts and statuses are those of the analysis; pending is what
+is neither sent, discarded nor restored now. A group without pending messages is not in the table.
+What people say about a group is shown as it is now. Changes nothing; needs no Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class ListedGroup:
         status: what the analysis made of it.
         resolved_at: since when somebody calls it resolved; None if nobody does.
         remembered: the last note about the group, in any plan or none.
+        pending: its messages that are not decided now; None as for ``read_pending``.
     """
 
     group_id: str
@@ -54,6 +60,7 @@ class ListedGroup:
     status: str = ""
     resolved_at: datetime | None = None
     remembered: str = ""
+    pending: int | None = None
 
 
 def _run(options: Mapping[str, Any]) -> int:
@@ -64,7 +71,7 @@ def _run(options: Mapping[str, Any]) -> int:
     summary: Any = json.loads(file.summary() or b'{"groups": []}')
     memory = read_memory(archive)
     notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
-    groups = list_groups(plan, summary, memory, notes)
+    groups = list_groups(plan, summary, memory, notes, read_pending(archive, plan))
     statuses = summary.get("statuses", {})
     answer = {
         "plan_id": plan.plan_id,
@@ -89,35 +96,50 @@ def list_groups(
     summary: Any,  # noqa: ANN401 - of a file
     memory: GroupMemory,
     notes: Mapping[str, str],
+    pending: Mapping[str, int] | None = None,
 ) -> list[ListedGroup]:
     """Combine the groups of a plan with its report's *summary*, and with what is remembered.
 
-    *notes* are texts by group id.
+    *notes* are texts by group id; *pending* as ``read_pending`` returns it.
     """
     found = {group["group_id"]: group for group in summary["groups"]}
     listed = []
     for group in plan.groups:
         of_report = found.get(group.group_id, {})
-        leads = of_report.get("leads", [])
+        leads = [Synonym(one["field"], one["value"]) for one in of_report.get("leads", [])[:1]]
         listed.append(
             ListedGroup(
                 group_id=group.group_id,
                 count=group.count,
                 action=group.action.value,
                 title=group.title,
-                lead=_first(leads) or (TOO_FEW if group.count < LEAST_GROUP else ""),
+                lead="".join(map(format_predicate, leads))
+                or (TOO_FEW if group.count < LEAST_GROUP else ""),
                 note=group.note,
                 is_edited=group.edit is not None,
                 status=of_report.get("status", ""),
                 resolved_at=memory.state(group.group_id).resolved_at,
                 remembered=notes.get(group.group_id, ""),
+                pending=None if pending is None else pending.get(group.group_id, 0),
             )
         )
     return listed
 
 
-def _first(leads: Any) -> str:  # noqa: ANN401 - of a file
-    return next((format_predicate(Synonym(lead["field"], lead["value"])) for lead in leads[:1]), "")
+def read_pending(archive: Archive, plan: Plan) -> Mapping[str, int] | None:
+    """Count the pending messages of each group; None where the plan's table cannot be read.
+
+    Raises:
+        ArchiveError: the ledger cannot be read.
+    """
+    digest = plan.snapshot.table_sha256
+    try:
+        members = read_table_columns(archive, plan.plan_id, ("message_id", "group_id"), digest)
+    except (ArchiveError, InputError):
+        return None
+    is_decided = pc.is_in(members["message_id"], value_set=decided_ids(archive))
+    counts: Any = pc.value_counts(members.filter(pc.invert(is_decided))["group_id"])
+    return {str(one["values"]): one["counts"] for one in counts.to_pylist()}
 
 
 def _description(one: ListedGroup) -> str:
@@ -139,14 +161,19 @@ def _print(
     print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
     if statuses:
         print_line(f"groups: {format_statuses(statuses)}")
+    settled = sum(one.pending == 0 for one in groups)
+    groups = [one for one in groups if one.pending != 0]
+    if settled:
+        print_line(f"not listed, because nothing of it is pending: {counted(settled, 'group')}")
     if not groups:
         return
     print_table(
-        ("group", "count", "status", "action", "what failed, and what sets it apart"),
+        ("group", "count", "pending", "status", "action", "what failed, and what sets it apart"),
         [
             (
                 one.group_id,
                 one.count,
+                "-" if one.pending is None else one.pending,
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
                 _description(one),
@@ -154,10 +181,10 @@ def _print(
             for one in groups
         ],
     )
-    undecided = next((one for one in groups if one.action == Action.LEAVE), groups[0])
+    first = next((one for one in groups if one.action == Action.LEAVE), groups[0])
     print_line("next, a dry run for one group, or a decision in the plan:")
-    print_line(f"  {suggestion('redrive', archive, '--group', undecided.group_id)}")
-    print_line(f"  {suggestion('decide', archive, undecided.group_id, 'discard')} --note 'WHY'")
+    print_line(f"  {suggestion('redrive', archive, '--group', first.group_id)}")
+    print_line(f"  {suggestion('decide', archive, first.group_id, 'discard')} --note 'WHY'")
 
 
 VERB = Verb(_ABOUT, add_plan, dict, _run)

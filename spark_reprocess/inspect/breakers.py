@@ -66,20 +66,16 @@ def dlq_status(
     if limit is None:
         return DlqStatus()
     silent = state.numbers.get("silent_since") if limit == 1 else None
+    counts = queue_counts(SqsQueue(make_client(dlq_url), dlq_url)) if dlq_url else None
     return DlqStatus(
         limit=limit,
         limited_since=datetime.fromtimestamp(state.numbers["since"], UTC),
         silent_since=None if silent is None else datetime.fromtimestamp(silent, UTC),
         sentence=limit_sentence(state, now),
-        waiting=_waiting(dlq_url, make_client) if dlq_url else None,
+        # Held by a delayed re-send, or on FIFO by visibility.
+        waiting=counts.delayed + counts.in_flight if counts else None,
         first_expires_at=_first_expires_at(main_queue_url, now),
     )
-
-
-def _waiting(dlq_url: str, make_client: ClientFactory) -> int | None:
-    counts = queue_counts(SqsQueue(make_client(dlq_url), dlq_url))
-    # Held by a delayed re-send, or on FIFO by visibility.
-    return counts.delayed + counts.in_flight if counts else None
 
 
 def _first_expires_at(main_queue_url: str, now: datetime) -> datetime | None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -140,7 +140,9 @@ class TaskRunner:
         )
         chunks = work.groupBy("unit", "chunk").count().collect()
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in chunks}
-        tasks = divide(sizes, self._most_tasks(spark, context), in_order=context.to_fifo)
+        slots, rate = self.tasks or spark.sparkContext.defaultParallelism, context.max_rate
+        most = slots if rate is None else min(slots, most_tasks(rate))
+        tasks = divide(sizes, most, in_order=context.to_fifo)
         table = pa.table(
             {
                 "unit": [unit for unit, _ in tasks],
@@ -164,11 +166,6 @@ class TaskRunner:
             _windows(context.max_rate, of_tasks),
             _windows(context.request.max_rate, of_tasks),
         )
-
-    def _most_tasks(self, spark: SparkSession, context: RunContext) -> int:
-        slots = self.tasks or spark.sparkContext.defaultParallelism
-        rate = context.max_rate
-        return slots if rate is None else min(slots, most_tasks(rate))
 
     def _stop(self, context: RunContext, why: str) -> None:
         """Write the stop marker, in a thread: a signal handler must not wait for S3."""

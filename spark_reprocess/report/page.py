@@ -100,14 +100,21 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
         for package in packages:
             found = package.joinpath("templates", *name.split("/"))
             if found.is_file():
-                return _unindented(found.read_text(encoding="utf-8"))
+                # Without line breaks between tags: else a page of 1,000 groups would have a hundred
+                # thousand empty text nodes.
+                template = found.read_text(encoding="utf-8")
+                unindented = re.sub(r"^[ \t]+", "", template, flags=re.MULTILINE)
+                return re.sub(r">\n+<", "><", unindented)
         return None
 
     environment = Environment(
         loader=FunctionLoader(source),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        # Every printed value goes through ``visible``; the engine escapes the result.
+        finalize=lambda value: (
+            visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -120,17 +127,3 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
     environment.filters.update(state=state_of, statuses=format_statuses)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment
-
-
-def _shown(value: object) -> object:
-    """Pass every printed value through ``visible``; the engine escapes the result."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _unindented(template: str) -> str:
-    """Return a template without indentation and without line breaks between two tags.
-
-    With them a page of 1,000 groups would have a hundred thousand empty text nodes.
-    """
-    unindented = re.sub(r"^[ \t]+", "", template, flags=re.MULTILINE)
-    return re.sub(r">\n+<", "><", unindented)

@@ -12,6 +12,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
+from spark_reprocess.command_line.cli import main
 from spark_reprocess.triage import Statement
 from tests.approved_plan import planned
 from tests.builders import queue_url
@@ -96,6 +97,31 @@ def test_title_and_head_name_the_queue_and_the_stack(
     name = origin or archive.root
     assert ("title", f"Groups · {name} · dlq console") in texts
     assert ("code", name) in texts
+
+
+def test_what_was_sent_is_not_pending_any_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
+    archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
+    plan = plan_of(archive)
+    browser = opened(console_of(archive))
+    assert "<b>7 messages</b> undecided in 2 groups" in browser.get("/").text
+
+    ledger, sent = Ledger(archive, "of-another-plan"), [f"m-{n:04d}" for n in (0, 2, 4, 6)]
+    claim = Claim("r", "ann", "", "https://q", NOW.isoformat(), (*sent, "m-0001"))
+    assert ledger.claim("u", 0, 1, claim)
+    results = [Result(one, Disposition.SENT, NOW.isoformat()) for one in sent]
+    ledger.record("u", 0, 1, [*results, Result("m-0001", Disposition.IN_DOUBT, NOW.isoformat())])
+
+    page = browser.get("/").text
+    assert "<b>3 messages</b> undecided in 1 group" in page
+    assert ("0 pending" in page, "3 pending" in page) == (True, True)
+    assert main(["groups", "--archive", archive.root]) == 0
+    printed = capsys.readouterr().out
+    assert "not listed, because nothing of it is pending: 1 group" in printed
+    sent_group, pending_group = (one.group_id for one in plan.groups)
+    assert (sent_group in printed, pending_group in printed) == (False, True)
 
 
 def test_pages_have_fifty_groups(many: Browser) -> None:

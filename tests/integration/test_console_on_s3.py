@@ -48,8 +48,8 @@ def calls_of(server: S3Server, archive: Archive, path: str) -> list[str]:
 
 
 def test_the_list_of_groups(server: S3Server, archive: Archive) -> None:
-    """List the reports, read plan and summary, list what is remembered."""
-    assert len(calls_of(server, archive, "/")) <= 4
+    """List reports, memory, ledger; read plan, summary, the table's manifest and part."""
+    assert len(calls_of(server, archive, "/")) <= 7
 
 
 def test_a_page_of_the_largest_group(server: S3Server, archive: Archive) -> None:

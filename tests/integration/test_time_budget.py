@@ -60,10 +60,7 @@ def is_free(desk: Desk) -> bool:
 def test_budget_that_is_over_before_the_first_chunk_claims_nothing(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(250))
 
-    def has_begun() -> bool:
-        return any("/runs/" in path for path in desk.archive.list("ledger"))
-
-    summary = redriven(desk, has_begun)
+    summary = redriven(desk, lambda: any("/runs/" in one for one in desk.archive.list("ledger")))
 
     assert (summary.count("not_reached"), summary.count("sent")) == (250, 0)
     assert (summary.stopped_by, exit_code_of(summary)) == (TIME_IS_OVER, NOT_ALL_SENT)

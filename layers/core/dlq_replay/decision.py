@@ -161,7 +161,8 @@ def _reason_to_park(
         return ParkReason.INVALID_COUNTER
     if replay_count >= policy.max_attempts:
         return ParkReason.ATTEMPTS_EXHAUSTED
-    if _is_too_old(message, policy, now_seconds):
+    age_seconds = now_seconds - first_seen_seconds(message, now_seconds)
+    if policy.max_age_seconds is not None and age_seconds > policy.max_age_seconds:
         return ParkReason.TOO_OLD
     if failure is not None and failure.matches(policy.non_retryable_errors):
         return ParkReason.NON_RETRYABLE
@@ -178,18 +179,14 @@ def _due_seconds(
 ) -> int:
     ceiling = policy.backoff.ceiling_seconds(number)
     timer_max = policy.limits.replay_timer_max_seconds
-    if ceiling > timer_max and not _can_hold(message, number, policy):
+    is_kept = policy.limits.hold_timer_max_seconds > 0
+    if ceiling > timer_max and not (is_kept and has_room_for_context(message, number, policy)):
         # The ceiling is clamped, never the drawn delay: a wait stays uniform up to its ceiling.
         ceiling = timer_max
     stored = message.due_seconds
     if stored is not None and stored <= now_seconds + ceiling:
         return stored
     return now_seconds + draw_up_to(ceiling)
-
-
-def _can_hold(message: Message, number: int, policy: ReplayPolicy) -> bool:
-    keeps_long_enough = policy.limits.hold_timer_max_seconds > 0
-    return keeps_long_enough and has_room_for_context(message, number, policy)
 
 
 def _replay_or_hold(
@@ -217,9 +214,3 @@ def _replay_or_hold_fifo(
     if due <= now_seconds or not _outlives(message, due, policy):
         return Replay(number, delay_seconds=0)
     return Hold(number, due, min(VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))
-
-
-def _is_too_old(message: Message, policy: ReplayPolicy, now_seconds: int) -> bool:
-    if policy.max_age_seconds is None:
-        return False
-    return now_seconds - first_seen_seconds(message, now_seconds) > policy.max_age_seconds

@@ -14,6 +14,7 @@ REPORT = CanaryReport(judge({"g-1": 3, "g-2": 3}, FAILURES, NONE), 9.4, archived
 def test_answer_names_what_came_back_and_why_and_the_main_queue_s_counts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    assert stopped_sentence(REPORT).startswith("stopped by the canary (failed: g-2): the rest")
     print_verdict(replace(REPORT, main_queue=QueueCounts(0, 1200, 3)))
 
     assert capsys.readouterr().out.splitlines() == [
@@ -45,7 +46,3 @@ def test_many_are_not_all_named(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert said.count("  first-") == 5
     assert "  … and 4 more\n" in said
-
-
-def test_sentence_names_the_groups_that_were_stopped() -> None:
-    assert stopped_sentence(REPORT).startswith("stopped by the canary (failed: g-2): the rest")

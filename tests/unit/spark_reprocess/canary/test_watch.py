@@ -168,19 +168,6 @@ def test_what_cannot_be_observed_is_unknown(
     assert world.now >= at_least_seconds
 
 
-def test_counts_at_the_verdict_are_handed_on() -> None:
-    seen = World(main_at=lambda _: QueueCounts(0, 7, 1)).observed()
-
-    assert seen.main_queue == QueueCounts(0, 7, 1)
-
-
-def test_other_parked_messages_are_fetched_and_not_counted() -> None:
-    world = World(others=500)
-
-    assert world.observed().failures == {"g": {}, "h": {}}
-    assert world.fetches >= 1
-
-
 @pytest.mark.parametrize("stops_at", [0.0, 42.0])
 def test_interruption_is_unknown(stops_at: float) -> None:
     world = World(stops_at=stops_at)
