@@ -199,8 +199,9 @@ def list_view(
     """
     columns = [one.arrivals for one in findings.groups]
     others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
-    if pending is not None:
-        findings = replace(findings, decided=findings.messages - sum(pending.values()))
+    left = {one.group_id: one.count for one in findings.groups} if pending is None else pending
+    settled = sum(one.count for one in findings.groups) - sum(left.values())
+    findings = replace(findings, decided=findings.decided + settled)
     return {
         **head_view(findings),
         "groups": [
@@ -213,7 +214,7 @@ def list_view(
             }
             for rank, one in enumerate(findings.groups, start=1)
         ],
-        "pending_groups": None if pending is None else len(pending),
+        "pending_groups": len(left) + findings.unlisted_groups if settled else None,
         "path_of_groups": path_of_groups,
         "data": {
             **chart_data(findings),
