@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlq_replay.breaker import BreakerState, Update, apply
-from dlq_replay.errors import BreakerTableError
+from dlq_replay.errors import TableError
 
 ITEM_UNITS_A_SECOND = 1000
 """What one partition of DynamoDB writes: DynamoDBDeveloperGuide, "Burst and adaptive capacity"."""
@@ -49,12 +49,12 @@ class FakeBreaker:
         second, used = int(self.now_seconds()), -(-size // 1024)
         used += self._used[1] if self._used[0] == second else 0
         if used > self.units_a_second:
-            raise BreakerTableError("ProvisionedThroughputExceededException: throttled")
+            raise TableError("ProvisionedThroughputExceededException: throttled")
         self._used = second, used
 
 
 def denied(_: str) -> None:
-    raise BreakerTableError("AccessDeniedException: not authorized")
+    raise TableError("AccessDeniedException: not authorized")
 
 
 def _size_bytes(state: BreakerState) -> int:

@@ -44,6 +44,8 @@ from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, Queu
 from dlq_replay.queue_metric import metric_client_config, read_deletions
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.retry import awake_seconds
+from dlq_replay.returns import ReturnsCounter
+from dlq_replay.returns_table import ReturnsTable
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, client_config, without_recursion_header
 
@@ -164,6 +166,7 @@ def wiring() -> tuple[Replayer, float]:
             session,
         ),
         other_main_queues=others,
+        returns=_returns_counter(settings.failure_table, session),
     )
     return replayer, math.inf if all(answers) else awake_seconds() + ASK_AGAIN_AFTER_SECONDS
 
@@ -197,6 +200,13 @@ def _failure_finder(
         return found.failures
 
     return find
+
+
+def _returns_counter(table_name: str | None, session: Session) -> ReturnsCounter:
+    if table_name is None:
+        return ReturnsCounter()
+    client = make_client(session, "dynamodb", breaker_client_config())
+    return ReturnsCounter(ReturnsTable(client, table_name, _now_seconds))
 
 
 def _breakers(
@@ -249,6 +259,8 @@ def _limits(
         parked_max_bytes=_max_bytes(parked),
         main_retention_seconds=_retention_seconds(main),
         dlq_retention_seconds=_retention_seconds(dlq),
+        max_receive_count=_max_receive_count(main),
+        dlq_visibility_seconds=int(dlq.get("VisibilityTimeout", 0)),
     )
 
 
@@ -296,6 +308,9 @@ def _log(outcome: BatchOutcome) -> None:
                 "circuit breaker: no limit is known",
                 extra={"main_queue": queue.name, "reason": report.fault},
             )
+    if outcome.returns_fault:
+        reason = {"reason": outcome.returns_fault, "count": outcome.uncounted_returns}
+        logger.warning("returns of a redrive are not counted", extra=reason)
     logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
 
 

@@ -11,7 +11,7 @@ from botocore.config import Config
 
 from dlq_replay.breaker import BreakerState, Update, apply
 from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreaker, breaker_client_config
-from dlq_replay.errors import BreakerTableError
+from dlq_replay.errors import TableError
 from tests.builders import NOW
 from tests.failure_table import create_failure_table
 
@@ -87,9 +87,9 @@ def test_what_nobody_of_ours_wrote_is_left_out(client: Any, table: DynamoDbBreak
 def test_a_table_that_is_missing_is_an_error_that_says_so(client: Any) -> None:
     table = DynamoDbBreaker(client, "missing", "orders", lambda: NOW)
 
-    with pytest.raises(BreakerTableError, match="ResourceNotFoundException"):
+    with pytest.raises(TableError, match="ResourceNotFoundException"):
         table.read()
-    with pytest.raises(BreakerTableError, match="ResourceNotFoundException"):
+    with pytest.raises(TableError, match="ResourceNotFoundException"):
         table.update(Update(add={"n1": 1}))
 
 
@@ -106,9 +106,9 @@ def test_a_read_is_tried_twice_and_a_write_once() -> None:
 
     client = Silent()
     table = DynamoDbBreaker(client, "failures", "orders", lambda: NOW)
-    with pytest.raises(BreakerTableError):
+    with pytest.raises(TableError):
         table.read()
     assert client.calls == 2
-    with pytest.raises(BreakerTableError):
+    with pytest.raises(TableError):
         table.update(Update())
     assert client.calls == 3

@@ -23,6 +23,7 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``plan``              the decisions on a batch, and the order within its groups
 ``sending``           confirmed sends, in batches, in order, within the time left
 ``breaker_worker``    what one worker counts and changes for the circuit breakers
+``returns``           counts what comes back of a redrive
 ``holding``           holds in a FIFO DLQ, by changing the visibility
 ``replay``            the use case: every message of a batch ends in one outcome
 ``measures``          names and values of the metrics
@@ -30,6 +31,7 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``sqs``               an adapter: boto3's shapes and errors of SQS
 ``failure_table``     an adapter: the recorded failures in DynamoDB
 ``breaker_table``     an adapter: the circuit breakers in the same table
+``returns_table``     an adapter: the counters of returns in the same table
 ``queue_metric``      an adapter: what CloudWatch says that the main queue deleted
 ``consumer``          the kit for consumers of the main queue; no module above imports it
 ====================  ==============================================================

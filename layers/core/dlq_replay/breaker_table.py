@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.breaker import BreakerState, Update
-from dlq_replay.errors import BreakerTableError
+from dlq_replay.errors import TableError
 from dlq_replay.failure_table import describe_fault
 
 KEPT_SECONDS = 2 * 24 * 3600
@@ -65,12 +65,12 @@ class DynamoDbBreaker:
         """Read the item; without one there is no limit, and nothing was counted.
 
         Raises:
-            BreakerTableError: the table is missing, refuses, is throttled or does not answer.
+            TableError: the table is missing, refuses, is throttled or does not answer.
         """
         for tries_left in reversed(range(_READ_TRIES)):
             try:
                 return self._read()
-            except BreakerTableError:
+            except TableError:
                 if not tries_left:
                     raise
         raise AssertionError
@@ -79,10 +79,10 @@ class DynamoDbBreaker:
         """Change the item; whether that was done, and what it is now.
 
         Raises:
-            BreakerTableError: as ``read``. The change may have been made all the same.
+            TableError: as ``read``. The change may have been made all the same.
         """
         try:
-            answer = _ask(
+            answer = ask(
                 self.client.update_item,
                 TableName=self.table_name,
                 Key=self._key(),
@@ -90,7 +90,7 @@ class DynamoDbBreaker:
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 **_expressions(update, self.now_seconds() + KEPT_SECONDS),
             )
-        except _RefusedError as refused:
+        except RefusedError as refused:
             return False, _state(refused.item)
         return True, _state(answer["Attributes"])
 
@@ -99,15 +99,15 @@ class DynamoDbBreaker:
 
     def _read(self) -> BreakerState:
         wanted = {"Keys": [self._key()]}
-        answer = _ask(self.client.batch_get_item, RequestItems={self.table_name: wanted})
+        answer = ask(self.client.batch_get_item, RequestItems={self.table_name: wanted})
         if answer.get("UnprocessedKeys"):
-            raise BreakerTableError("throttled: DynamoDB left a read unprocessed")
+            raise TableError("throttled: DynamoDB left a read unprocessed")
         items = [item for part in answer["Responses"].values() for item in part]
         return _state(items[0]) if items else BreakerState()
 
 
-class _RefusedError(Exception):
-    """The item was not as expected; this is how it is."""
+class RefusedError(Exception):
+    """The item was not as expected; this is how it is, empty if there is none."""
 
     def __init__(self, item: Mapping[str, Any]) -> None:
         self.item = item
@@ -150,17 +150,23 @@ def _expressions(update: Update, expires_at: int) -> dict[str, Any]:
     }
 
 
-def _ask(call: Callable[..., Mapping[str, Any]], **request: object) -> Mapping[str, Any]:
+def ask(call: Callable[..., Mapping[str, Any]], **request: object) -> Mapping[str, Any]:
+    """Make one *call* to DynamoDB.
+
+    Raises:
+        RefusedError: the condition of a write did not hold.
+        TableError: the table is missing, refuses, is throttled or does not answer.
+    """
     try:
         return call(**request)
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") == _REFUSED:
             response: Mapping[str, Any] = error.response
-            raise _RefusedError(response.get("Item", {})) from error
-        raise BreakerTableError(describe_fault(error)) from error
+            raise RefusedError(response.get("Item", {})) from error
+        raise TableError(describe_fault(error)) from error
     except (BotoCoreError, RuntimeError) as error:
         # RuntimeError: credentials that were renewed and had expired all the same.
-        raise BreakerTableError(describe_fault(error)) from error
+        raise TableError(describe_fault(error)) from error
 
 
 def _state(item: Mapping[str, Any]) -> BreakerState:

@@ -25,7 +25,7 @@ from dlq_replay.breaker import (
     limit_in_words,
     stale_names,
 )
-from dlq_replay.errors import BreakerTableError
+from dlq_replay.errors import TableError
 from dlq_replay.message import Message
 from dlq_replay.plan import Passage, Step
 from dlq_replay.retry import awake_seconds
@@ -46,7 +46,7 @@ that the metric does not have. Empty where it cannot be read; never raises."""
 class BreakerTable(Protocol):
     """The breaker of one main queue. ``breaker_table.DynamoDbBreaker`` is one.
 
-    Each method raises BreakerTableError where the table is missing, refuses or does not answer.
+    Each method raises TableError where the table is missing, refuses or does not answer.
     """
 
     def read(self) -> BreakerState:
@@ -160,7 +160,7 @@ class BreakerWorker:
             return
         try:
             self._state = self._table.read()
-        except BreakerTableError as error:
+        except TableError as error:
             self._note_failure(error)
         else:
             self._read_at = clock
@@ -179,8 +179,8 @@ class BreakerWorker:
             return False
         if self._max_receive_count is None:
             return True
-        received = message.system.get("ApproximateReceiveCount", "")
-        return received.isdigit() and int(received) <= self._max_receive_count + 1
+        received = message.receive_count
+        return received is not None and received <= self._max_receive_count + 1
 
     def _write_counts(self, now_seconds: int) -> None:
         """Write what was counted. What is not confirmed is dropped: it may have been counted."""
@@ -215,7 +215,7 @@ class BreakerWorker:
             return None
         try:
             is_done, self._state = self._table.update(update)
-        except BreakerTableError as error:
+        except TableError as error:
             self._note_failure(error)
             if self._writes_fail_since is None:
                 self._writes_fail_since = self._clock_seconds()
@@ -223,7 +223,7 @@ class BreakerWorker:
         self._writes_fail_since = None
         return is_done
 
-    def _note_failure(self, error: BreakerTableError) -> None:
+    def _note_failure(self, error: TableError) -> None:
         self._paused_until = self._clock_seconds() + PAUSE_SECONDS
         self._note_fault(str(error))
 

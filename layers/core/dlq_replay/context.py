@@ -20,7 +20,6 @@ CONTEXT_MAX_BYTES = 1024
 _FIELD_MAX_CHARACTERS = 128
 _ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
 _SECONDS_MAX = 2**63 - 1
-_REPLAY_COUNT_MAX = 10**38 - 1
 
 # Made once: json.dumps would make one for each call that wants no blanks.
 _compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -70,11 +69,13 @@ class ReplayContext:
         error: why the consumer failed; only on parked copies.
         plan_id: the redrive plan that last put it back.
         source_queue: name of the queue that it was a dead letter of.
-        replay_count: the true replay count of a canary, whose counter is above every
-            ``MaxAttempts``; on the canary and on the parked copy that it ends as.
         held_seconds: when a limit of the circuit breaker first touched it, epoch seconds; until it
             is replayed without a limit.
         body_digest: ``body_digest`` of the body that it belongs to; on every copy that we send.
+        group_id: the group of that plan for which the replay function counts its return.
+        is_back: whether it came back since, and that was counted if anyone asked.
+        is_canary: whether it belongs to a step of the plan that is not yet known to be good: it is
+            parked at its first return. Not on parked copies.
     """
 
     first_id: str | None = None
@@ -84,9 +85,11 @@ class ReplayContext:
     error: FailureError | None = None
     plan_id: str | None = None
     source_queue: str | None = None
-    replay_count: int | None = None
     held_seconds: int | None = None
     body_digest: str | None = None
+    group_id: str | None = None
+    is_back: bool = False
+    is_canary: bool = False
 
     @classmethod
     def from_json(cls, text: str, of_body: Callable[[], str] | None = None) -> Self:
@@ -114,9 +117,11 @@ class ReplayContext:
             error=_error(raw),
             plan_id=_text(raw, "plan"),
             source_queue=_queue_name(raw, "src"),
-            replay_count=_replay_count(raw),
             held_seconds=_seconds(raw, "held"),
             body_digest=_text(raw, "h"),
+            group_id=_text(raw, "g"),
+            is_back=_mark(raw, "back"),
+            is_canary=_mark(raw, "canary"),
         )
 
     def to_json(self) -> str:
@@ -143,8 +148,10 @@ class ReplayContext:
             and {"type": self.error.type, "message": self.error.message[:error_characters]},
             "plan": self.plan_id,
             "src": self.source_queue,
-            "n": self.replay_count,
             "held": self.held_seconds,
+            "g": self.group_id,
+            "back": 1 if self.is_back else None,
+            "canary": 1 if self.is_canary else None,
         }
         return _compact_json({key: value for key, value in fields.items() if value is not None})
 
@@ -187,11 +194,11 @@ def _seconds(raw: dict[str, Any], key: str) -> int | None:
     return value
 
 
-def _replay_count(raw: dict[str, Any]) -> int | None:
-    value = raw.get("n")
-    if value is not None and (type(value) is not int or not 0 <= value <= _REPLAY_COUNT_MAX):
-        raise ValueError("n must be a replay count, a whole number of at least 0")
-    return value
+def _mark(raw: dict[str, Any], key: str) -> bool:
+    value = raw.get(key)
+    if value is not None and (type(value) is not int or value != 1):
+        raise ValueError(f"{key} must be 1")
+    return value is not None
 
 
 def _error(raw: dict[str, Any]) -> FailureError | None:

@@ -30,6 +30,7 @@ class ParkReason(StrEnum):
 
     FOREIGN_SOURCE = "foreign_source"
     INVALID_COUNTER = "invalid_counter"
+    REDRIVE_STEP = "redrive_step"
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     TOO_OLD = "too_old"
     NON_RETRYABLE = "non_retryable"
@@ -140,6 +141,13 @@ def held_since_seconds(message: Message, policy: ReplayPolicy, now_seconds: int)
     return now_seconds if held is None else min(held, now_seconds)
 
 
+def is_returned_canary(message: Message) -> bool:
+    """Whether SQS moved it here, and it belongs to a step of a redrive that is not proven yet."""
+    context = message.history.context
+    is_canary = context.is_canary and context.plan_id is not None
+    return is_canary and message.source_arn is not None
+
+
 def _outlives(message: Message, due_seconds: int, policy: ReplayPolicy) -> bool:
     """Whether a message that waits in place will still be there at *due_seconds*."""
     if message.sent_seconds is None:
@@ -159,6 +167,8 @@ def _reason_to_park(
         return ParkReason.FOREIGN_SOURCE
     if replay_count is None:
         return ParkReason.INVALID_COUNTER
+    if is_returned_canary(message):
+        return ParkReason.REDRIVE_STEP
     if replay_count >= policy.max_attempts:
         return ParkReason.ATTEMPTS_EXHAUSTED
     age_seconds = now_seconds - first_seen_seconds(message, now_seconds)

@@ -5,7 +5,7 @@ DlqReplayError
 ├── MalformedEventError      not an SQS event: fail the invocation; nothing was changed
 ├── MalformedMessageError    one record cannot be read: leave it in its queue, continue
 ├── QueueError               a receive, delete or query failed: the message is unchanged
-└── BreakerTableError        the circuit breaker's state: continue with what is known of it
+└── TableError               breakers or counters of returns: continue without them
 
 A refused *send* is not an exception but a value (``sending.SendResult``): one call carries up to
 ten messages, and each has its own result.
@@ -48,8 +48,9 @@ class QueueError(DlqReplayError):
     """
 
 
-class BreakerTableError(DlqReplayError):
-    """The state of the circuit breakers could not be read or changed, or the answer was lost.
+class TableError(DlqReplayError):
+    """Circuit breakers or counters of returns could not be read or changed, or the answer was lost.
 
-    The text is one line without any part of a message. Go on with the last known state.
+    DynamoDB may have made the change or not. The text is one line without any part of a message.
+    Go on with what is known.
     """

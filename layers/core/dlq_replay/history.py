@@ -11,9 +11,6 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE, InheritedContextError, ReplayC
 REPLAY_COUNT_ATTRIBUTE = "sqs-dlq-replay-nb"
 """The same name and meaning as in the public app ``amazon-sqs-dlq-replay-backoff``."""
 
-CANARY_REPLAY_COUNT = 1_000_000
-"""The counter of a canary: greater than any ``MaxAttempts``, so it is parked at its return."""
-
 _COUNT = re.compile(r"[0-9]{1,38}")
 """SQS keeps 38 digits of a Number."""
 
@@ -57,17 +54,6 @@ class History:
     def inherited(cls, why: str) -> Self:
         """Return that of a message whose attributes came from another message."""
         return cls(0, ReplayContext(), f"{CONTEXT_ATTRIBUTE}: {why}", is_inherited=True)
-
-    @property
-    def true_replay_count(self) -> int | None:
-        """How often the message was replayed.
-
-        The context of a canary keeps it, because the counter of a canary is 1,000,000. A canary
-        without it has 1,000,000 here too.
-        """
-        kept = self.context.replay_count
-        is_canary = self.replay_count == CANARY_REPLAY_COUNT
-        return kept if is_canary and kept is not None else self.replay_count
 
 
 def _replay_count(attribute: MessageAttribute | None) -> int | None:

@@ -51,6 +51,7 @@ class Metric(StrEnum):
     FAILED_TOTAL = "FailedTotal"
     CIRCUIT_BREAKERS_OPEN = "CircuitBreakersOpen"
     BREAKER_FAULTS = "BreakerFaults"
+    RETURNS_NOT_COUNTED = "ReturnsNotCounted"
     # ---
     UNDECIDED_MESSAGES = "UndecidedMessages"
     OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
@@ -125,6 +126,8 @@ def measure_dlq(
         yield _of(Metric.CIRCUIT_BREAKERS_OPEN, limited)
         if faults := sum(report.fault is not None for report in outcome.breakers.values()):
             yield _of(Metric.BREAKER_FAULTS, faults)
+    if outcome.uncounted_returns:
+        yield _of(Metric.RETURNS_NOT_COUNTED, outcome.uncounted_returns)
     records = (one.record for one in outcome.outcomes)
     times = (record.sent_seconds for record in records if isinstance(record, Message))
     sent = [int(seconds) for seconds in times if seconds is not None]
@@ -149,7 +152,7 @@ def _arrivals(outcome: BatchOutcome) -> Iterator[int]:
     One that comes back from a hold was counted before.
     """
     for message in _leaving(outcome):
-        count = message.history.true_replay_count
+        count = message.history.replay_count
         if count is not None and message.due_seconds is None:
             yield count
 

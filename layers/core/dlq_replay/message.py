@@ -112,6 +112,12 @@ class Message:
         return int(text) / 1000 if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004
 
     @property
+    def receive_count(self) -> int | None:
+        """How often SQS handed it out, in its source queue too; None where SQS does not say."""
+        text = self.system.get("ApproximateReceiveCount", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004
+
+    @property
     def trace_header(self) -> str | None:
         """The X-Ray header without its ``Lineage`` part; None if nothing else is left.
 

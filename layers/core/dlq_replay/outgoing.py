@@ -7,12 +7,17 @@ from functools import lru_cache
 from dlq_replay.addresses import QueueAddress, is_queue_name
 from dlq_replay.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
-from dlq_replay.history import CANARY_REPLAY_COUNT, REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, ReplayPolicy
 
 DEDUPLICATION_ID_MAX_CHARACTERS = 128
 """SQSAPI, SendMessage."""
+
+_WIDEST_COUNTER = "1000"
+"""The largest ``MaxAttempts``."""
+
+_WIDEST_QUEUE_NAME = "q" * 80
 
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
@@ -102,13 +107,11 @@ def parked_entry(
 ) -> SendEntry:
     """The copy that goes to the parked queue: the counter untouched, the reason in the context.
 
-    The context also keeps a canary's true replay count. *error* is what the consumer recorded.
-    Where the context has no room, the message goes as it is.
+    The copy belongs to no step of a redrive any more. *error* is what the consumer recorded. Where
+    the context has no room, the message goes as it is.
     """
-    is_canary = message.history.replay_count == CANARY_REPLAY_COUNT
     context = replace(
-        _context(message, now_seconds, policy, reason=reason, error=error),
-        replay_count=message.history.context.replay_count if is_canary else None,
+        _context(message, now_seconds, policy, reason=reason, error=error), is_canary=False
     )
     others = _without_context(message)
     attributes = _marked(message.body, others, context, policy.limits.parked_max_bytes)
@@ -120,19 +123,28 @@ def redriven_entry(
     plan_id: str,
     *,
     to_fifo: bool,
+    group_id: str | None = None,
+    is_canary: bool = False,
     keep_counter: bool = False,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> SendEntry:
     """The copy that a redrive sends: a fresh start that remembers its origin.
 
-    The counter is cleared unless *keep_counter*, which sends the true count of a canary that came
-    back. The context keeps the first id and the source queue, and names the plan. On FIFO the
-    deduplication id is the archived copy's id with the plan's: sending it again within one plan is
-    removed by SQS, a later plan's is not.
+    On FIFO the deduplication id is the archived copy's id with the plan's: sending it again within
+    one plan is removed by SQS, a later plan's is not.
+
+    Args:
+        message: the archived copy.
+        plan_id: the plan, which the context names beside the first id and the source queue.
+        to_fifo: whether it goes to a FIFO queue.
+        group_id: the group for which its return is counted; None to count none.
+        is_canary: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
+        keep_counter: whether the message keeps its counter; else it has none.
+        max_message_bytes: what the queue takes. The context is left out where it has no room.
     """
-    context = _redriven_context(message, plan_id)
-    others = _without(message.attributes, CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
-    kept = {**others, **(_true_counter(message) if keep_counter else {})}
+    context = _redriven_context(message, plan_id, group_id, is_canary=is_canary)
+    others = _without_context(message)
+    kept = others if keep_counter else _without(others, REPLAY_COUNT_ATTRIBUTE)
     return _entry(
         message,
         _marked(message.body, kept, context, max_message_bytes),
@@ -140,33 +152,30 @@ def redriven_entry(
     )
 
 
-def canary_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntry:
-    """The copy that a redrive sends ahead, whose failure is to show at once.
+def has_room_for_redrive(
+    message: Message, plan_id: str, max_message_bytes: int, group_id: str | None = None
+) -> bool:
+    """Whether *message* has room for all that its copies carry until it is handled or parked.
 
-    Like ``redriven_entry``, but with a counter above every ``MaxAttempts``, so that it is parked
-    the first time it fails, with its plan in the context. The context keeps the true replay count,
-    0 where the counter is invalid. Ask ``has_room_for_canary`` first.
+    That is the counter and a context as wide as the replay function may make it. Without it a
+    return could not be recognised.
     """
-    counter = MessageAttribute("Number", str(CANARY_REPLAY_COUNT))
-    context = replace(
-        _redriven_context(message, plan_id), replay_count=message.history.true_replay_count or 0
+    far = 10**11 - 1
+    redriven = _redriven_context(message, plan_id, group_id, is_canary=True)
+    widest = replace(
+        redriven,
+        first_seen_seconds=far,
+        due_seconds=far,
+        held_seconds=far,
+        source_queue=redriven.source_queue or _WIDEST_QUEUE_NAME,
+        is_back=True,
     )
     attributes = {
         **message.attributes,
-        REPLAY_COUNT_ATTRIBUTE: counter,
-        CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json()),
+        REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", _WIDEST_COUNTER),
+        CONTEXT_ATTRIBUTE: MessageAttribute("String", widest.to_json()),
     }
-    return _entry(
-        message,
-        attributes,
-        deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to_fifo),
-    )
-
-
-def has_room_for_canary(message: Message, plan_id: str, max_message_bytes: int) -> bool:
-    """Whether *message* can carry both, so that its failure can be told."""
-    entry = canary_entry(message, plan_id, to_fifo=False)
-    return _fits(entry.body, entry.attributes, max_message_bytes)
+    return _fits(message.body, attributes, max_message_bytes)
 
 
 def restored_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntry:
@@ -242,26 +251,23 @@ def _context(
         source_queue=_source_queue_name(message, policy),
         held_seconds=held_seconds,
         body_digest=message.body_digest,
+        group_id=known.group_id,
+        is_back=known.is_back,
+        is_canary=known.is_canary,
     )
 
 
-def _redriven_context(message: Message, plan_id: str) -> ReplayContext:
+def _redriven_context(
+    message: Message, plan_id: str, group_id: str | None, *, is_canary: bool
+) -> ReplayContext:
     return ReplayContext(
         first_id=message.first_id,
         plan_id=plan_id,
         source_queue=message.history.context.source_queue,
         body_digest=message.body_digest,
+        group_id=group_id,
+        is_canary=is_canary,
     )
-
-
-def _true_counter(message: Message) -> dict[str, MessageAttribute]:
-    """The counter as it is; of a canary that came back its true count, no counter for 0."""
-    history = message.history
-    count = history.true_replay_count
-    if count != history.replay_count:
-        return {REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", str(count))} if count else {}
-    counter = _without_context(message).get(REPLAY_COUNT_ATTRIBUTE)
-    return {} if counter is None else {REPLAY_COUNT_ATTRIBUTE: counter}
 
 
 def _entry(

@@ -1,6 +1,6 @@
 """What is meant to happen to each record of a batch, before any of it has. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -29,7 +29,7 @@ class Failed:
 
     Attributes:
         cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``refused``,
-            ``in_doubt`` or ``not_reached``.
+            ``in_doubt``, ``not_reached`` or ``not_counted``.
         detail: what SQS or the record said, never a part of a body.
     """
 
@@ -106,11 +106,13 @@ def plan_batch(
     draw_up_to: DrawUpTo,
     failures: Mapping[str, Failure],
     breakers: Mapping[QueueAddress, BreakerView] | None = None,
+    uncounted: Container[str] = (),
 ) -> list[Step]:
     """Decide on every record, in order. Message ids must be distinct.
 
     *failures* is what consumers recorded, by message id. *breakers* are those of each main queue;
-    without them nothing is held for them.
+    without them nothing is held for them. *uncounted* are ids of messages that stay in the DLQ
+    until their return can be counted.
 
     On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
     rest of its group is left too, so that it cannot overtake.
@@ -127,6 +129,9 @@ def plan_batch(
             step = Step(record, group, own.main_queue, Failed("unreadable", record.fault))
         elif group is None:
             fate = Failed("no_group", "a FIFO queue needs MessageGroupId")
+            step = Step(record, group, own.main_queue, fate)
+        elif record.message_id in uncounted:
+            fate = Failed("not_counted", "its return could not be counted")
             step = Step(record, group, own.main_queue, fate)
         else:
             queue = own.main_queue

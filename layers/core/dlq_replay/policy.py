@@ -33,6 +33,8 @@ class QueueLimits:
         parked_max_bytes: MaximumMessageSize of the parked queue.
         main_retention_seconds: MessageRetentionPeriod of the main queue.
         dlq_retention_seconds: MessageRetentionPeriod of the DLQ.
+        max_receive_count: of the main queue's redrive policy; None where it is not known.
+        dlq_visibility_seconds: VisibilityTimeout of the DLQ; 0 where it is not known.
     """
 
     main_max_bytes: int = MAX_MESSAGE_BYTES
@@ -40,6 +42,8 @@ class QueueLimits:
     parked_max_bytes: int = MAX_MESSAGE_BYTES
     main_retention_seconds: int = DEFAULT_RETENTION_SECONDS
     dlq_retention_seconds: int = DEFAULT_RETENTION_SECONDS
+    max_receive_count: int | None = None
+    dlq_visibility_seconds: int = 0
 
     @property
     def hold_max_bytes(self) -> int:

@@ -6,7 +6,7 @@ for every message.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +24,7 @@ from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
 from dlq_replay.plan import Destination, Failed, Passage, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
+from dlq_replay.returns import CountedReturns, ReturnsCounter
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
@@ -43,10 +44,14 @@ class BatchOutcome:
         outcomes: one for each message; Replay, Park and Hold mean that SQS confirmed it.
         breakers: what the circuit breaker of each main queue had to do with it; empty where
             there is none.
+        uncounted_returns: returns of redrives that could not be counted and go on all the same.
+        returns_fault: why the table could not count returns, told once a minute; else None.
     """
 
     outcomes: tuple[Step, ...]
     breakers: Mapping[QueueAddress, BreakerReport] = field(default_factory=dict)
+    uncounted_returns: int = 0
+    returns_fault: str | None = None
 
     @property
     def failed(self) -> tuple[Step, ...]:
@@ -72,6 +77,7 @@ class Replayer:
             raises.
         breakers: the circuit breaker of each main queue that has one.
         other_main_queues: those of the policy.
+        returns: counts what comes back of redrives.
     """
 
     policy: ReplayPolicy
@@ -84,6 +90,7 @@ class Replayer:
     find_failures: Callable[[Sequence[str]], Mapping[str, Failure]] = lambda _: {}
     breakers: Mapping[QueueAddress, BreakerWorker] = field(default_factory=dict)
     other_main_queues: Mapping[QueueAddress, Queue] = field(default_factory=dict)
+    returns: ReturnsCounter = field(default_factory=ReturnsCounter)
 
     def replay(
         self, records: Sequence[Message | UnreadableRecord], seconds_left: Callable[[], float]
@@ -95,24 +102,28 @@ class Replayer:
         """
         distinct = {record.message_id: _without_foreign_context(record) for record in records}
         failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
+        returns = self.returns.count(distinct.values(), self.policy)
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}
         faulty: Mapping[QueueAddress, BreakerReport] = {}
+        plan = partial(self._plan, returns, now_seconds, failures)
         try:
             if seconds_left() > 0:
-                looked = self._look(distinct.values(), now_seconds)
-            views = {queue: view for queue, view in looked.items() if view is not None}
-            steps = self._plan(distinct.values(), now_seconds, failures, views)
+                looked = self._look(returns.records, now_seconds)
+            steps = plan({queue: view for queue, view in looked.items() if view is not None})
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
             looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
-            steps = self._plan(distinct.values(), now_seconds, failures, {})
+            steps = plan({})
         results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
-        if seconds_left() <= 0:
-            return BatchOutcome(outcomes)
-        reports = {queue: self._finish(queue, steps, view) for queue, view in looked.items()}
-        return BatchOutcome(outcomes, {**faulty, **reports})
+        reports: Mapping[QueueAddress, BreakerReport] = {}
+        if seconds_left() > 0:
+            reports = {queue: self._finish(queue, steps, view) for queue, view in looked.items()}
+            reports = {**faulty, **reports}
+            self.returns.count_parked(outcomes)
+        fault = self.returns.fault_to_report()
+        return BatchOutcome(outcomes, reports, returns.missed, fault)
 
     def _look(
         self,
@@ -132,17 +143,25 @@ class Replayer:
 
     def _plan(
         self,
-        records: Collection[Message | UnreadableRecord],
+        returns: CountedReturns,
         now_seconds: int,
         failures: Mapping[str, Failure],
         views: Mapping[QueueAddress, BreakerView],
     ) -> list[Step]:
         """Decide; where a limit may let some through, first see how many ask for it."""
-        plan = partial(plan_batch, records, self.policy, now_seconds, self.draw_up_to, failures)
+        plan = partial(
+            plan_batch,
+            returns.records,
+            self.policy,
+            now_seconds,
+            self.draw_up_to,
+            failures,
+            uncounted=returns.uncounted,
+        )
         asked = {q: view for q, view in views.items() if self.breakers[q].may_grant(view)}
         if not asked:
             return plan(views)
-        everyone = {q: replace(view, grants=len(records)) for q, view in asked.items()}
+        everyone = {q: replace(view, grants=len(returns.records)) for q, view in asked.items()}
         candidates = Counter(
             step.main_queue
             for step in plan({**views, **everyone})

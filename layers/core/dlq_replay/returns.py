@@ -1,0 +1,206 @@
+"""Counts what comes back of a redrive, for each plan and group.
+
+A *return* is a copy that a redrive sent and that SQS moved to the DLQ, for the first time: its
+context names plan and group and has no ``back``. The redrive makes the counters of its groups
+before it sends; nothing is counted where there are none. Counting is advisory: it never raises, and
+only a copy of an unproven step waits for it.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dlq_replay.decision import Park, is_returned_canary
+from dlq_replay.events import UnreadableRecord
+from dlq_replay.message import Message
+from dlq_replay.outgoing import source_queue
+from dlq_replay.plan import Step
+from dlq_replay.policy import ReplayPolicy
+from dlq_replay.retry import awake_seconds
+
+CANARY_WAIT_SECONDS = 900
+"""How long a copy of an unproven step stays in the DLQ for its return to be counted."""
+
+BATCH_SECONDS = 1.0
+"""How long one batch goes on starting calls to count."""
+
+PAUSE_SECONDS = 5.0
+"""How long nothing is asked of a table that failed."""
+
+FAULT_SECONDS = 60.0
+"""How often a fault is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """What came back of one plan and group.
+
+    Attributes:
+        returned: messages that came back, at least once each.
+        parked: messages that the function parked again.
+        returned_ids: first ids of the first 100 that came back.
+        parked_ids: first ids of the first 100 that were parked again.
+    """
+
+    returned: int = 0
+    parked: int = 0
+    returned_ids: frozenset[str] = frozenset()
+    parked_ids: frozenset[str] = frozenset()
+
+
+class Counters(Protocol):
+    """The counters of all plans and groups. ``returns_table.ReturnsTable`` is one."""
+
+    def add(
+        self,
+        plan_id: str,
+        group_id: str,
+        *,
+        returned: frozenset[str] = frozenset(),
+        parked: frozenset[str] = frozenset(),
+    ) -> bool:
+        """Add messages by their first ids; False where there are no counters.
+
+        Raises:
+            TableError: they were perhaps added, perhaps not.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CountedReturns:
+    """A batch whose returns were counted.
+
+    Attributes:
+        records: the batch; what was counted, or of which nobody wants to know, is ``is_back``.
+        uncounted: ids of the messages that stay in the DLQ until they are counted.
+        missed: how many returns were not counted and go on all the same.
+    """
+
+    records: Sequence[Message | UnreadableRecord]
+    uncounted: frozenset[str] = frozenset()
+    missed: int = 0
+
+
+class ReturnsCounter:
+    """Counts returns, as one execution environment does. It never raises for what the table does.
+
+    Not safe to share between threads: an environment has one invocation at a time.
+
+    Args:
+        counters: None where there is no table: then no redrive can have counters.
+        clock_seconds: see ``awake_seconds``.
+    """
+
+    def __init__(
+        self,
+        counters: Counters | None = None,
+        clock_seconds: Callable[[], float] = awake_seconds,
+    ) -> None:
+        self._counters, self._clock_seconds = counters, clock_seconds
+        self._paused_until = self._reported_at = -math.inf
+        self._fault: str | None = None
+
+    def count(
+        self, records: Iterable[Message | UnreadableRecord], policy: ReplayPolicy
+    ) -> CountedReturns:
+        """Count the returns of a batch, before anything of it is sent.
+
+        Messages of a FIFO queue wait in place and are delivered again: such a return is counted
+        when the receive count says that it is new, but a canary's at each delivery.
+        """
+        batch = list(records)
+        first_ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        for record in batch:
+            if (key := _key_of_return(record)) and self._is_to_count(record, policy):
+                first_ids[key].add(record.first_id)
+        end = self._clock_seconds() + BATCH_SECONDS
+        lost = {
+            key: ids
+            for key, ids in first_ids.items()
+            if self._clock_seconds() > end or not self._add(key, returned=frozenset(ids))
+        }
+        uncounted, missed = set[str](), 0
+        for place, record in enumerate(batch):
+            key = _key_of_return(record)
+            if key and record.first_id not in lost.get(key, ()):
+                batch[place] = _marked_as_back(record)
+            elif key and is_returned_canary(record) and _may_wait(record, policy):
+                uncounted.add(record.message_id)
+            elif key:
+                missed += 1
+        return CountedReturns(batch, frozenset(uncounted), missed)
+
+    def count_parked(self, outcomes: Iterable[Step]) -> None:
+        """Count what was parked of a redrive. SQS must have confirmed *outcomes*."""
+        parked: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        for step in outcomes:
+            if isinstance(step.fate, Park) and isinstance(step.record, Message):
+                if key := _key(step.record):
+                    parked[key].add(step.record.first_id)
+        for key, ids in parked.items():
+            self._add(key, parked=frozenset(ids))
+
+    def fault_to_report(self) -> str | None:
+        """Return why the table could not count, once a minute; else None."""
+        fault, self._fault = self._fault, None
+        return fault
+
+    def _is_to_count(self, message: Message, policy: ReplayPolicy) -> bool:
+        if is_returned_canary(message):
+            return True
+        is_new = not policy.main_queue.is_fifo or not _earlier_deliveries(message, policy)
+        return self._counters is not None and is_new
+
+    def _add(self, key: tuple[str, str], **first_ids: frozenset[str]) -> bool:
+        clock = self._clock_seconds()
+        if self._counters is None or clock < self._paused_until:
+            return False
+        try:
+            self._counters.add(*key, **first_ids)
+        except Exception as error:  # noqa: BLE001 - no fault of a counter may stop a message
+            self._paused_until = self._clock_seconds() + PAUSE_SECONDS
+            if clock - self._reported_at >= FAULT_SECONDS:
+                self._fault, self._reported_at = str(error) or type(error).__name__, clock
+            return False
+        return True
+
+
+def _key(message: Message) -> tuple[str, str] | None:
+    """Plan and group of the redrive that sent it; None where it is of none."""
+    context = message.history.context
+    if context.plan_id is None or context.group_id is None:
+        return None
+    return context.plan_id, context.group_id
+
+
+def _key_of_return(record: Message | UnreadableRecord) -> tuple[str, str] | None:
+    if isinstance(record, UnreadableRecord) or record.source_arn is None:
+        return None
+    return None if record.history.context.is_back else _key(record)
+
+
+def _marked_as_back(message: Message) -> Message:
+    history = message.history
+    context = replace(history.context, is_back=True)
+    return message.with_history(replace(history, context=context))
+
+
+def _earlier_deliveries(message: Message, policy: ReplayPolicy) -> int | None:
+    """How often the DLQ delivered it before; None where that is not known."""
+    received = message.receive_count
+    of_main = policy.of(source_queue(message, policy)).limits.max_receive_count
+    return None if received is None or of_main is None else max(0, received - of_main - 1)
+
+
+def _may_wait(message: Message, policy: ReplayPolicy) -> bool:
+    """Whether it has been in the DLQ for less than 15 minutes, as far as its deliveries say.
+
+    After each it is hidden for the visibility timeout. Where they are not known, it may not.
+    """
+    earlier = _earlier_deliveries(message, policy)
+    hidden_seconds = policy.limits.dlq_visibility_seconds
+    if earlier is None or not hidden_seconds:
+        return False
+    return earlier * hidden_seconds < CANARY_WAIT_SECONDS
