@@ -106,8 +106,9 @@ def main(
             and ``--profile`` are applied.
 
     Returns:
-        0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 stopped by the
-        canary, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted.
+        0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much of a
+        redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130
+        interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     return cli.exit_code_of(lambda: _run(words, make_session))

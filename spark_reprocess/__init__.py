@@ -20,7 +20,7 @@ files:
 ``report/``            the HTML page of an analysis
 ``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
-``canary/`` *          a sample that is sent first: its size, the wait, the verdict
+``ramp/`` *            steps of a redrive: their sizes, what is looked at, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
                        ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,
                        ``stop_signals``; ``restore`` *, the verb: back to the parked queue

@@ -4,6 +4,7 @@ A client is made where it is used: on the driver, and in each task. One session 
 a process.
 """
 
+import json
 import os
 import re
 import time
@@ -22,6 +23,7 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker_table import DynamoDbBreaker
 from dlq_replay.errors import QueueError
 from dlq_replay.failure_table import table_client_config
+from dlq_replay.returns_table import ReturnsTable
 from dlq_replay.sqs import SqsQueue, client_config
 from spark_reprocess.errors import InputError
 
@@ -125,6 +127,12 @@ def breaker_table(failure_table: str, queue_url: str) -> DynamoDbBreaker:
     return DynamoDbBreaker(client, failure_table, name, lambda: int(time.time()))
 
 
+def returns_table(failure_table: str, queue_url: str) -> ReturnsTable:
+    """Return the counters of what comes back, in the Region of a queue; see ``breaker_table``."""
+    client = _client_beside(queue_url, "dynamodb", table_client_config())
+    return ReturnsTable(client, failure_table, lambda: int(time.time()))
+
+
 def region_of(queue_url: str, fallback: str | None) -> str:
     """Return the Region in the URL's host, else *fallback*.
 
@@ -222,3 +230,42 @@ def dead_letter_sources(
     except (ClientError, BotoCoreError):
         return None
     return {QueueAddress.from_url(url): url for url in urls}
+
+
+@dataclass(frozen=True, slots=True)
+class Redelivery:
+    """How a queue redelivers messages that were not deleted.
+
+    Attributes:
+        visibility_timeout_seconds: how long each receive hides a message.
+        max_receive_count: after how many receives it moves to the DLQ.
+        dead_letter_arn: of the DLQ; empty if the queue has none.
+        delay_seconds: how long the queue itself delays every message.
+    """
+
+    visibility_timeout_seconds: int
+    max_receive_count: int
+    dead_letter_arn: str
+    delay_seconds: int = 0
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, str]) -> Self:
+        """Read a queue's attributes."""
+        try:
+            policy = json.loads(attributes["RedrivePolicy"])
+            count, arn = int(policy["maxReceiveCount"]), str(policy["deadLetterTargetArn"])
+        except (KeyError, TypeError, ValueError):
+            count, arn = 0, ""
+        hidden = int(attributes.get("VisibilityTimeout", 30))
+        return cls(hidden, count, arn, int(attributes.get("DelaySeconds", 0)))
+
+    @property
+    def failure_seconds(self) -> int:
+        """How long a message that always fails takes from its first receive to the DLQ."""
+        return self.visibility_timeout_seconds * self.max_receive_count
+
+    def dead_letter_url(self, url: str) -> str | None:
+        """Return the URL of the DLQ, in the Region of the queue at *url*; None without a DLQ."""
+        if not self.dead_letter_arn:
+            return None
+        return QueueAddress.from_arn(self.dead_letter_arn).url_beside(url)

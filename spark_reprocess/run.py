@@ -15,7 +15,6 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_polic
 from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.canary.options import NONE, CanaryOptions, Share
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
@@ -23,6 +22,7 @@ from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import count
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
+from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.stop_signals import TIME_IS_OVER, Deadline
@@ -73,24 +73,19 @@ class RunOptions(RedriveOptions):
     def with_settings(self, settings: RunSettings) -> "RunOptions":
         """Return these options, with what they leave open taken from a policy.
 
-        A canary is taken as a whole. The masks of both hold, and the shorter time budget.
+        The masks of both hold, and the shorter time budget.
         """
-        canary = self.canary
-        if canary is None and settings.canary is not None:
-            canary = CanaryOptions(
-                size=Share.of(settings.canary),
-                parked_queue_url=self.parked_queue_url,
-                wait_seconds=settings.canary_wait,
-                max_return=Share.of(settings.canary_max_return or str(NONE)),
-                consumer_max_seconds=settings.consumer_max_seconds,
-            )
+        allowed = self.allow_returns
+        if allowed.text is None and settings.allow_returns is not None:
+            allowed = AllowedReturns.of(settings.allow_returns)
         budgets = (self.time_budget_seconds, settings.time_budget_seconds)
         return replace(
             self,
             max_rate=settings.max_rate if self.max_rate is None else self.max_rate,
             time_budget_seconds=min((one for one in budgets if one is not None), default=None),
             masks=(*self.masks, *settings.masks),
-            canary=canary,
+            ramp=settings.ramp if self.ramp is None else self.ramp,
+            allow_returns=allowed,
         )
 
 

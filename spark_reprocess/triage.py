@@ -22,6 +22,10 @@ EDIT = "edit"
 WORDS = ("discard", EDIT, "leave")
 """What people say of a group and a policy must not go against, the strictest last."""
 
+STOPPED = "stopped"
+"""The word of a group of which too much came back: no rule and no redrive sends more of it until a
+person decides again."""
+
 
 def is_group_id(text: str) -> bool:
     """Whether *text* is an id as analyses make it."""
@@ -44,6 +48,7 @@ class Status(StrEnum):
     """A group's status in a report, in the order of the report's headline.
 
     Attributes:
+        STOPPED: more of a redrive came back than may, and nobody has decided since.
         REGRESSED: it was resolved, and a message was sent to the parked queue after that.
         NEW: no earlier analysis listed it.
         KNOWN: an earlier analysis listed it, and nobody said that it is resolved.
@@ -51,6 +56,7 @@ class Status(StrEnum):
         GONE: the analysis before listed it, and no message of it is undecided.
     """
 
+    STOPPED = STOPPED
     REGRESSED = "regressed"
     NEW = "new"
     KNOWN = "known"
@@ -71,6 +77,7 @@ class Statement:
         is_resolved: True: the group is resolved from *time* on; False: it is not; None says nothing
             of it.
         is_edited: whether that plan's entry has an edit.
+        stopped: why a redrive of the group was stopped; None if none was.
     """
 
     time: datetime
@@ -80,6 +87,7 @@ class Statement:
     text: str | None = None
     is_resolved: bool | None = None
     is_edited: bool = False
+    stopped: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,8 @@ class GroupState:
         resolved_at: since when the group is resolved; None if it is not.
         plan_id: the plan of the last decision or edit; None if there was none.
         edited_at: when that was said, if it came with an edit; else None.
+        stopped: why the group is stopped; None if it is not.
+        stops: how often it was.
     """
 
     number: int = 0
@@ -101,6 +111,8 @@ class GroupState:
     resolved_at: datetime | None = None
     plan_id: str | None = None
     edited_at: datetime | None = None
+    stopped: str | None = None
+    stops: int = 0
 
     def after(self, said: Statement) -> "GroupState":
         """Return the state after the next statement."""
@@ -114,14 +126,18 @@ class GroupState:
         if said.plan_id is not None:
             plan_id, edited_at = said.plan_id, said.time if said.is_edited else None
         action = said.action or self.action
-        return GroupState(number, action, note_in, resolved_at, plan_id, edited_at)
+        stopped = None if said.action else said.stopped or self.stopped
+        stops = self.stops + (said.stopped is not None)
+        return GroupState(number, action, note_in, resolved_at, plan_id, edited_at, stopped, stops)
 
     def word(self, first_sent_at: datetime | None = None) -> str | None:
-        """Return which of ``WORDS`` holds for a group; None if a policy is free.
+        """Return which of ``WORDS``, or ``STOPPED``, holds for a group; None if a policy is free.
 
         *first_sent_at* is the time of the group's oldest undecided message, None if unknown. An
         edit is carried out when no message from before it is left.
         """
+        if self.stopped is not None:
+            return STOPPED
         if self.edited_at is not None:
             is_left = first_sent_at is None or first_sent_at <= self.edited_at
             return EDIT if is_left else None
@@ -174,6 +190,12 @@ class GroupMemory:
     groups: Mapping[str, SeenGroup] = field(default_factory=dict)
     said: Mapping[str, GroupState] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """The groups that are stopped, by id: why."""
+        states = self.said.items()
+        return {one: state.stopped for one, state in states if state.stopped is not None}
 
     def state(self, group_id: str) -> GroupState:
         """Return what people say of a group."""
@@ -232,11 +254,14 @@ def _seen(
     memory: GroupMemory, found: Found, report_id: str, now: datetime, *, is_whole: bool
 ) -> SeenGroup:
     before = memory.groups.get(found.group_id)
-    resolved_at = memory.state(found.group_id).resolved_at
+    state = memory.state(found.group_id)
+    resolved_at = state.resolved_at
     # A message that was sent after the fix disproves it, also once that message is decided.
     times = [one.last_sent_at for one in (before, found) if one and one.last_sent_at]
     last_sent_at = max(times, default=None)
-    if resolved_at is None:
+    if state.stopped is not None:
+        status = Status.STOPPED
+    elif resolved_at is None:
         status = Status.KNOWN if before else Status.NEW
     else:
         is_back = last_sent_at is not None and last_sent_at > resolved_at

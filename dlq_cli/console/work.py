@@ -35,7 +35,7 @@ from spark_reprocess.command_line.verb import (
     INTERRUPTED,
     NOT_ALL_SENT,
     SPARK_FAILED,
-    STOPPED_BY_CANARY,
+    STOPPED,
 )
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import share_of
@@ -64,7 +64,7 @@ EXIT_WORDS: Mapping[int, str] = {
     DONE: "done",
     SPARK_FAILED: "Spark failed",
     BAD_INPUT: "refused",
-    STOPPED_BY_CANARY: "stopped by the canary",
+    STOPPED: "stopped: too much came back",
     NOT_ALL_SENT: "some messages were not sent",
     INTERRUPTED: "stopped",
 }

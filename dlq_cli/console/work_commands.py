@@ -13,11 +13,11 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, RefusalError
 from dlq_cli.console.work import Work, value_of, without_json
 from dlq_cli.on_glue import NOT_THERE
-from spark_reprocess.canary.options import Share
 from spark_reprocess.command_line.arguments import positive_number, since, whole_number
 from spark_reprocess.command_line.verb import option
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import ID
+from spark_reprocess.ramp.rule import AllowedReturns
 
 Fields = Callable[[str], str]
 """Returns a field of a form by its name; empty where it is missing."""
@@ -86,9 +86,11 @@ def redrive(console: Console, dry_run: Work, fields: Fields) -> list[str]:
     if decided != (plan.only(group) if group else plan).decisions_sha256:
         why = "somebody has decided something else since this dry run: make a dry run again"
         raise RefusalError(why, HTTPStatus.CONFLICT)
-    if fields("how") not in {"canary", "all"}:
-        raise InputError("choose: a canary first, or all at once")
-    how = _canary(console, dry_run.words, fields) if fields("how") == "canary" else []
+    if fields("how") not in {"ramp", "all"}:
+        raise InputError("choose: by ramp, or all at once")
+    how = ["--at-once"]
+    if fields("how") == "ramp":
+        how = ["--ramp", *_checked(fields, "allow_returns", "--allow-returns", AllowedReturns.of)]
     return [
         *without_json(dry_run.words),
         *option("--decisions-sha256", decided),
@@ -159,21 +161,6 @@ def _answer_of(dry_run: Work, verb: str) -> dict[str, Any]:
     if dry_run.exit_code != 0 or answer is None:
         raise InputError("this dry run did not end well: make it again")
     return dict(answer)
-
-
-def _canary(console: Console, words: Sequence[str], fields: Fields) -> list[str]:
-    size = _checked(fields, "canary", "--canary", Share.of)
-    if not size:
-        raise InputError("canary: say how many messages go first, for example 20 or 1%")
-    has_queue = console.stack or value_of(words, "--parked-queue-url")
-    return [
-        *size,
-        *([] if has_queue else _queue(console, fields, "parked-queue-url")),
-        *_checked(fields, "canary_wait", "--canary-wait", positive_number),
-        *_checked(fields, "consumer_max_seconds", "--consumer-max-seconds", whole_number(1)),
-        *_checked(fields, "canary_max_return", "--canary-max-return", Share.of),
-        *_flag(fields, "force_canary_wait", "--force-canary-wait"),
-    ]
 
 
 def _pace(fields: Fields) -> list[str]:

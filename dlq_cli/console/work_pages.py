@@ -31,7 +31,7 @@ from spark_reprocess.command_line.verb import (
     NOT_ALL_SENT,
     PROGRAM,
     SPARK_INSTALL,
-    STOPPED_BY_CANARY,
+    STOPPED,
 )
 from spark_reprocess.errors import JobError
 from spark_reprocess.inspect import UNDECIDED
@@ -43,7 +43,7 @@ STOP_POLLING = 286
 """The status with which htmx takes a fragment and then asks no more."""
 
 _OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
-_UNFINISHED = {NOT_ALL_SENT, STOPPED_BY_CANARY, INTERRUPTED}
+_UNFINISHED = {NOT_ALL_SENT, STOPPED, INTERRUPTED}
 """Exit codes after which the same command goes on with what is left."""
 
 _REPEATABLE = {"drain", "analyze", "redrive", "restore", "erase"}

@@ -169,7 +169,7 @@ def _run(options: argparse.Namespace) -> int:
     if edit is not None and edit.set_attributes:
         raise InputError(
             f"group {options.group_id}: its set_attributes are Spark SQL, which rehearse does not "
-            "run; redrive --canary tries them on a few messages"
+            "run; redrive --ramp tries them on a few messages"
         )
     members = _pending(archive, plan, options.group_id)[: options.limit]
     if not options.endpoint and not options.yes:

@@ -52,7 +52,8 @@ def follow_messages(undecided: DataFrame, archive: Archive, plan_id: str, now: d
     memory = read_memory(archive)
     strengths, said_in = dict[str, int](), defaultdict[str, list[str]](list)
     for group_id, seen in memory.groups.items():
-        if seen.status is not Status.GONE and (word := memory.state(group_id).word()):
+        word = memory.state(group_id).word()
+        if seen.status is not Status.GONE and word in WORDS:
             strengths[group_id] = WORDS.index(word)
             said_in[seen.report_id].append(group_id)
     words = defaultdict[str, list[tuple[int, str]]](list)
@@ -71,7 +72,7 @@ def follow_messages(undecided: DataFrame, archive: Archive, plan_id: str, now: d
     for group_id, heard in words.items():
         own = memory.state(group_id).word()
         strictest, source = max(heard)
-        if own is None or strictest > WORDS.index(own):
+        if own is None or (own in WORDS and strictest > WORDS.index(own)):
             word, who = WORDS[strictest], f"analysis, as said of {source}"
             action, is_edited = (None, True) if word == EDIT else (word, False)
             said = Statement(now, who, action, plan_id, is_edited=is_edited)

@@ -94,7 +94,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         **{column: message.system.get(name) for column, name in _TEXTS.items()},
         **{column: _milliseconds(message.system.get(name)) for column, name in _TIMES.items()},
         "receive_count": _at_most(_INT32_MAX, _whole(message.system.get(_RECEIVE_COUNT))),
-        "replay_count": _at_most(_INT64_MAX, history.true_replay_count),
+        "replay_count": _at_most(_INT64_MAX, history.replay_count),
         "first_seen_at": _seconds(context.first_seen_seconds),
         "parked_reason": context.reason,
         "error_type": context.error and context.error.type,

@@ -29,7 +29,7 @@ class Kind(Enum):
     """The run should have done it and could not. Another run may."""
 
     STOPPED = auto()
-    """Left because the canary of its group did not pass."""
+    """Left because its group is stopped: too much of a step came back."""
 
 
 class Disposition(StrEnum):
@@ -73,7 +73,7 @@ class Disposition(StrEnum):
     WAITS = "waits", Kind.UNFINISHED
     FAILED = "failed", Kind.UNFINISHED
     NOT_REACHED = "not_reached", Kind.UNFINISHED
-    STOPPED = "stopped_by_canary", Kind.STOPPED
+    STOPPED = "stopped", Kind.STOPPED
 
     @classmethod
     def of(cls, *kinds: Kind) -> tuple[Self, ...]:

@@ -57,7 +57,7 @@ class Claim:
         time: ISO 8601, UTC; the claim's age counts from here.
         ttl_seconds: how long its run may act on it; readers wait at least as long.
         edits: by group id, the digest of the edit with which its messages are sent.
-        is_canary: whether they went ahead of the others, to see whether they fail.
+        step: of which step of a ramp they are, from 1; 0 outside a ramp.
         end: the first place of the chunk behind those that it covers, 1 to ``CHUNK_MESSAGES``.
     """
 
@@ -69,7 +69,7 @@ class Claim:
     message_ids: tuple[str, ...]
     ttl_seconds: float = 0
     edits: Mapping[str, str] = field(default_factory=dict)
-    is_canary: bool = False
+    step: int = 0
     end: int = CHUNK_MESSAGES
 
 

@@ -69,7 +69,7 @@ _COLUMNS: "list[pa.Field[Any]]" = [
     pa.field("time", pa.string()),
     pa.field("ttl_seconds", pa.float64()),
     pa.field("edits", pa.map_(pa.string(), pa.string())),
-    pa.field("is_canary", pa.bool_()),
+    pa.field("step", pa.int64()),
     pa.field("messages", pa.list_(pa.field("element", _MESSAGE))),
 ]
 """Columns are named like the JSON keys of claims and results.

@@ -41,8 +41,8 @@ _PLACE = "the archive: s3://BUCKET/PREFIX, or a folder, which on a cluster all m
 SETTINGS = """\
 Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
 
-exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 stopped by
-the canary, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted"""
+exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much
+of a redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted"""
 
 _EXAMPLES = f"""\
 example, from a full parked queue to messages that are back in the main queue:
@@ -94,8 +94,8 @@ def main(argv: Sequence[str]) -> int:
     A session that is started here stays for the next call.
 
     Returns:
-        The exit code: 0 done; 2 bad arguments or input, or a drain that an error stopped; 3 stopped
-        by the canary; 4 some messages could not be sent; 1 Spark itself failed; 130 interrupted.
+        The exit code: 0 done; 2 bad arguments or input, or a drain that an error stopped; 3 too
+        much came back; 4 some messages could not be sent; 1 Spark itself failed; 130 interrupted.
     """
     return exit_code_of(lambda: parse(list(argv)).run())
 

@@ -19,14 +19,14 @@ from spark_reprocess.command_line.arguments import (
     sha256_hex,
     whole_number,
 )
-from spark_reprocess.command_line.canary import (
-    add_canary,
-    print_sample,
-    print_verdict,
-    stopped_sentence,
-    take_canary,
-)
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
+from spark_reprocess.command_line.ramp import (
+    add_ramp,
+    print_forecast,
+    print_ramp,
+    ramp_rules,
+    stopped_sentence,
+)
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
     print_answer,
@@ -39,7 +39,7 @@ from spark_reprocess.command_line.verb import (
     DONE,
     INTERRUPTED,
     NOT_ALL_SENT,
-    STOPPED_BY_CANARY,
+    STOPPED,
     Verb,
     progress_here,
 )
@@ -59,16 +59,17 @@ A group of the plan can have edits: `edit`, a JSON Patch (RFC 6902) on JSON bodi
 `set_attributes`, Spark SQL for attributes. The dry run shows some messages before and after.
 Messages that an edit does not fit are left, counted and named.
 
-With --canary a sample of every group is sent first, marked so that a failure returns at once to the
-parked queue. After a wait in which every failure must have returned, the rest of a group is sent if
-no more of its sample returned than allowed. Other groups are stopped, as are groups whose result is
-unknown; then the exit code is 3. If your consumer extends the visibility of its messages, as the
-consumer kit's heartbeat does, give --consumer-max-seconds.
+Messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before it. A step goes out
+when every failure of the one before had the time to come back, and no more did than may. The replay
+function counts what comes back, in --failure-table. A group of which more comes back is stopped
+until somebody decides again, and the exit code is 3; the others go on. Where nobody can tell yet,
+the run waits for up to 15 minutes, then ends with exit code 4: the same command goes on. --at-once
+sends everything in one step.
 
-With --failure-table the run keeps to the limit that the replay function's circuit breaker sets for
-a queue. Under a limit of 1 replay a minute the consumer does not work: nothing is sent there, what
-is left is "waiting for the breaker", and the exit code is 4. Under a higher one it goes as fast as
-that allows.
+With --failure-table the run also keeps to the limit that the replay function's circuit breaker sets
+for a queue. Under a limit of 1 replay a minute the consumer does not work: nothing is sent there,
+what is left is "waiting for the breaker", and the exit code is 4. Under a higher one it goes as
+fast as that allows.
 
 Each message goes back to the queue that it came from. --main-queue-url is the queue of messages
 that do not name theirs. Messages of another main queue go to that queue if SQS says that it uses
@@ -102,14 +103,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parked-queue-url",
         metavar="URL",
         help="act only on messages of this parked queue; required if the plan has messages of "
-        "several, and with --canary, which drains it meanwhile",
+        "several, and for a ramp",
     )
     add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
     add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
     add_sending(parser, "arrived", "send")
     add_time_budget(parser)
     add_breaker(parser)
-    add_canary(parser)
+    add_ramp(parser)
     add(
         "--include-foreign",
         action="store_true",
@@ -120,7 +121,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="FIFO: send messages although an earlier one of their message group is not sent",
     )
-    add("--keep-counter", action="store_true", help="keep each message's true replay count")
+    add("--keep-counter", action="store_true", help="keep each message's replay count")
     add_masks(
         parser,
         "hide a field, or what a regular expression matches, in the dry run's previews of edits, "
@@ -131,7 +132,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa: ANN401 - argparse's
-    return RedriveOptions(masks=tuple(masks), canary=take_canary(values), **values)
+    return RedriveOptions(masks=tuple(masks), ramp_rules=ramp_rules(), **values)
 
 
 def _run(options: RedriveOptions) -> int:
@@ -147,9 +148,9 @@ def _run(options: RedriveOptions) -> int:
         lambda: print_redrive(summary, names_plan=options.plan is None),
     )
     exit_code = exit_code_of(summary)
-    if exit_code != INTERRUPTED and summary.canary and summary.canary.stopped_groups:
-        print_error(stopped_sentence(summary.canary))
-        return STOPPED_BY_CANARY
+    if exit_code != INTERRUPTED and summary.executed and summary.is_stopped:
+        print_error(stopped_sentence(summary.ramp))
+        return STOPPED
     return exit_code
 
 
@@ -170,6 +171,8 @@ def exit_code_of(summary: RedriveSummary) -> int:
 def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
     """Return the fields of the JSON answer. It has no titles, which quote messages."""
     fields = asdict(summary)
+    if summary.forecast:
+        fields["forecast"]["seconds"] = summary.forecast.seconds
     for group in fields["groups"]:
         del group["title"]
     return fields
@@ -194,14 +197,14 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     ]
     print_table(("group", "action", *words, *(["failure"] if is_terminal else [])), rows)
     _print_edits(summary)
-    if summary.canary:
-        print_verdict(summary.canary)
+    if summary.ramp:
+        print_ramp(summary.ramp)
     for problem in summary.problems:
         print_line(problem_sentence(*problem.sentence_parts))
     for note in summary.notes:
         print_line(f"note: {note}")
-    if summary.drawn:
-        print_sample(summary.drawn)
+    if summary.forecast and summary.forecast.sizes:
+        print_forecast(summary.forecast)
     print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
 
 
@@ -222,7 +225,7 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
         done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
         if arrived := summary.count(Disposition.ARRIVED):
             done += f", recorded {arrived:,} as arrived"
-        more = summary.problems or summary.stopped_by or summary.canary
+        more = summary.problems or summary.stopped_by or summary.ramp
         is_idle = not (
             sent or discarded or arrived or more or summary.count(Disposition.NOT_SELECTED)
         )

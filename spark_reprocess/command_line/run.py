@@ -26,8 +26,8 @@ from spark_reprocess.command_line.arguments import (
     add_time_budget,
     positive_number,
 )
-from spark_reprocess.command_line.canary import add_canary, take_canary
 from spark_reprocess.command_line.drain import print_drain
+from spark_reprocess.command_line.ramp import add_ramp, ramp_rules
 from spark_reprocess.command_line.redrive import print_redrive, redrive_fields
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
@@ -35,7 +35,7 @@ from spark_reprocess.command_line.verb import (
     DONE,
     NOT_ALL_SENT,
     STACK,
-    STOPPED_BY_CANARY,
+    STOPPED,
     Verb,
     progress_here,
 )
@@ -65,10 +65,9 @@ the action. A group without such a rule is left:
   run:
     max_rate: 100
 
-Below run a policy may have max_rate, time_budget_seconds, mask (a list), canary, canary_wait,
-canary_max_return and consumer_max_seconds, each as the option of this name. An option that is given
-here comes before the policy's; masks of both hold, and the shorter time budget, of which the drain
-has half at most.
+Below run a policy may have max_rate, time_budget_seconds, mask (a list), ramp (false for at once)
+and allow_returns, each as the option of this name. An option that is given here comes before the
+policy's; masks of both hold, and the shorter time budget, of which the drain has half at most.
 
 Conditions are Spark SQL over the columns of groups.parquet. What a person said last about a group
 (leave, discard, an edit not carried out) beats every rule, unless the rule has overrides_people:
@@ -106,15 +105,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="publish nothing to CloudWatch",
     )
     add_execution(parser)
-    add_canary(parser)
+    add_ramp(parser)
 
 
 def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
     from spark_reprocess.run import RunOptions
 
     make: Callable[..., RunOptions] = RunOptions
-    canary = take_canary(values)
-    return make(masks=tuple(masks), canary=canary, stack=STACK.get(), **values)
+    return make(masks=tuple(masks), ramp_rules=ramp_rules(), stack=STACK.get(), **values)
 
 
 def _run(options: "RunOptions") -> int:
@@ -188,10 +186,10 @@ def publish_undecided(
 
 
 def _exit_code(summary: "RunSummary") -> int:
-    """Return the canary's code before others; that of a drain that SQS ended early comes last."""
+    """Return the code of a stop before others; that of a drain that SQS ended early comes last."""
     redriven = summary.redriven
-    if redriven and redriven.canary and redriven.canary.stopped_groups:
-        return STOPPED_BY_CANARY
+    if redriven and redriven.executed and redriven.is_stopped:
+        return STOPPED
     if redriven and (redriven.stopped_by or (redriven.is_unfinished and not redriven.only_waits)):
         return NOT_ALL_SENT
     if summary.postponed:

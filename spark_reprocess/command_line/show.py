@@ -86,9 +86,9 @@ def print_history(history: DeadLetterHistory) -> None:
             outcome = _OUTCOMES.get(entry.outcome, entry.outcome or "")
             sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
             detail = f" ({entry.detail})" if entry.detail else ""
-            canary = ", as a canary" if entry.is_canary else ""
+            step = f", in step {entry.step} of a ramp" if entry.step else ""
             time = _format_time(entry.claimed_at)
-            print_heading(f"  {time}  {outcome}{sent_as}{detail}{canary}")
+            print_heading(f"  {time}  {outcome}{sent_as}{detail}{step}")
             print_fields([*_entry_fields(entry)], indent="    ")
 
 

@@ -35,7 +35,7 @@ PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 DONE = 0
 CHECK_FAILED = SPARK_FAILED = 1
 BAD_INPUT = 2
-STOPPED_BY_CANARY = REHEARSAL_FAILED = 3
+STOPPED = REHEARSAL_FAILED = 3
 NOT_ALL_SENT = 4
 INTERRUPTED = 130
 """Exit codes; see ``cli.main``."""

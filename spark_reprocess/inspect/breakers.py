@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
-from dlq_replay.errors import BreakerTableError
+from dlq_replay.errors import TableError
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
@@ -59,7 +59,7 @@ def dlq_status(
     """Ask for the limit of a queue, and for what waits. Never raises for what AWS answers."""
     try:
         state = breaker_table(failure_table, main_queue_url).read()
-    except BreakerTableError as error:
+    except TableError as error:
         return DlqStatus(fault=str(error))
     now = datetime.now(UTC)
     limit = state.limit_at(int(now.timestamp()), BreakerRules())

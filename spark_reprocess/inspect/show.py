@@ -52,7 +52,7 @@ class LedgerEntry:
         outcome: a ``Disposition``; None while no result is written.
         settled_at: empty without an outcome.
         detail: SQS's error code, or why no answer came.
-        is_canary: whether it was sent as a canary.
+        step: of which step of a ramp it was, from 1; 0 outside a ramp.
         caller_arn: see ``Caller``, as for the next two; empty where the run's record is gone.
     """
 
@@ -67,7 +67,7 @@ class LedgerEntry:
     settled_at: str
     new_message_id: str
     detail: str
-    is_canary: bool = False
+    step: int = 0
     caller_arn: str | None = None
     caller_fault: str = ""
     job_run_id: str = ""
@@ -256,6 +256,6 @@ def _entries(
             settled_at=result.time if result else "",
             new_message_id=result.new_message_id if result else "",
             detail=result.detail if result else "",
-            is_canary=claim.is_canary,
+            step=claim.step,
             **asdict(run.caller if run else Caller()),
         )

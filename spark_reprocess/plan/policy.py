@@ -12,7 +12,7 @@
         action: discard
     run:
       max_rate: 100
-      canary: 5%
+      allow_returns: 1%
 
 The first rule whose condition is true for a group sets its action; a group without such a rule is
 left. Conditions are Spark SQL over the columns of ``groups.parquet``. ``run`` has options of the
@@ -52,8 +52,6 @@ _RULE: Keys = {
     "overrides_people": _TRUE_OR_FALSE,
 }
 _SHARE = re.compile(r"[0-9]{1,9}|(?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%")
-LONGEST_HIDDEN_SECONDS = 43_200
-"""SQS hides a message for at most 12 hours after its receive."""
 
 
 def _is_above_0(value: object) -> bool:
@@ -85,21 +83,12 @@ _RUN: Keys = {
         _or_none(lambda value: isinstance(value, list) and all(map(_is_pattern, value))),
         "a list of fields or regular expressions",
     ),
-    "canary": (
-        _or_none(lambda value: _is_share(value) and not re.fullmatch(r"[0.]+%?", str(value))),
-        "a whole number of messages or a percentage such as 5%, above 0",
-    ),
-    "canary_wait": _ABOVE_0,
-    "canary_max_return": (
+    "ramp": _TRUE_OR_FALSE,
+    "allow_returns": (
         _or_none(_is_share),
         "a whole number of messages, or a percentage from 0% to 100%",
     ),
-    "consumer_max_seconds": (
-        _or_none(lambda value: type(value) is int and 1 <= value <= LONGEST_HIDDEN_SECONDS),
-        f"a whole number from 1 to {LONGEST_HIDDEN_SECONDS}",
-    ),
 }
-_OF_A_CANARY = ("canary_wait", "canary_max_return", "consumer_max_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +99,15 @@ class RunSettings:
         max_rate: messages a second.
         time_budget_seconds: of the whole run.
         masks: fields or regular expressions that the report must not show.
-        canary: the size of the canary, a number or a percentage.
-        canary_wait: seconds to wait for its failures.
-        canary_max_return: how many of a group's canaries may come back, a number or a percentage.
-        consumer_max_seconds: the longest that the consumer keeps one message hidden.
+        ramp: whether to send in steps.
+        allow_returns: how many messages of a group may come back, a number or a percentage.
     """
 
     max_rate: float | None = None
     time_budget_seconds: float | None = None
     masks: tuple[str, ...] = ()
-    canary: str | None = None
-    canary_wait: float | None = None
-    canary_max_return: str | None = None
-    consumer_max_seconds: int | None = None
+    ramp: bool | None = None
+    allow_returns: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +175,13 @@ def read_policy(text: str, sha256_wanted: str | None = None, name: str = "the po
 
 
 def _run_settings(raw: dict[str, Any]) -> RunSettings:
-    def text(key: str) -> str | None:
-        return None if raw.get(key) is None else str(raw[key])
-
+    allowed = raw.get("allow_returns")
     return RunSettings(
         max_rate=raw.get("max_rate"),
         time_budget_seconds=raw.get("time_budget_seconds"),
         masks=tuple(raw.get("mask") or ()),
-        canary=text("canary"),
-        canary_wait=raw.get("canary_wait"),
-        canary_max_return=text("canary_max_return"),
-        consumer_max_seconds=raw.get("consumer_max_seconds"),
+        ramp=raw.get("ramp"),
+        allow_returns=None if allowed is None else str(allowed),
     )
 
 
@@ -216,7 +197,3 @@ def _faults(raw: dict[str, Any]) -> Iterator[Fault]:
     if (run := raw.get("run")) is None:
         return
     yield from key_faults(run, ("run",), _RUN)
-    if isinstance(run, dict) and run.get("canary") is None:
-        for key in _OF_A_CANARY:
-            if run.get(key) is not None:
-                yield ("run", key), "means nothing without canary"

@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from dlq_replay.breaker import BreakerRules
-from dlq_replay.errors import BreakerTableError
+from dlq_replay.errors import TableError
 from spark_reprocess.clients import breaker_table
 from spark_reprocess.figures import limit_sentence
 from spark_reprocess.redrive.rate_limiter import RateLimiter
 from spark_reprocess.redrive.stop_signals import StopSignals
 from spark_reprocess.repeating import repeating
 
-WAITING = "waiting for the breaker"
-"""How the reason begins for which messages were not reached because of a limit."""
+WAITING = "waiting"
+"""How the reason begins for which one destination must wait: for a limit, or for a verdict."""
 
+_FOR_BREAKER = f"{WAITING} for the breaker"
 READ_SECONDS = 10.0
 BLIND_SECONDS = 60.0
 """How long a task keeps to the limit that it knows while the table fails."""
@@ -46,7 +47,7 @@ class Limit:
     @property
     def waiting(self) -> str:
         """Why nothing may be sent; empty if something may."""
-        return f"{WAITING}: {self.sentence}" if self.per_minute == 1 else ""
+        return f"{_FOR_BREAKER}: {self.sentence}" if self.per_minute == 1 else ""
 
     def is_below(self, other: "Limit") -> bool:
         """Whether it allows less than *other*."""
@@ -70,7 +71,7 @@ def read_limit(failure_table: str | None, queue_url: str) -> Limit | None:
         return Limit()
     try:
         state = breaker_table(failure_table, queue_url).read()
-    except BreakerTableError:
+    except TableError:
         return None
     now = datetime.now(UTC)
     per_minute = state.limit_at(int(now.timestamp()), BreakerRules())
@@ -117,7 +118,7 @@ class BreakerGate:
         known = limit or Limit()
         if known.is_below(self.limit) or known.waiting:
             # Another task may be ahead of its share: a new run divides the lower limit.
-            self.signals.stop_task(f"{WAITING}: {known.sentence}")
+            self.signals.stop_task(f"{_FOR_BREAKER}: {known.sentence}")
         elif known.per_minute is None and self.limit.per_minute is not None:
             self.limiter.lift(self.free_window)
             self.limit = known

@@ -3,7 +3,7 @@
 A *disposition* is one word. Two of them make work, the others say why there is none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -78,6 +78,7 @@ def with_dispositions(
     *,
     in_doubt: str,
     requires_room: bool = False,
+    stopped: Collection[str] = (),
 ) -> DataFrame:
     """Add ``disposition``, ``DETAIL`` and ``DESTINATION``. ``with_waiting`` adds those that wait.
 
@@ -90,6 +91,7 @@ def with_dispositions(
         queues: a FIFO destination takes no message without a message group.
         in_doubt: see ``ResendOptions``. A discard settles what is in doubt in any case.
         requires_room: whether a message that cannot carry its plan's id is left.
+        stopped: ids of groups of which nothing is sent until a person decides again.
     """
     known = numbered.join(states, on="message_id", how="left")
     state = F.col("state")
@@ -108,6 +110,7 @@ def with_dispositions(
         .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Disposition.NO_GROUP)
         .when(F.col("edit_fault").isNotNull(), Disposition.EDIT_FAILED)
         .when(~F.col("has_room") & F.lit(requires_room), Disposition.NO_ROOM)
+        .when(F.col("group_id").isin(*stopped), Disposition.STOPPED)
         .otherwise(Disposition.SEND)
     )
     dispositions = known.withColumns(

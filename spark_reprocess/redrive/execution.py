@@ -28,7 +28,6 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.archive.ledgers import compact_ledger
-from spark_reprocess.canary.watch import joined
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
@@ -45,6 +44,7 @@ from spark_reprocess.redrive.send_task import (
     TASK,
     TASK_COLUMNS,
     SendTask,
+    progress_folder,
     read_progress,
 )
 from spark_reprocess.redrive.stop_signals import (
@@ -53,8 +53,10 @@ from spark_reprocess.redrive.stop_signals import (
     stop_marker,
     write_stop_marker,
 )
+from spark_reprocess.repeating import repeating
 from spark_reprocess.spark.interrupts import asking_to_stop
 
+_TROUBLE_SECONDS = 10.0
 _TROUBLE = {
     Disposition.FAILED: "failed",
     Disposition.IN_DOUBT: "in doubt",
@@ -81,7 +83,12 @@ class TaskRunner:
     deadline: Deadline = field(default_factory=Deadline)
 
     def execute(
-        self, dispositions: DataFrame, planned: Sequence[Tally], context: RunContext, stage: str
+        self,
+        dispositions: DataFrame,
+        planned: Sequence[Tally],
+        context: RunContext,
+        stage: str,
+        trouble: Callable[[], str] = lambda: "",
     ) -> Sent:
         """Settle the rows of *dispositions* that make work, each chunk whole in one task.
 
@@ -90,7 +97,8 @@ class TaskRunner:
         reached.
 
         Each evaluation of *dispositions*, one row per message, must give the same rows; *planned*
-        counts them. *stage* names this call among those of the run; it is part of a path.
+        counts them. *stage* names this call among those of the run; it is part of a path. *trouble*
+        is asked every ten seconds, and says why nothing more may be sent; empty if all is well.
         """
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
@@ -99,18 +107,24 @@ class TaskRunner:
         if self.deadline.seconds_left <= 0:
             return Sent(tuple(_not_reached(work, ())), TIME_IS_OVER)
         rows, windows, free_windows = self._rows(dispositions, context)
-        folder = f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
-        task = SendTask(self.archive, context, self.make_sender, folder, windows, free_windows)
+        task = SendTask(self.archive, context, self.make_sender, stage, windows, free_windows)
+        folder = progress_folder(context, stage)
         how_far = HowFar(total)
 
         def status() -> str:
             line = status_line(how_far, total, read_progress(self.archive, folder))
             return "; ".join(filter(None, (line, context.limit.sentence)))
 
-        stop = partial(self._stop, context)
+        stop = partial(self._stop, stop_marker(context.plan_id, context.run_id, stage))
+
+        def look() -> None:
+            if why := trouble():
+                stop(why)
+
         with (
             asking_to_stop(stop),
             self.deadline.watched(stop),
+            repeating(look, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
             # One action, once; a second evaluation would find every chunk claimed.
@@ -167,9 +181,8 @@ class TaskRunner:
             _windows(context.request.max_rate, of_tasks),
         )
 
-    def _stop(self, context: RunContext, why: str) -> None:
+    def _stop(self, marker: str, why: str) -> None:
         """Write the stop marker, in a thread: a signal handler must not wait for S3."""
-        marker = stop_marker(context.plan_id, context.run_id)
 
         def write() -> None:
             # Tasks that cannot write to the archive either end by themselves.
@@ -295,8 +308,7 @@ def carry_out(
     )
     with runner.progress("compacting the ledger", str):
         notes = () if stopped_by else compact_ledger(archive)
-    canaries = [one.canary for one in sent.values() if one.canary]
-    return replace(summary, notes=notes, canary=joined(canaries))
+    return replace(summary, notes=notes, ramp=tuple(g for one in sent.values() for g in one.ramp))
 
 
 def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> DataFrame:

@@ -15,9 +15,12 @@ from dlq_replay.errors import QueueError
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.canary.options import Redelivery
-from spark_reprocess.canary.probe import queue_url_beside
-from spark_reprocess.clients import ClientFactory, dead_letter_sources, require_queue_url
+from spark_reprocess.clients import (
+    ClientFactory,
+    Redelivery,
+    dead_letter_sources,
+    require_queue_url,
+)
 
 if TYPE_CHECKING:
     from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -168,8 +171,8 @@ def find_queues(
     main, parked = options.destination, options.parked_queue_url
     if parked is not None:
         require_queue_url("--parked-queue-url", parked)
-    dead_letter_arn = Redelivery.of(attributes).dead_letter_arn
-    dead_letters = queue_url_beside(main, dead_letter_arn)
+    redelivery = Redelivery.of(attributes)
+    dead_letters = redelivery.dead_letter_url(main)
     sources, is_shared = _sources(main, dead_letters, parked, make_client)
     destinations = {main: attributes}
     if not options.to_queue_url:
@@ -179,7 +182,7 @@ def find_queues(
         parked=parked,
         is_named=bool(options.to_queue_url),
         sources={QueueAddress.from_url(url).name: url for url in destinations},
-        dead_letter_queue=QueueAddress.from_arn(dead_letter_arn).name if dead_letter_arn else None,
+        dead_letter_queue=QueueAddress.from_url(dead_letters).name if dead_letters else None,
         sizes=_sizes(destinations, parked, make_client),
         is_shared=is_shared,
         includes_foreign=options.include_foreign,
@@ -216,7 +219,7 @@ def _sizes(
 ) -> dict[str, SizeLimits]:
     """Return the limits of each destination: its own, and those of its DLQ and the parked queue."""
     dead_letters = {
-        url: queue_url_beside(url, Redelivery.of(attributes).dead_letter_arn)
+        url: Redelivery.of(attributes).dead_letter_url(url)
         for url, attributes in destinations.items()
     }
     on_the_way = sorted({*dead_letters.values(), parked} - {None}, key=str)

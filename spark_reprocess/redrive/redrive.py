@@ -4,56 +4,49 @@ Resolve the plan: one disposition per message. Write the dispositions into the a
 destination after the other. Summarize.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
+from dlq_replay.errors import TableError
 from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.archive.disposition import WORK
+from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.canary.options import (
-    CanaryOptions,
-    CanarySample,
-    Redelivery,
-    combined,
-    recommended,
-)
-from spark_reprocess.canary.probe import Preflight, QueueProbe
+from spark_reprocess.archive.group_records import add_statement, read_memory
 from spark_reprocess.clients import (
     ClientFactory,
+    aws_client,
+    region_of,
     require_queue,
+    returns_table,
     sqs_client,
     sqs_sender,
 )
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
+from spark_reprocess.ramp.readings import Probe, checked_probe
+from spark_reprocess.ramp.rule import Forecast, step_sizes
 from spark_reprocess.redrive.breaker_gate import Limit, is_waiting, read_limit
-from spark_reprocess.redrive.canary import (
-    PLANNED,
-    Canary,
-    drawn_sample,
-    not_reached,
-    to_send_by_group,
-)
 from spark_reprocess.redrive.dispositions import DESTINATION
 from spark_reprocess.redrive.edits import edit_samples, sql_faults
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary, other_edits
-from spark_reprocess.redrive.queues import Attributes, Queues, find_queues
-from spark_reprocess.redrive.redrive_values import (
-    RedriveOptions,
-    RedriveSummary,
-    Sent,
-    Tally,
-)
-from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
+from spark_reprocess.redrive.queues import Attributes, find_queues
+from spark_reprocess.redrive.ramp import Ramp
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
+from spark_reprocess.redrive.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.steps import Steps
 from spark_reprocess.redrive.stop_signals import Deadline
+from spark_reprocess.triage import Statement, is_group_id
 
 
 def redrive(
@@ -64,6 +57,7 @@ def redrive(
     make_sender: ClientFactory = sqs_sender,
     progress: Progress = silent,
     now_seconds: Callable[[], float] = time.time,
+    wait: Callable[[threading.Event, float], object] = threading.Event.wait,
 ) -> RedriveSummary:
     """Say what the plan would do now, and with ``execute`` do it. Safe to repeat at any time.
 
@@ -84,6 +78,9 @@ def redrive(
     option = "--to-queue-url" if options.to_queue_url else "--main-queue-url"
     attributes = require_queue(option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
+    probes, why_no_ramp = _probes(options, destinations, make_client)
+    memory = read_memory(archive)
+    options = replace(options, requires_room=options.requires_room or bool(probes))
     context = RunContext(
         request=options,
         plan_id=plan.plan_id,
@@ -91,30 +88,28 @@ def redrive(
         to_fifo=queues.is_fifo,
         sizes=queues.sizes_of(options.destination),
         edits=plan.edits,
-        cut_from=plan.snapshot.sha256[:12],
+        # A ramp cuts its steps into chunks of their own.
+        cut_from="ramp" if probes else plan.snapshot.sha256[:12],
         policy_sha256=plan.snapshot.policy_sha256,
     )
-    preflights = dict[str, Preflight]()
-
-    def check_canaries(urls: Iterable[str]) -> None:
-        for url in urls:
-            if options.canary and url not in preflights:
-                preflights[url] = _preflight(
-                    options.canary, url, options, destinations, make_client
-                )
-
-    check_canaries([options.destination])
     with ExitStack() as stack:
         # Before the plan is resolved: what another plan decides after that would not be seen.
         context = stack.enter_context(context.locked(archive))
+        steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in destinations}
+        ended = {url: steps[url].ended() for url in probes}
         resolved = stack.enter_context(
             resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
-        notes = (*resolved.notes, *other_edits(archive, plan, resolved.planned))
         # The operator's destination is the first.
         work = {url: resolved.work[url] for url in destinations if url in resolved.work}
         resolved = replace(resolved, work=work)
-        check_canaries(work)
+        stopped = {one.group_id for one in resolved.planned if one.word == Disposition.STOPPED}
+        notes = (
+            *resolved.notes,
+            *other_edits(archive, plan, resolved.planned),
+            *(f"group {one} is stopped: {memory.stopped[one]}; decide again" for one in stopped),
+            *([why_no_ramp] if why_no_ramp else []),
+        )
         if not options.execute:
             samples = (
                 edit_samples(resolved.messages, resolved.dispositions.frame, context.editor, masks)
@@ -125,27 +120,145 @@ def redrive(
                 dry_summary(plan.groups, resolved, context),
                 samples=samples,
                 notes=(*notes, *_limits_in_words(options, work)),
-                drawn=_drawn(resolved, context, options, destinations, queues),
+                forecast=_forecast(probes, work, options) if probes else None,
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
             )
         runner = TaskRunner(
             archive, resolved.messages, make_sender, progress, options.tasks, deadline
         )
+        notes += tuple(_begin_to_count(options, plan.plan_id, work, is_ramp=bool(probes)))
 
-        def make_probe(preflight: Preflight) -> QueueProbe:
-            drains = plan.snapshot.drain_ids
-            return QueueProbe(spark, archive, preflight, plan.plan_id, drains, make_client)
+        def stop_group(group_id: str, why: str) -> None:
+            if is_group_id(group_id):
+                said = Statement(datetime.now(UTC), context.who, stopped=why)
+                add_statement(archive, group_id, said)
+
+        def ramp(url: str, rows: DataFrame, to_here: RunContext, name: str) -> Sent:
+            planned = {t.group_id: t.count for t in work[url] if t.word == Disposition.SEND}
+            others = [one for one in work[url] if one.word != Disposition.SEND]
+            is_other = F.col("disposition").isin(Disposition.DISCARD, Disposition.RECORD)
+            first = runner.execute(rows.where(is_other), others, to_here, name)
+            if first.stopped_by:
+                sends = [one for one in work[url] if one.word == Disposition.SEND]
+                return replace(first, tallies=(*first.tallies, *not_reached(sends)))
+            sent = Ramp(
+                runner,
+                to_here,
+                rows,
+                planned,
+                probes[url],
+                returns_table(options.failure_table or "", url),
+                options.allow_returns,
+                {one: memory.state(one).stops for one in planned},
+                stop_group,
+                steps[url],
+                ended[url],
+                name,
+                lambda: read_limit(options.failure_table, url) or Limit(),
+                in_order=queues.is_fifo and not options.allow_reordering,
+                now_seconds=now_seconds,
+                wait=wait,
+            ).send()
+            return replace(sent, tallies=(*first.tallies, *sent.tallies))
 
         def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
             contexts = {
                 url: replace(context, destination=url, sizes=queues.sizes_of(url)) for url in work
             }
-            return _send_all(runner, options, dispositions, contexts, work, preflights, make_probe)
+            return _send_all(
+                runner, options, dispositions, contexts, work, ramp if probes else None
+            )
 
         summary = carry_out("redrive", plan.groups, resolved, context, runner, send)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
+
+
+def _probes(
+    options: RedriveOptions, destinations: Mapping[str, Attributes], make_client: ClientFactory
+) -> tuple[dict[str, Probe], str]:
+    """Return what tells whether a step to each destination was good; none where all goes at once.
+
+    Also why there is none although nobody asked for everything at once; empty if there is a reason.
+
+    Raises:
+        InputError: a ramp is asked for, and what comes back could not be seen.
+    """
+    table = options.failure_table
+    if options.ramp is False:
+        return {}, ""
+    try:
+        _check_table(table, options.destination)
+        region = region_of(options.destination, "us-east-1")
+        probes = {
+            url: checked_probe(
+                url,
+                attributes,
+                options.parked_queue_url,
+                make_client,
+                partial(aws_client, region=region),
+                options.function_arn,
+            )
+            for url, attributes in destinations.items()
+        }
+    except InputError as error:
+        if options.ramp:
+            raise InputError(f"--ramp: {error}; --at-once sends everything in one step") from error
+        return {}, f"everything goes at once: {error}"
+    return {
+        url: replace(probe, rules=options.ramp_rules, limit=partial(_limit_sentence, table, url))
+        for url, probe in probes.items()
+    }, ""
+
+
+def _check_table(table: str | None, url: str) -> None:
+    if table is None:
+        raise InputError("no --failure-table counts what comes back")
+    try:
+        returns_table(table, url).read("", [""])
+    except TableError as error:
+        raise InputError(f"table {table} cannot be read: {error}") from error
+
+
+def _limit_sentence(table: str | None, url: str) -> str:
+    return (read_limit(table, url) or Limit()).sentence
+
+
+def _forecast(
+    probes: Mapping[str, Probe], work: Mapping[str, Sequence[Tally]], options: RedriveOptions
+) -> Forecast:
+    counts = [t.count for of in work.values() for t in of if t.word == Disposition.SEND]
+    failure_seconds = max(probe.redelivery.failure_seconds for probe in probes.values())
+    step_seconds = failure_seconds + 2 * options.ramp_rules.minute_seconds
+    return Forecast(tuple(step_sizes(max(counts, default=0))), step_seconds)
+
+
+def _begin_to_count(
+    options: RedriveOptions, plan_id: str, work: Mapping[str, Sequence[Tally]], *, is_ramp: bool
+) -> Iterator[str]:
+    """Make the counters of what comes back before the first message is sent.
+
+    Yields:
+        Why nothing will be counted.
+
+    Raises:
+        InputError: a ramp needs the counters. Nothing was sent.
+    """
+    groups = {t.group_id for of in work.values() for t in of if t.word == Disposition.SEND}
+    if options.failure_table is None or not groups:
+        return
+    try:
+        returns_table(options.failure_table, options.destination).begin(plan_id, sorted(groups))
+    except TableError as error:
+        why = f"table {options.failure_table} cannot be written: {error}"
+        if is_ramp:
+            raise InputError(f"--ramp: {why}; --at-once sends everything in one step") from error
+        yield f"what comes back of this run is not counted: {why}"
+
+
+RampTo = Callable[[str, DataFrame, RunContext, str], Sent]
+"""Sends one destination's rows by ramp: URL, rows, context, name of the sends."""
 
 
 def _send_all(
@@ -154,12 +267,12 @@ def _send_all(
     dispositions: DataFrame,
     contexts: Mapping[str, RunContext],
     planned: Mapping[str, Sequence[Tally]],
-    preflights: Mapping[str, Preflight],
-    make_probe: Callable[[Preflight], QueueProbe],
+    ramp: RampTo | None,
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow.
 
-    A limit of the circuit breaker stops its own destination alone. Limited ones come last.
+    A limit of the circuit breaker, or a ramp that waits, stops its own destination alone. Limited
+    ones come last.
     """
     sent: dict[str, Sent] = {}
     limits = {url: read_limit(options.failure_table, url) or Limit() for url in planned}
@@ -178,15 +291,17 @@ def _send_all(
         if url != options.destination:
             name = f"{name}-{_name(url)}"
         is_work = F.col("disposition").isin(*WORK)
-        is_planned = F.coalesce(is_work & (F.col(DESTINATION) == url), F.lit(False))  # noqa: FBT003
-        rows = dispositions.withColumn(PLANNED, is_planned).where(F.col(PLANNED) | ~is_work)
-        if options.canary is None:
+        rows = dispositions.where(~is_work | (F.col(DESTINATION) == url))
+        if ramp is None:
             sent[url] = runner.execute(rows, tallies, to_here, name)
-            continue
-        canary = Canary(runner, to_here, options.canary, preflights[url], make_probe, name)
-        in_order = to_here.to_fifo and not options.allow_reordering
-        sent[url] = canary.send(rows, tallies, in_order=in_order)
+        else:
+            sent[url] = ramp(url, rows, to_here, name)
     return {url: sent[url] for url in planned}
+
+
+def not_reached(planned: Sequence[Tally]) -> tuple[Tally, ...]:
+    """Return the result of messages that something before them kept from being sent."""
+    return tuple(replace(one, word=Disposition.NOT_REACHED) for one in planned)
 
 
 def _limits_in_words(options: RedriveOptions, urls: Iterable[str]) -> Iterator[str]:
@@ -201,56 +316,3 @@ def _limits_in_words(options: RedriveOptions, urls: Iterable[str]) -> Iterator[s
 
 def _name(url: str) -> str:
     return QueueAddress.from_url(url).name
-
-
-def _preflight(
-    canary: CanaryOptions,
-    url: str,
-    options: RedriveOptions,
-    destinations: Mapping[str, Attributes],
-    make_client: ClientFactory,
-) -> Preflight:
-    """Check that failures of a canary of this destination would show.
-
-    Raises:
-        InputError: a queue cannot be watched, is the wrong one, or never shows a failure.
-    """
-    try:
-        return Preflight.check(canary, url, destinations[url], make_client)
-    except InputError as error:
-        if url == options.destination:
-            raise
-        name = QueueAddress.from_url(url).name
-        raise InputError(
-            f"messages of source queue {name}: {error}. To leave them out, add --where "
-            f"\"coalesce(source_queue, '') <> '{name}'\""
-        ) from error
-
-
-def _drawn(
-    resolved: ResolvedPlan,
-    context: RunContext,
-    options: RedriveOptions,
-    destinations: Mapping[str, Attributes],
-    queues: Queues,
-) -> CanarySample | None:
-    """Return the canary that would go ahead, or is recommended, over all destinations."""
-    found: list[CanarySample] = []
-    for url, tallies in resolved.work.items():
-        redelivery, to_send = Redelivery.of(destinations[url]), to_send_by_group(tallies)
-        if options.canary is None:
-            found += filter(None, [recommended(to_send, redelivery)])
-            continue
-        of_destination = resolved.dispositions.frame.where(
-            ~F.col("disposition").isin(*WORK) | (F.col(DESTINATION) == url)
-        )
-        with drawn_sample(
-            of_destination,
-            resolved.messages,
-            to_send,
-            replace(context, destination=url, sizes=queues.sizes_of(url)),
-            options.canary,
-            redelivery,
-        ) as (sample, _):
-            found.append(sample)
-    return combined(found)

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from spark_reprocess.actor import require_reason
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.canary.options import CanaryOptions, CanarySample
-from spark_reprocess.canary.watch import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
+from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, RampRules, Verdict
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.rate_limiter import LEAST_RATE
 
@@ -71,12 +70,17 @@ class RedriveOptions(ResendOptions):
         keep_counter: keep the replay count instead of starting afresh.
         masks: regular expressions of what previews of edits must not show, besides our own.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
-        canary: what goes ahead and decides about the rest; None for nothing.
+        ramp: whether to send in steps, each judged before the next; None to do so where it can be
+            seen what comes back.
+        allow_returns: how many messages of a group may come back.
+        function_arn: of the replay function, whose trigger and errors a ramp looks at; None to look
+            at neither.
+        ramp_rules: durations of a ramp.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
         time_budget_seconds: when to stop, counted from the start of the verb; None for never. What
             is left is not reached then, and nothing is in doubt.
-        failure_table: the table with the circuit breakers of the destinations; None: no limits are
-            kept to.
+        failure_table: the table with the circuit breakers of the destinations and the counters of
+            what comes back; None: no limits are kept to, and nothing is counted.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
     """
 
@@ -91,7 +95,10 @@ class RedriveOptions(ResendOptions):
     masks: tuple[str, ...] = ()
     has_samples: bool = True
     tasks: int | None = None
-    canary: CanaryOptions | None = None
+    ramp: bool | None = None
+    allow_returns: AllowedReturns = field(default_factory=AllowedReturns)
+    function_arn: str | None = None
+    ramp_rules: RampRules = field(default_factory=RampRules)
     group: str | None = None
     time_budget_seconds: float | None = None
     failure_table: str | None = None
@@ -187,8 +194,8 @@ class RedriveSummary:
         stopped_by: why the run ended early, empty where it did not.
         samples: in a dry run, what the plan's edits would do to some messages.
         notes: what else the operator should know, a sentence each.
-        drawn: in a dry run, the canary that would go ahead, or is recommended.
-        canary: the verdict of the canary that went ahead.
+        forecast: in a dry run, the ramp that it would be; None where everything would go at once.
+        ramp: how far each group is in its ramp; empty where everything went at once.
         max_rate: messages a second, None for no limit.
         decisions_sha256: see ``Plan.decisions_sha256``; empty where there is no plan.
     """
@@ -201,8 +208,8 @@ class RedriveSummary:
     stopped_by: str = ""
     samples: tuple[EditSample, ...] = ()
     notes: tuple[str, ...] = ()
-    drawn: CanarySample | None = None
-    canary: CanaryReport | None = None
+    forecast: Forecast | None = None
+    ramp: tuple[GroupRamp, ...] = ()
     max_rate: float | None = None
     decisions_sha256: str = ""
 
@@ -228,6 +235,12 @@ class RedriveSummary:
         return bool(self.run_id)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether messages stay because too much of their group came back: exit code 3."""
+        is_bad = any(one.verdict is Verdict.BAD for one in self.ramp)
+        return is_bad or self.count(Disposition.STOPPED) > 0
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether this run should have settled messages that it could not."""
         return self.executed and self.count(*_UNFINISHED) > 0
@@ -246,12 +259,12 @@ class Sent:
     Attributes:
         tallies: of every one of them, what was not reached included.
         stopped_by: why the run ended early, empty where it did not.
-        canary: the verdict of the canary that went ahead; None without one.
+        ramp: how far each group is; empty without a ramp.
     """
 
     tallies: tuple[Tally, ...]
     stopped_by: str = ""
-    canary: CanaryReport | None = None
+    ramp: tuple[GroupRamp, ...] = ()
 
 
 def summarize(

@@ -19,6 +19,7 @@ from spark_reprocess.analysis.message_table import (
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import Held, archive_rows, column_texts, ledger_states
+from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import POSITION
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.errors import InputError
@@ -191,6 +192,7 @@ def _dispositions(
         queues,
         in_doubt=options.in_doubt,
         requires_room=options.requires_room,
+        stopped=read_memory(archive).stopped,
     )
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
+from dlq_replay.outgoing import has_room_for_redrive, redriven_entry, restored_entry
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, Probe, new_id
@@ -28,7 +28,8 @@ class RunContext:
         destination: URL of the queue that messages go to.
         sizes: the destination's. A copy that is larger loses its context on the way.
         edits: how messages are changed on their way, by group id.
-        is_canary: whether messages go ahead, to come back at once where they fail.
+        step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
+        unproven_groups: ids of the groups whose messages are parked at their first return.
         cut_from: a digest of what the chunks are cut from. Claims of chunks that are cut from
             something else do not conflict, although the chunks have the same numbers.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
@@ -47,7 +48,8 @@ class RunContext:
     policy_sha256: str | None = None
     run_id: str = field(default_factory=lambda: new_id(time.time()))
     who: str = field(default_factory=actor)
-    is_canary: bool = False
+    step: int = 0
+    unproven_groups: frozenset[str] = frozenset()
     probe: Probe | None = None
     lock: LockView | None = None
     limit: Limit = field(default_factory=Limit)
@@ -80,16 +82,16 @@ class RunContext:
         keeps_counter = isinstance(self.request, RedriveOptions) and self.request.keep_counter
         return Editor(self.edits, self.plan_id, keeps_counter, self.sizes.message)
 
-    def entry(self, message: Message) -> SendEntry:
+    def entry(self, message: Message, group_id: str) -> SendEntry:
         """The copy of *message* to send; ask ``has_room`` first."""
         if isinstance(self.request, RestoreOptions):
             return restored_entry(message, self.plan_id, to_fifo=self.to_fifo)
-        if self.is_canary:
-            return canary_entry(self._moved(message), self.plan_id, to_fifo=self.to_fifo)
         return redriven_entry(
             self._moved(message),
             self.plan_id,
             to_fifo=self.to_fifo,
+            group_id=group_id,
+            is_canary=group_id in self.unproven_groups,
             keep_counter=self.request.keep_counter,
             max_message_bytes=self.sizes.message,
         )
@@ -112,9 +114,9 @@ class RunContext:
         is_restore = isinstance(self.request, RestoreOptions)
         return Disposition.RESTORED if is_restore else Disposition.SENT
 
-    def has_room(self, message: Message) -> bool:
+    def has_room(self, message: Message, group_id: str) -> bool:
         """Whether the copy can carry what it must; others can do without our attributes."""
-        requires_room = isinstance(self.request, RedriveOptions) and self.request.requires_room
-        if not self.is_canary and not requires_room:
+        if not (isinstance(self.request, RedriveOptions) and self.request.requires_room):
             return True
-        return has_room_for_canary(self._moved(message), self.plan_id, self.sizes.room)
+        room = self.sizes.room
+        return has_room_for_redrive(self._moved(message), self.plan_id, room, group_id)

@@ -41,6 +41,7 @@ from spark_reprocess.archive.ledger import (
     Ledger,
     Result,
     open_ranges,
+    run_folder,
     states_of,
     timestamp,
 )
@@ -233,7 +234,7 @@ class ChunkSender:
             message_ids=tuple(item.message_id for item in work),
             ttl_seconds=self.context.request.claim_ttl_seconds,
             edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
-            is_canary=self.context.is_canary,
+            step=self.context.step,
             end=end,
         )
 
@@ -271,7 +272,7 @@ class ChunkSender:
         answers_until = claimed_at + ttl * _ANSWERS_SHARE
         groups: dict[str, list[Shipment[str]]] = {}
         for item in items:
-            entry = item.entry or self.context.entry(item.message)
+            entry = item.entry or self.context.entry(item.message, item.group_id)
             shipment = Shipment(item.message_id, queue, entry)
             groups.setdefault(self._group_of(item), []).append(shipment)
         return send_groups(
@@ -317,7 +318,7 @@ class SendTask:
     """What each task carries; ``run`` is what Spark calls.
 
     Attributes:
-        progress_folder: where each task writes how far it is; see ``read_progress``.
+        stage: names the sends among those of the run.
         windows: of each task, the messages that it may send in ten seconds; None for no limit.
         free_windows: the same, once the limit of the circuit breaker is gone.
     """
@@ -325,7 +326,7 @@ class SendTask:
     archive: Archive
     context: RunContext
     make_sender: ClientFactory
-    progress_folder: str
+    stage: str
     windows: Sequence[int] | None = None
     free_windows: Sequence[int] | None = None
 
@@ -344,9 +345,12 @@ class SendTask:
         task, spark_task = first[TASK], TaskContext.get()
         is_repeated = spark_task is not None and spark_task.attemptNumber() > 0
         signals = StopSignals(
-            self.archive, stop_marker(self.context.plan_id, self.context.run_id), self.context.lock
+            self.archive,
+            stop_marker(self.context.plan_id, self.context.run_id, self.stage),
+            self.context.lock,
         )
-        counts = _Counts(self.archive, f"{self.progress_folder}/task-{task:05d}.json")
+        folder = progress_folder(self.context, self.stage)
+        counts = _Counts(self.archive, f"{folder}/task-{task:05d}.json")
         if self._may_start(signals, is_repeated=is_repeated):
             window = None if self.windows is None else self.windows[task]
             editor = self.context.editor
@@ -422,9 +426,9 @@ def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
     except EditError:
         # Resolving the plan found no fault, so an expression gave another value now: leave it.
         return Item(group_id, place, Disposition.EDIT_FAILED, from_row(row))
-    if not context.has_room(message):
+    if not context.has_room(message, group_id):
         return Item(group_id, place, Disposition.NO_ROOM, message)
-    entry = context.entry(message)
+    entry = context.entry(message, group_id)
     return Item(group_id, place, Disposition.SEND, message, entry)
 
 
@@ -471,6 +475,11 @@ class _Counts:
             for (group_id, word, detail), count in self._counts.items()
         ]
         return [*counted, *([stop] if stopped_by else [])]
+
+
+def progress_folder(context: RunContext, stage: str) -> str:
+    """Return where each task writes how far it is; see ``read_progress``."""
+    return f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
 
 
 def read_progress(archive: Archive, folder: str) -> Counter[str]:

@@ -2,7 +2,7 @@
 
 Tasks and driver share nothing but the archive. The driver, at Ctrl-C or at the end of its time
 budget, or a task that met an error which concerns all tasks, writes
-``ledger/plan_id=<id>/stop-<run_id>``. Each task looks at the marker and
+``ledger/plan_id=<id>/stop-<run_id>-<stage>``. Each task looks at the marker and
 at the plan lock before each claim, and before each call when its last look is over a second old.
 """
 
@@ -61,9 +61,9 @@ class Deadline:
         return repeating(look, LOOK_SECONDS, "deadline")
 
 
-def stop_marker(plan_id: str, run_id: str) -> str:
-    """Return the path of a run's stop marker."""
-    return f"{plan_folder(plan_id)}/stop-{run_id}"
+def stop_marker(plan_id: str, run_id: str, stage: str) -> str:
+    """Return the path of the stop marker of one stage of a run."""
+    return f"{plan_folder(plan_id)}/stop-{run_id}-{stage}"
 
 
 def write_stop_marker(archive: Archive, path: str, why: str) -> None:

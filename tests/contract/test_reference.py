@@ -6,6 +6,8 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from spark_reprocess.canary.options import CanarySample
+from spark_reprocess.canary.watch import CanaryReport, GroupVerdict
 
 from dlq_cli.__main__ import GROUPS, LINES
 from dlq_cli.stack.rules import Finding, Severity
@@ -13,8 +15,6 @@ from dlq_cli.stack.trial import Check
 from dlq_cli.stack_values import StackValues, stack_options
 from dlq_cli.verbs.rehearse import Outcome, Rehearsal
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.canary.options import CanarySample
-from spark_reprocess.canary.watch import CanaryReport, GroupVerdict
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.cli import VERBS

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from spark_reprocess.canary.watch import Watch
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
@@ -27,7 +28,6 @@ from local_sqs.clock import SystemClock, VirtualClock
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
-from spark_reprocess.canary.watch import Watch
 from spark_reprocess.redrive import canary
 from spark_reprocess.repeating import repeating
 from tests.inline_executor import InlineExecutor

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from spark_reprocess.canary.options import CanaryOptions, Share
+from spark_reprocess.canary.watch import Verdict
 
 from dlq_replay.context import FailureError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
@@ -22,8 +24,6 @@ from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.archive.message_store import write_messages
-from spark_reprocess.canary.options import CanaryOptions, Share
-from spark_reprocess.canary.watch import Verdict
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary

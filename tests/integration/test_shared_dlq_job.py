@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from spark_reprocess.canary.options import CanaryOptions, Share
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
@@ -15,7 +16,6 @@ from dlq_replay.sending import Confirmed
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.frames import read_archive
-from spark_reprocess.canary.options import CanaryOptions, Share
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
 from tests.approved_plan import approve

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from spark_reprocess.canary.options import CanaryOptions, Share
 
 from spark_reprocess import run as run_verb
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.ledger import Ledger, attempt_names
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
-from spark_reprocess.canary.options import CanaryOptions, Share
 from spark_reprocess.command_line.redrive import exit_code_of
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.drain.drain import DrainOptions

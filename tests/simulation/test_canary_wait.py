@@ -12,9 +12,9 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from spark_reprocess.canary.options import NONE, CanaryOptions, Redelivery, Share
 from spark_reprocess.canary.watch import MOST_RESTARTS, ObservationWindow, Verdict, Watch, judge
+
 from spark_reprocess.clients import QueueCounts
 
 LAG_SECONDS = 60

@@ -4,8 +4,8 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
-
 from spark_reprocess.canary.options import CanaryOptions, Share
+
 from spark_reprocess.command_line import run
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan import policy

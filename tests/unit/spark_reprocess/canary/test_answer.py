@@ -1,11 +1,11 @@
 from dataclasses import replace
 
 import pytest
-
 from spark_reprocess.canary.options import NONE, CanarySample
 from spark_reprocess.canary.watch import CanaryReport, judge
-from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.canary import print_sample, print_verdict, stopped_sentence
+
+from spark_reprocess.clients import QueueCounts
 
 FAILURES = {"g-2": {"first-4": "KeyError", "first-6": ""}}
 REPORT = CanaryReport(judge({"g-1": 3, "g-2": 3}, FAILURES, NONE), 9.4, archived=7)

@@ -1,6 +1,6 @@
 import pytest
-
 from spark_reprocess.canary.options import CanaryOptions, Share
+
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.errors import InputError
 

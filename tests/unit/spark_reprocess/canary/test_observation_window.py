@@ -3,9 +3,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from spark_reprocess.canary.options import Redelivery
 from spark_reprocess.canary.watch import ObservationWindow
+
 from spark_reprocess.clients import QueueCounts
 
 POLICY = '{"maxReceiveCount":%s,"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:1:dlq"}'

@@ -1,5 +1,4 @@
 import pytest
-
 from spark_reprocess.canary.options import (
     CanaryOptions,
     CanarySample,
@@ -8,6 +7,7 @@ from spark_reprocess.canary.options import (
     recommended,
 )
 from spark_reprocess.canary.probe import queue_url_beside
+
 from spark_reprocess.errors import InputError
 
 REDELIVERY = Redelivery(30, 3, "arn:aws:sqs:eu-west-1:123456789012:dlq")

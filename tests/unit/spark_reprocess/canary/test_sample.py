@@ -4,7 +4,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
 from spark_reprocess.canary.options import Share, allocate, recommended_size
 
 sizes = st.dictionaries(st.text("abcdef", min_size=1), st.integers(0, 100_000), max_size=12)

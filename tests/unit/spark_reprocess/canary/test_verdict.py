@@ -1,7 +1,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from spark_reprocess.canary.options import NONE, Share
 from spark_reprocess.canary.watch import CanaryReport, Verdict, judge
 

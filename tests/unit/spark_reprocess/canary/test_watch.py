@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-
 from spark_reprocess.canary.options import NONE, Share
 from spark_reprocess.canary.watch import ObservationWindow, Verdict, Watch, judge
+
 from spark_reprocess.clients import QueueCounts
 
 CANARIES = {"f-1": "g", "f-2": "g", "f-3": "h"}

@@ -1,0 +1,383 @@
+"""A redrive by ramp: step after step to one destination, each judged before the next.
+
+The run's own tasks send a step, and its messages stand in the ledger like any other. What a run has
+not finished, the next one goes on with: the records of the steps say where it was.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from dlq_replay.errors import TableError
+from dlq_replay.returns import Returns
+from dlq_replay.returns_table import ReturnsTable
+from spark_reprocess.analysis.message_table import in_order_unit, in_order_units
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.frames import DRIVER_ROWS, arrival_order, read_table, write_table
+from spark_reprocess.ramp.readings import Probe
+from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, StepWatch, Verdict, step_size
+from spark_reprocess.redrive.breaker_gate import WAITING, Limit
+from spark_reprocess.redrive.dispositions import with_chunks
+from spark_reprocess.redrive.execution import TaskRunner
+from spark_reprocess.redrive.queues import PARKED_QUEUE
+from spark_reprocess.redrive.redrive_values import Sent, Tally
+from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.steps import (
+    GroupStep,
+    Step,
+    Steps,
+    group_ramp,
+    messages_of,
+    of_group,
+)
+from spark_reprocess.spark.interrupts import asking_to_stop
+
+_COLUMNS = "message_id string, group_id string, unit string, position long"
+_TOO_MANY_RETURNS = "more messages came back than may"
+_WAITS = f"{WAITING} for the ramp"
+_SENT = (Disposition.SENT, Disposition.SENT_BEFORE)
+
+
+@dataclass
+class Ramp:
+    """The ramp of one run to one destination.
+
+    Attributes:
+        rows: the dispositions of this destination's messages, and of those that make no work.
+        to_send: by group id, how many messages are to be sent.
+        stops: by group id, how often the group was stopped before; 0 where it is missing.
+        stop_group: writes down that a group is stopped, and why.
+        ended: how many steps had ended before the dispositions were resolved. What later ones hold
+            is never drawn again.
+        in_order: whether what stands behind a message of its message group waits.
+        name: of the sends among those of the run.
+        read_limit: reads what the circuit breaker allows now.
+        wait: waits for an event, but no longer than so many seconds.
+        groups: by id, how far each group is that has a step.
+    """
+
+    runner: TaskRunner
+    context: RunContext
+    rows: DataFrame
+    to_send: Mapping[str, int]
+    probe: Probe
+    returns: ReturnsTable
+    allowed: AllowedReturns
+    stops: Mapping[str, int]
+    stop_group: Callable[[str, str], object]
+    steps: Steps
+    ended: int
+    name: str
+    read_limit: Callable[[], Limit]
+    in_order: bool = False
+    now_seconds: Callable[[], float] = time.time
+    wait: Callable[[threading.Event, float], object] = threading.Event.wait
+    groups: dict[str, GroupRamp] = field(default_factory=dict)
+    _executed: dict[int, Step] = field(default_factory=dict)
+    _tallies: list[Tally] = field(default_factory=list)
+    _stopped_by: str = ""
+
+    def send(self) -> Sent:
+        """Send step after step, until all is sent or nothing more may go in this run.
+
+        Raises:
+            ArchiveError: the archive cannot be read or written.
+        """
+        while not self._stopped_by and (step := self._next_step()):
+            self._execute(step)
+        known = self.steps.read()
+        self._decide(known, self.to_send)
+        left = Counter(self.to_send)
+        for tally in self._tallies:
+            left[tally.group_id] -= tally.count
+        rest = [
+            Tally(one, Disposition.STOPPED if self._is_bad(one) else Disposition.NOT_REACHED, count)
+            for one, count in left.items()
+            if count > 0
+        ]
+        return Sent((*self._tallies, *rest), self._stopped_by, tuple(self.groups.values()))
+
+    def _next_step(self) -> Step | None:
+        """Return the next step: one that this run has not carried out yet, or a new one."""
+        known = self.steps.read()
+        for step in known[self.ended :]:
+            if step.number not in self._executed:
+                return step
+        self._judge(known, self._left())
+        left = self._left()
+        wanted = {
+            one: step_size(messages_of(self._of(known, one), one), count)
+            for one, count in left.items()
+            if one not in self.groups or self.groups[one].verdict is Verdict.GOOD
+        }
+        return self._new_step(known, wanted, left) if wanted and not self._stopped_by else None
+
+    def _left(self) -> dict[str, int]:
+        """Return by group how many messages no step has; without groups that are stopped."""
+        left = Counter(self.to_send)
+        for step in self._executed.values():
+            left.subtract({one: part.messages for one, part in step.groups.items()})
+        return {one: left[one] for one in self.to_send if left[one] > 0 and not self._is_bad(one)}
+
+    def _is_bad(self, group_id: str) -> bool:
+        return group_id in self.groups and self.groups[group_id].verdict is Verdict.BAD
+
+    def _of(self, known: Iterable[Step], group_id: str) -> list[Step]:
+        return list(of_group(known, group_id, self.stops.get(group_id, 0)))
+
+    def _new_step(
+        self, known: Sequence[Step], wanted: Mapping[str, int], left: Mapping[str, int]
+    ) -> Step | None:
+        """Draw the next step, and write it down; of two runs at once the first one's counts."""
+        returns = self._read_returns(wanted)
+        number, archive = len(known) + 1, self.runner.archive
+        folder = self.steps.table(number, self.context.run_id)
+        drawn = self._drawn(wanted, number)
+        is_small = sum(wanted.values()) <= DRIVER_ROWS
+        write_table(drawn.toArrow() if is_small else drawn, archive, folder)
+        rows = read_table(drawn.sparkSession, archive, folder, _COLUMNS)
+        counts = {
+            row["group_id"]: row["count"] for row in rows.groupBy("group_id").count().collect()
+        }
+        if not counts:
+            self._stopped_by = f"{_WAITS}: what is left stands behind messages that stay"
+            return None
+        groups = {
+            one: GroupStep(
+                number=len(self._of(known, one)) + 1,
+                messages=count,
+                is_last=count == left[one],
+                returned_before=returns[one].returned if one in returns else 0,
+                stops=self.stops.get(one, 0),
+            )
+            for one, count in counts.items()
+        }
+        run_id, who = self.context.run_id, self.context.who
+        self.steps.create(Step(number, run_id, who, self.now_seconds(), folder, groups))
+        return self.steps.read()[number - 1]
+
+    def _drawn(self, wanted: Mapping[str, int], number: int) -> DataFrame:
+        """Draw so many messages of each group, and say where in the step each of them is.
+
+        On FIFO the heads of message groups come first, and what stands behind one that is not drawn
+        is not drawn either. Otherwise chance decides, in the same way in every run.
+        """
+        rows, chance = self._candidates(), self._chance("message_id")
+        if self.in_order:
+            arrived = Window.partitionBy(PARKED_QUEUE, "message_group_id").orderBy(*arrival_order())
+            rows = rows.withColumn("depth", F.row_number().over(arrived))
+            chance = [F.col("depth"), *self._chance("message_group_id")]
+        table = self.rows.sparkSession.createDataFrame(
+            list(wanted.items()), "group_id string, wanted long"
+        )
+        rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*chance))
+        rows = rows.join(F.broadcast(table), "group_id", "left")
+        drawn = rows.withColumn("drawn", F.coalesce(rank <= F.col("wanted"), F.lit(False)))  # noqa: FBT003
+        queue = f".{self.steps.queue}.{number:05d}"
+        unit, order = F.concat("group_id", F.lit(queue)), chance
+        if self.in_order:
+            before = F.sum(F.col("drawn").cast("int")).over(
+                arrived.rowsBetween(Window.unboundedPreceding, -1)
+            )
+            is_next = F.coalesce(before, F.lit(0)) == F.col("depth") - 1
+            drawn = drawn.withColumn("drawn", F.col("drawn") & is_next)
+            units = in_order_units(sum(wanted.values()))
+            unit, order = F.concat(in_order_unit(units), F.lit(queue)), arrival_order()
+        places = drawn.where("drawn").withColumn("unit", unit)
+        position = F.row_number().over(Window.partitionBy("unit").orderBy(*order)) - 1
+        return places.select(
+            "message_id", "group_id", "unit", position.cast("long").alias("position")
+        )
+
+    def _candidates(self) -> DataFrame:
+        rows = self.rows.where(F.col("disposition") == Disposition.SEND)
+        for step in self.steps.read()[self.ended :]:
+            rows = rows.join(self._table(step), "message_id", "left_anti")
+        return rows.drop("unit", "chunk", "place")
+
+    def _chance(self, column: str) -> list[Column]:
+        return [F.xxhash64(F.lit(self.context.plan_id), F.col(column)), F.col(column)]
+
+    def _table(self, step: Step) -> DataFrame:
+        return read_table(self.rows.sparkSession, self.runner.archive, step.table, _COLUMNS)
+
+    def _execute(self, step: Step) -> None:
+        """Send what is left of a step, and write down that it is sent."""
+        self._executed[step.number] = step
+        tallies: dict[str, list[Tally]] = {}
+        for attempt in range(len(step.groups) + 1):
+            going = [one for one in step.groups if not self._is_bad(one)]
+            name = f"{self.name}-step-{step.number}-{attempt}"
+            result, before = self._send_groups(step, going, name)
+            tallies |= {one: [t for t in result.tallies if t.group_id == one] for one in going}
+            if result.stopped_by != _TOO_MANY_RETURNS:
+                break
+            # The groups of which too many came back are stopped; the others go on.
+            self._decide(self.steps.read(), going)
+        settled = [one for of_group in tallies.values() for one in of_group]
+        words = {one.word for one in settled}
+        self._tallies += [one for one in settled if one.word != Disposition.NOT_REACHED]
+        self._stopped_by = result.stopped_by
+        if Disposition.BUSY in words:
+            self._stopped_by = self._stopped_by or self._wait_for_other_run(step)
+        elif not self._stopped_by:
+            for tally in settled:
+                before[tally.group_id] += tally.count if tally.word in _SENT else 0
+            self.steps.end(step, self.now_seconds(), before)
+            if self.in_order and words - {*_SENT}:
+                # Only a plan that is resolved anew shows what waits behind these.
+                self._stopped_by = f"{_WAITS}: some of step {step.number} could not be sent"
+
+    def _send_groups(
+        self, step: Step, group_ids: Collection[str], name: str
+    ) -> tuple[Sent, Counter[str]]:
+        """Send the open messages of a step; also count by group those that were sent before."""
+        table = with_chunks(self._table(step)).drop("group_id")
+        rows = self.rows.drop("unit", "chunk", "place").join(table, "message_id")
+        rows = rows.where(F.col("group_id").isin(*group_ids))
+        counts = rows.groupBy("group_id", "disposition").count().collect()
+        tallies = [Tally(row["group_id"], row["disposition"], row["count"]) for row in counts]
+        before = Counter(
+            {t.group_id: t.count for t in tallies if t.word == Disposition.SENT_BEFORE}
+        )
+        work = [one for one in tallies if one.word == Disposition.SEND]
+        limit = self.read_limit()
+        if limit.waiting:
+            left = tuple(replace(one, word=Disposition.NOT_REACHED) for one in work)
+            return Sent(left, limit.waiting), before
+        unproven = frozenset(one for one, part in step.groups.items() if not part.is_last)
+        context = replace(self.context, limit=limit, step=step.number, unproven_groups=unproven)
+        trouble = partial(self._returns_trouble, step)
+        return self.runner.execute(rows, work, context, name, trouble), before
+
+    def _returns_trouble(self, step: Step) -> str:
+        """Return why the step must stop now: too much came back; empty if it need not."""
+        known = self.steps.read()
+        found = self._states(known, step.groups, self._read_returns(step.groups))
+        is_bad = any(one.verdict is Verdict.BAD and not self._is_bad(one.group_id) for one in found)
+        return _TOO_MANY_RETURNS if is_bad else ""
+
+    def _wait_for_other_run(self, step: Step) -> str:
+        """Wait until another run has sent the step; return why not, empty if it has."""
+        why = f"{_WAITS}: another run sends step {step.number}"
+
+        def has_ended() -> bool:
+            return self.steps.read()[step.number - 1].sent_at is not None
+
+        until = self.now_seconds() + self._patience_seconds
+        return self._wait(has_ended, until, lambda: why) or ("" if has_ended() else why)
+
+    @property
+    def _patience_seconds(self) -> float:
+        return self.probe.rules.patience * self.probe.rules.minute_seconds
+
+    def _judge(self, known: Sequence[Step], left: Collection[str]) -> None:
+        """Decide about the last step of each of these groups; wait until that is possible."""
+        steps = {own[-1].number: own[-1] for one in left if (own := self._of(known, one))}
+        if not steps:
+            return
+        rules, failure_seconds = self.probe.rules, self.probe.redelivery.failure_seconds
+        watches = {
+            number: StepWatch(step.began_at, step.sent_at or step.began_at, failure_seconds, rules)
+            for number, step in steps.items()
+        }
+        blockers = dict.fromkeys(steps, "")
+
+        def is_decided() -> bool:
+            now, returns = self.now_seconds(), self._read_returns(left)
+            for number, watch in watches.items():
+                reading = self.probe.read(watch.first_sent_at, now)
+                blockers[number] = watch.blocker(reading, now, _expected(steps[number], returns))
+            self._decide(known, left, returns, blockers)
+            return not any(blockers.values()) or all(map(self._is_bad, left))
+
+        ready_at = max(watch.ready_at for watch in watches.values())
+        until = max(watch.sent_at for watch in watches.values()) + self._patience_seconds
+        until = until if ready_at <= until else 0
+        self._stopped_by = self._wait(is_decided, until, lambda: " and ".join(blockers.values()))
+        waiting = [one for one in self.groups.values() if one.verdict is Verdict.UNKNOWN]
+        if waiting and not self._stopped_by:
+            ready_at = max(watch.ready_at for watch in watches.values())
+            after = f"{datetime.fromtimestamp(ready_at, UTC):%H:%M} UTC"
+            self._stopped_by = (
+                f"{_WAITS}: step {waiting[0].step} can be judged after {after}: {waiting[0].why}"
+            )
+
+    def _wait(self, is_over: Callable[[], bool], until: float, status: Callable[[], str]) -> str:
+        """Look until it is over, or until a moment; return why the run must stop, else empty."""
+        reasons, is_stopping = list[str](), threading.Event()
+
+        def stop(why: str) -> None:
+            reasons.append(why)
+            is_stopping.set()
+
+        rules = self.probe.rules
+        with (
+            asking_to_stop(stop),
+            self.runner.deadline.watched(stop),
+            self.runner.progress("ramp", status),
+        ):
+            while not is_over() and not reasons and self.now_seconds() < until:
+                self.wait(is_stopping, rules.minute_seconds / rules.looks)
+        return reasons[0] if reasons else ""
+
+    def _decide(
+        self,
+        known: Sequence[Step],
+        group_ids: Iterable[str],
+        returns: Mapping[str, Returns] | None = None,
+        blockers: Mapping[int, str] | None = None,
+    ) -> None:
+        """Note how far these groups are, and stop those of which too many came back."""
+        returns = self._read_returns(group_ids) if returns is None else returns
+        for one in self._states(known, group_ids, returns, blockers):
+            if one.verdict is Verdict.BAD and not self._is_bad(one.group_id):
+                self.stop_group(one.group_id, one.why)
+            self.groups[one.group_id] = one
+
+    def _states(
+        self,
+        known: Sequence[Step],
+        group_ids: Iterable[str],
+        returns: Mapping[str, Returns],
+        blockers: Mapping[int, str] | None = None,
+    ) -> list[GroupRamp]:
+        """Return how far those of the groups are that have a step."""
+        left = self._left()
+        return [
+            group_ramp(
+                one,
+                own,
+                left.get(one, 0),
+                returns.get(one),
+                self.allowed,
+                (blockers or {}).get(own[-1].number, ""),
+                in_order=self.in_order,
+            )
+            for one in group_ids
+            if (own := self._of(known, one))
+        ]
+
+    def _read_returns(self, group_ids: Iterable[str]) -> dict[str, Returns]:
+        """Return what came back; a group of which that is not known is missing."""
+        try:
+            return self.returns.read(self.context.plan_id, [*group_ids])
+        except TableError:
+            return {}
+
+
+def _expected(step: Step, returns: Mapping[str, Returns]) -> int:
+    """Return how many messages of a step have succeeded if nothing else comes back."""
+    back = sum(
+        max(0, returns[one].returned - part.returned_before)
+        for one, part in step.groups.items()
+        if one in returns
+    )
+    return sum((step.sent or {}).values()) - back
