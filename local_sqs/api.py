@@ -355,7 +355,12 @@ def delete_message_batch(model: SqsModel, request: Request) -> Answer:
 
 
 def get_metric_statistics(model: SqsModel, request: Request) -> Answer:
-    """Say for CloudWatch how many messages a queue deleted; the number is complete at once."""
+    """Say for CloudWatch how many messages a queue deleted; the number is complete at once.
+
+    There is no data of any other metric.
+    """
+    if request["MetricName"] != "NumberOfMessagesDeleted":
+        return {"Datapoints": []}
     [name] = (dimension["Value"] for dimension in request["Dimensions"])
     sums, period = Counter[int](), int(request["Period"])
     if queue := model.queues.get(name):
