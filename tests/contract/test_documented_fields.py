@@ -31,7 +31,7 @@ def test_every_key_of_the_context_is_documented() -> None:
     )
 
     error = FailureError("E", "m")
-    full = ReplayContext("i", 1, 2, "r", error, "p", "q", 3, 4, "0123abcd")
+    full = ReplayContext("i", 1, 2, "r", error, "p", "q", 4, "0123abcd", "g", True, True)
     assert None not in [getattr(full, one.name) for one in fields(full)]
     assert documented == json.loads(full.to_json()).keys()
 
