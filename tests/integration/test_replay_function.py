@@ -199,22 +199,6 @@ def test_context_with_a_huge_number_does_not_stop_the_other_letters(world: World
     assert sorted(one.body for one in receive_all(world.main)) == ["good", "hostile"]
 
 
-def test_canary_that_fails_is_parked_at_once_with_its_true_count(world: World) -> None:
-    archived = message("m-0", "x", counter("2"))
-    (letter,) = world.put_in_dlq(canary_entry(archived, "p-1", to_fifo=False))
-
-    assert invoke(letter) == set()
-
-    (parked,) = receive_all(world.parked)
-    assert parked.history.context.reason == "attempts_exhausted"
-    assert (parked.history.replay_count, parked.history.true_replay_count) == (1_000_000, 2)
-    world.dlq.send([redriven_entry(parked, "p-2", to_fifo=False, keep_counter=True)])
-    (redriven,) = receive_all(world.dlq)
-    assert invoke(redriven) == set()
-    (replayed,) = receive_all(world.main)
-    assert replayed.history.replay_count == 3
-
-
 COUNTER_BYTES = len(REPLAY_COUNT_ATTRIBUTE + "Number" + "1")
 
 
