@@ -13,11 +13,10 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import canary_entry, redriven_entry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.builders import counter, entry, environment, lambda_record, message, queue_arn, text
+from tests.builders import counter, entry, environment, lambda_record, queue_arn, text
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
