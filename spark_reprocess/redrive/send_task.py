@@ -41,9 +41,9 @@ from spark_reprocess.archive.ledger import (
     Ledger,
     Result,
     open_ranges,
-    states_of,
     timestamp,
 )
+from spark_reprocess.archive.message_state import states_of
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError

@@ -1,29 +1,21 @@
 """All readers of ledgers agree on each message's state: Spark, Arrow and the pure function."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dlq_cli.console.members import _states
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.frames import ledger_states
-from spark_reprocess.archive.ledger import Claim, Ledger, Result, states_of, timestamp
-from spark_reprocess.archive.ledgers import (
-    STRONGEST_FIRST,
-    claimed_table,
-    compact_ledger,
-    strongest,
-)
-from spark_reprocess.archive.lookup import find_attempts
-from spark_reprocess.inspect.status import _first
+from spark_reprocess.archive.ledger import Claim, Ledger, Result, timestamp
+from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.archive.message_state import claimed_table, entries_of, strongest
 from tests.ledgers import NOW, Try, tries, uncompacted, write
 
 if TYPE_CHECKING:
@@ -38,24 +30,12 @@ def archive() -> Iterator[Archive]:
         yield open_archive(folder)
 
 
-def states(spark: "SparkSession", archive: Archive) -> Mapping[str, Any]:
+def states(spark: "SparkSession", archive: Archive) -> dict[str, tuple[str, str]]:
+    """State and plan by message id, as Spark computes them."""
     rows = ledger_states(spark, archive, NOW, TTL).collect()
-    told = {row["message_id"]: row["state"] for row in rows}
-    assert len(told) == len(rows)
-    return told
-
-
-def arrow_states(archive: Archive) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """What each reader without Spark says, by its name."""
-    claimed = claimed_table(archive, NOW, TTL)
-    rows = strongest(claimed).to_pylist()
-    yield "expire", {row["message_id"]: row["state_first"] for row in rows}
-    rows = _first(claimed.sort_by(STRONGEST_FIRST), "message_id").to_pylist()
-    yield "status", {row["message_id"]: row["state"] for row in rows}
-    ids = pc.unique(claimed["message_id"])
-    listed = _states(claimed, ids).to_pylist()
-    yield "message list", dict(zip(ids.to_pylist(), listed, strict=True))
-    yield "show", states_of(find_attempts(archive, ids.to_pylist()), NOW, TTL)
+    found = {row["message_id"]: (row["state"], row["plan_id"]) for row in rows}
+    assert len(found) == len(rows)
+    return found
 
 
 @settings(
@@ -79,11 +59,14 @@ def test_spark_arrow_and_the_pure_function_agree(
             write(archive, made, first_chunk)
             assert not compacts or compact_ledger(archive) == ()
 
-            expected = states_of(uncompacted(archive).values(), NOW, TTL)
+            expected = {
+                message_id: (entry.state, entry.plan_id)
+                for message_id, entry in entries_of(uncompacted(archive).values(), NOW, TTL).items()
+            }
 
+            rows = strongest(claimed_table(archive, NOW, TTL)).to_pylist()
+            assert {row["message_id"]: (row["state"], row["plan_id"]) for row in rows} == expected
             assert states(spark, archive) == expected
-            for reader, found in arrow_states(archive):
-                assert found == expected, reader
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
@@ -98,9 +81,7 @@ def test_plan_that_decided_is_named(
     if is_compacted:
         compact_ledger(archive)
 
-    (row,) = ledger_states(spark, archive, NOW, TTL).collect()
-
-    assert (row["state"], row["plan_id"]) == (Disposition.SENT, "p-1")
+    assert states(spark, archive) == {"m-1": (Disposition.SENT, "p-1")}
 
 
 def test_an_unknown_outcome_is_refused(spark: "SparkSession", archive: Archive) -> None:
