@@ -206,7 +206,7 @@ def _returns_counter(table_name: str | None, session: Session) -> ReturnsCounter
     if table_name is None:
         return ReturnsCounter()
     client = make_client(session, "dynamodb", breaker_client_config())
-    return ReturnsCounter(ReturnsTable(client, table_name, _now_seconds))
+    return ReturnsCounter(ReturnsTable(client, table_name, _now_seconds).add)
 
 
 def _breakers(

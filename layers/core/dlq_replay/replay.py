@@ -24,7 +24,7 @@ from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
 from dlq_replay.plan import Destination, Failed, Passage, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.returns import CountedReturns, ReturnsCounter
+from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
@@ -106,14 +106,23 @@ class Replayer:
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}
         faulty: Mapping[QueueAddress, BreakerReport] = {}
-        plan = partial(self._plan, returns, now_seconds, failures)
+        plan = partial(
+            plan_batch,
+            returns.records,
+            self.policy,
+            now_seconds,
+            self.draw_up_to,
+            failures,
+            uncounted=returns.uncounted,
+        )
         try:
             if seconds_left() > 0:
                 looked = self._look(returns.records, now_seconds)
-            steps = plan({queue: view for queue, view in looked.items() if view is not None})
+            views = {queue: view for queue, view in looked.items() if view is not None}
+            steps = self._within_limits(plan, len(distinct), views)
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
             looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
-            steps = plan({})
+            steps = plan()
         results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
@@ -141,27 +150,17 @@ class Replayer:
             for queue, of_queue in messages.items()
         }
 
-    def _plan(
+    def _within_limits(
         self,
-        returns: CountedReturns,
-        now_seconds: int,
-        failures: Mapping[str, Failure],
+        plan: Callable[[Mapping[QueueAddress, BreakerView]], list[Step]],
+        message_count: int,
         views: Mapping[QueueAddress, BreakerView],
     ) -> list[Step]:
         """Decide; where a limit may let some through, first see how many ask for it."""
-        plan = partial(
-            plan_batch,
-            returns.records,
-            self.policy,
-            now_seconds,
-            self.draw_up_to,
-            failures,
-            uncounted=returns.uncounted,
-        )
         asked = {q: view for q, view in views.items() if self.breakers[q].may_grant(view)}
         if not asked:
             return plan(views)
-        everyone = {q: replace(view, grants=len(returns.records)) for q, view in asked.items()}
+        everyone = {q: replace(view, grants=message_count) for q, view in asked.items()}
         candidates = Counter(
             step.main_queue
             for step in plan({**views, **everyone})

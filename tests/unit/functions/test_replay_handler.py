@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.errors import MalformedEventError, SettingsError
 from dlq_replay.message import Message
 from dlq_replay.replay import Replayer
+from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import InDoubt, Refused
 from functions.replay import handler
 from tests.breaker_tables import FakeBreaker, denied
@@ -24,6 +26,7 @@ from tests.builders import (
     ACCOUNT,
     NOW,
     FakeQueue,
+    context,
     counter,
     environment,
     lambda_record,
@@ -33,6 +36,7 @@ from tests.builders import (
     queue_url,
     text,
 )
+from tests.returns_counters import FakeCounters
 
 SECRET = "card 4111-1111-1111-1111"
 
@@ -299,6 +303,23 @@ def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
     assert answer == {"batchItemFailures": []}
     assert len(main.sent) == 2
     assert "RuntimeError: an answer of another shape" in [line.get("reason") for line in lines(log)]
+
+
+def test_returns_that_cannot_be_counted_are_in_the_log_and_in_the_metrics(
+    monkeypatch: pytest.MonkeyPatch, log: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replayer = replace(
+        handler.wired_replayer(),
+        returns=ReturnsCounter(FakeCounters({}, partial(denied, "add")).add),
+    )
+    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
+    redriven = context(plan_id="p", group_id="g")
+    back = message("a", attributes=redriven, DeadLetterQueueSourceArn=queue_arn("main"))
+    handler.lambda_handler(event(back), Context())
+
+    [line] = [one for one in lines(log) if "returns of a redrive" in one["message"]]
+    assert line["reason"] == "AccessDeniedException: not authorized"
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["ReturnsNotCounted"] == [1.0]
 
 
 EVENTS = Path(__file__).parents[3] / "events"
