@@ -24,9 +24,8 @@ from demo.messages import DemoMessage, Trait, from_record
 from demo.shop import Shop
 from demo.world import FAILURE_TABLE, MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, Handler, failed_ids
 from dlq_replay.breaker import BreakerRules, BreakerState, Update
-from dlq_replay.breaker_table import DynamoDbBreaker
+from dlq_replay.breaker_table import DynamoDbBreaker, read_deletions
 from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.queue_metric import read_deletions
 from dlq_replay.replay import Replayer
 
 if TYPE_CHECKING:
@@ -148,9 +147,7 @@ class Functions:
             hold_seconds=(2, 4),
             first_hold_seconds=1,
             full_hold_seconds=2,
-            fifo_hold_seconds=1,
-            hold_limit_seconds=60,
-            hold_limit_spread_seconds=1,
+            hold_limit_seconds=(60, 61),
         )
         queue = replayer.policy.main_queue
         # moto on a busy machine is slower than the 0.3 s that the product waits for DynamoDB. As in
@@ -183,7 +180,7 @@ class Functions:
             self.notify(
                 f"circuit breaker: the consumer works again: up to {limit} replays a second go"
             )
-        elif "limit" in update.remove:
+        elif "since" in update.put:
             self.notify("circuit breaker: nobody is turned away: no limit any more")
 
 

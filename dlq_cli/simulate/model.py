@@ -17,8 +17,8 @@ from typing import Any
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
-from dlq_replay.breaker import BreakerRules, BreakerState, Update, apply
-from dlq_replay.breaker_worker import BreakerWorker, was_replayed
+from dlq_replay.breaker import BreakerRules, BreakerState, Update, apply, was_replayed
+from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.decision import Replay
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Destination, Passage

@@ -18,7 +18,7 @@ from spark_reprocess.archive.ledgers import STRONGEST_FIRST, claimed_table
 from spark_reprocess.archive.message_store import read_columns
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.inspect import UNDECIDED
-from spark_reprocess.inspect.breakers import DlqStatus, dlq_status
+from spark_reprocess.limits import DlqStatus, dlq_status
 from spark_reprocess.progress import Progress, silent
 
 EXAMPLES = 5

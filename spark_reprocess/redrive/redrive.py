@@ -31,9 +31,10 @@ from spark_reprocess.clients import (
     sqs_sender,
 )
 from spark_reprocess.errors import InputError
+from spark_reprocess.limits import read_limit
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.breaker_gate import Limit, is_waiting, read_limit
+from spark_reprocess.redrive.breaker_gate import WAITING, is_waiting
 from spark_reprocess.redrive.canary import (
     PLANNED,
     Canary,
@@ -162,15 +163,15 @@ def _send_all(
     A limit of the circuit breaker stops its own destination alone. Limited ones come last.
     """
     sent: dict[str, Sent] = {}
-    limits = {url: read_limit(options.failure_table, url) or Limit() for url in planned}
+    limits = {url: read_limit(options.failure_table, url) for url in planned}
     for url in sorted(planned, key=lambda url: bool(limits[url].sentence)):
         tallies = planned[url]
         if any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
             sent[url] = Sent(not_reached(tallies))
             continue
-        limit = read_limit(options.failure_table, url) or Limit()
-        if limit.waiting:
-            sent[url] = Sent(not_reached(tallies), limit.waiting)
+        limit = read_limit(options.failure_table, url)
+        if limit.per_minute == 1:
+            sent[url] = Sent(not_reached(tallies), f"{WAITING}: {limit.sentence}")
             continue
         to_here = replace(contexts[url], limit=limit)
         # The operator's destination has the run's own name.
@@ -193,8 +194,8 @@ def _limits_in_words(options: RedriveOptions, urls: Iterable[str]) -> Iterator[s
     """Say which destinations are limited now, and of which that is not known."""
     for url in urls:
         limit = read_limit(options.failure_table, url)
-        if limit is None:
-            yield f"{_name(url)}: its limit is not known: table {options.failure_table} fails"
+        if limit.fault:
+            yield f"{_name(url)}: its limit is not known: {limit.fault}"
         elif limit.sentence:
             yield f"{_name(url)}: {limit.sentence}"
 

@@ -47,7 +47,8 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.redrive.breaker_gate import BreakerGate, read_limit
+from spark_reprocess.limits import read_limit
+from spark_reprocess.redrive.breaker_gate import BreakerGate
 from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter

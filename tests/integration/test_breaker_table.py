@@ -45,10 +45,10 @@ UPDATES = [
     Update(add={"n1": 3, "b1": 1}),
     Update(add={"n1": 2, "x2": 1}, put={"limit": 1, "since": NOW}, expect={"limit": None}),
     Update(put={"since": NOW + 9}, expect={"limit": None}),
-    Update(add={"g1": 20}, expect={"limit": 1}, at_most={"g1": 10}),
-    Update(add={"g1": 20}, at_most={"g1": 10}),
-    Update(add={"n3": 1}, remove=frozenset({"n1", "b1", "absent"})),
-    Update(put={"limit": 90}, remove=frozenset({"since"}), expect={"since": NOW}),
+    Update(add={"g1": 22}, expect={"limit": 1, "g1": None}),
+    Update(add={"g1": 20}, expect={"limit": 1, "g1": None}),
+    Update(add={"n3": 1, "g1": -2}, put={"n1": None, "b1": None, "absent": None}),
+    Update(put={"limit": 90, "since": None}, expect={"since": NOW}),
     Update(),
 ]
 

@@ -1,10 +1,12 @@
-"""The circuit breaker in the failure table, as botocore speaks DynamoDB. An adapter.
+"""What the circuit breaker asks of AWS: its item in the failure table, and the queue's metric.
 
-Item ``breaker#<queue>`` is the breaker of one main queue.
+An adapter. Item ``breaker#<queue>`` is the breaker of one main queue.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from botocore.config import Config
@@ -16,10 +18,6 @@ from dlq_replay.failure_table import describe_fault
 
 KEPT_SECONDS = 2 * 24 * 3600
 """How long an item lives that nobody writes."""
-
-_KEY = "message_id"
-_READ_TRIES = 2
-_REFUSED = "ConditionalCheckFailedException"
 
 
 class DynamoDbClient(Protocol):
@@ -33,9 +31,9 @@ class DynamoDbClient(Protocol):
 
 
 def breaker_client_config() -> Config:
-    """Timeouts of the client: the breaker is worth less than a message in time.
+    """Timeouts of the clients: the breaker is worth less than a message in time.
 
-    No call is repeated by it. A repeated write would count twice, and load a table that is
+    No call is repeated by them. A repeated write would count twice, and load a table that is
     throttled.
     """
     return Config(
@@ -43,6 +41,16 @@ def breaker_client_config() -> Config:
         read_timeout=0.3,
         retries={"mode": "standard", "total_max_attempts": 1},
     )
+
+
+@contextmanager
+def table_errors() -> Iterator[None]:
+    """Raise BreakerTableError for whatever DynamoDB or the way to it does."""
+    try:
+        yield
+    except (BotoCoreError, ClientError, RuntimeError) as error:
+        # RuntimeError: credentials that were renewed and had expired all the same.
+        raise BreakerTableError(describe_fault(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +70,15 @@ class DynamoDbBreaker:
     now_seconds: Callable[[], int]
 
     def read(self) -> BreakerState:
-        """Read the item; without one there is no limit, and nothing was counted.
+        """Read the item, in two tries; without one there is no limit, and nothing was counted.
 
         Raises:
             BreakerTableError: the table is missing, refuses, is throttled or does not answer.
         """
-        for tries_left in reversed(range(_READ_TRIES)):
-            try:
-                return self._read()
-            except BreakerTableError:
-                if not tries_left:
-                    raise
-        raise AssertionError
+        try:
+            return self._read()
+        except BreakerTableError:
+            return self._read()
 
     def update(self, update: Update) -> tuple[bool, BreakerState]:
         """Change the item; whether that was done, and what it is now.
@@ -81,86 +86,96 @@ class DynamoDbBreaker:
         Raises:
             BreakerTableError: as ``read``. The change may have been made all the same.
         """
-        try:
-            answer = _ask(
-                self.client.update_item,
-                TableName=self.table_name,
-                Key=self._key(),
-                ReturnValues="ALL_NEW",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **_expressions(update, self.now_seconds() + KEPT_SECONDS),
-            )
-        except _RefusedError as refused:
-            return False, _state(refused.item)
+        with table_errors():
+            try:
+                answer = self.client.update_item(
+                    TableName=self.table_name,
+                    Key=self._key(),
+                    ReturnValues="ALL_NEW",
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                    **_expressions(update, self.now_seconds() + KEPT_SECONDS),
+                )
+            except ClientError as error:
+                response: Mapping[str, Any] = error.response
+                if response["Error"]["Code"] != "ConditionalCheckFailedException":
+                    raise
+                return False, _state(response.get("Item", {}))
         return True, _state(answer["Attributes"])
 
-    def _key(self) -> dict[str, dict[str, str]]:
-        return {_KEY: {"S": f"breaker#{self.queue}"}}
-
     def _read(self) -> BreakerState:
-        wanted = {"Keys": [self._key()]}
-        answer = _ask(self.client.batch_get_item, RequestItems={self.table_name: wanted})
+        wanted = {self.table_name: {"Keys": [self._key()]}}
+        with table_errors():
+            answer = self.client.batch_get_item(RequestItems=wanted)
         if answer.get("UnprocessedKeys"):
             raise BreakerTableError("throttled: DynamoDB left a read unprocessed")
+        # By the table's name, also where an ARN was given.
         items = [item for part in answer["Responses"].values() for item in part]
         return _state(items[0]) if items else BreakerState()
 
+    def _key(self) -> dict[str, dict[str, str]]:
+        return {"message_id": {"S": f"breaker#{self.queue}"}}
 
-class _RefusedError(Exception):
-    """The item was not as expected; this is how it is."""
 
-    def __init__(self, item: Mapping[str, Any]) -> None:
-        self.item = item
+def read_deletions(
+    make_client: Callable[[], Any],
+    queue: str,
+    start_seconds: int,
+    end_seconds: int,
+    minute_seconds: int = 60,
+) -> Mapping[int, int]:
+    """Messages that *queue* deleted, by minute; empty where the metric cannot be read.
+
+    Never raises. It is empty, too, where CloudWatch has none of this queue: that of another account. A minute that
+    SQS did not publish is left out. *make_client* makes a CloudWatch client, for each read: few
+    environments ever need one.
+    """
+    try:
+        answer = make_client().get_metric_statistics(
+            Namespace="AWS/SQS",
+            MetricName="NumberOfMessagesDeleted",
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
+            StartTime=datetime.fromtimestamp(start_seconds, UTC),
+            EndTime=datetime.fromtimestamp(end_seconds, UTC),
+            Period=minute_seconds,
+            Statistics=["Sum"],
+        )
+    except (BotoCoreError, ClientError, RuntimeError):
+        return {}
+    return {
+        int(point["Timestamp"].timestamp()) // minute_seconds: round(point["Sum"])
+        for point in answer["Datapoints"]
+    }
 
 
 def _expressions(update: Update, expires_at: int) -> dict[str, Any]:
-    """The expressions of one UpdateItem, with places for names and values."""
-    names: dict[str, str] = {}
-    values: dict[str, Mapping[str, str]] = {}
-
-    def name(attribute: str) -> str:
-        return names.setdefault(attribute, f"#n{len(names)}")
+    """The expressions of one UpdateItem: ``#name`` is an attribute, ``:v0`` a value."""
+    put = {**update.put, "expires_at": expires_at}
+    values: dict[str, dict[str, str]] = {}
 
     def value(number: int) -> str:
-        place = f":v{len(values)}"
-        values[place] = {"N": str(number)}
-        return place
+        name = f":v{len(values)}"
+        values[name] = {"N": str(number)}
+        return name
 
-    put = {**update.put, "expires_at": expires_at}
     clauses = {
-        "ADD": [f"{name(n)} {value(more)}" for n, more in update.add.items()],
-        "SET": [f"{name(n)} = {value(number)}" for n, number in put.items()],
-        "REMOVE": [name(n) for n in sorted(update.remove.difference(put, update.add))],
+        "ADD": [f"#{name} {value(more)}" for name, more in update.add.items()],
+        "SET": [f"#{name} = {value(n)}" for name, n in put.items() if n is not None],
+        "REMOVE": [f"#{name}" for name, n in put.items() if n is None],
     }
     conditions = [
-        f"attribute_not_exists({name(n)})" if seen is None else f"{name(n)} = {value(seen)}"
-        for n, seen in update.expect.items()
-    ]
-    conditions += [
-        f"(attribute_not_exists({name(n)}) OR {name(n)} <= {value(most)})"
-        for n, most in update.at_most.items()
+        f"attribute_not_exists(#{name})" if seen is None else f"#{name} = {value(seen)}"
+        for name, seen in update.expect.items()
     ]
     return {
         "UpdateExpression": " ".join(
             f"{action} {', '.join(parts)}" for action, parts in clauses.items() if parts
         ),
         **({"ConditionExpression": " AND ".join(conditions)} if conditions else {}),
-        "ExpressionAttributeNames": {place: attribute for attribute, place in names.items()},
+        "ExpressionAttributeNames": {
+            f"#{name}": name for name in {**update.add, **put, **update.expect}
+        },
         "ExpressionAttributeValues": values,
     }
-
-
-def _ask(call: Callable[..., Mapping[str, Any]], **request: object) -> Mapping[str, Any]:
-    try:
-        return call(**request)
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == _REFUSED:
-            response: Mapping[str, Any] = error.response
-            raise _RefusedError(response.get("Item", {})) from error
-        raise BreakerTableError(describe_fault(error)) from error
-    except (BotoCoreError, RuntimeError) as error:
-        # RuntimeError: credentials that were renewed and had expired all the same.
-        raise BreakerTableError(describe_fault(error)) from error
 
 
 def _state(item: Mapping[str, Any]) -> BreakerState:

@@ -169,8 +169,8 @@ class _Planner:
 
     def _pass_breaker(self, message: Message, replay: Replay) -> tuple[Replay | Hold, Passage]:
         """Rule 8: what the other rules replay is held where the limit turns it away."""
-        view, history = self._breaker, message.history
-        if not view.applies_to(history.replay_count or 0, history.context.held_seconds):
+        view = self._breaker
+        if not view.applies_to(message):
             return replay, Passage.UNTOUCHED
         hold = hold_by_breaker(
             message, replay, self._policy, self._now_seconds, self._draw_up_to, view

@@ -5,8 +5,8 @@ for every message.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +22,7 @@ from dlq_replay.history import History
 from dlq_replay.holding import DeadLetterQueue, settle_groups
 from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
-from dlq_replay.plan import Destination, Failed, Passage, Step, plan_batch
+from dlq_replay.plan import Destination, Failed, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.sending import (
     Confirmed,
@@ -96,16 +96,18 @@ class Replayer:
         distinct = {record.message_id: _without_foreign_context(record) for record in records}
         failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
         now_seconds = self.now_seconds()
+        plan = partial(
+            plan_batch, distinct.values(), self.policy, now_seconds, self.draw_up_to, failures
+        )
         looked: Mapping[QueueAddress, BreakerView | None] = {}
         faulty: Mapping[QueueAddress, BreakerReport] = {}
         try:
             if seconds_left() > 0:
                 looked = self._look(distinct.values(), now_seconds)
-            views = {queue: view for queue, view in looked.items() if view is not None}
-            steps = self._plan(distinct.values(), now_seconds, failures, views)
+            steps = plan({queue: view for queue, view in looked.items() if view is not None})
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
             looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
-            steps = self._plan(distinct.values(), now_seconds, failures, {})
+            steps = plan()
         results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
@@ -129,31 +131,6 @@ class Replayer:
             queue: self.breakers[queue].look(of_queue, now_seconds)
             for queue, of_queue in messages.items()
         }
-
-    def _plan(
-        self,
-        records: Collection[Message | UnreadableRecord],
-        now_seconds: int,
-        failures: Mapping[str, Failure],
-        views: Mapping[QueueAddress, BreakerView],
-    ) -> list[Step]:
-        """Decide; where a limit may let some through, first see how many ask for it."""
-        plan = partial(plan_batch, records, self.policy, now_seconds, self.draw_up_to, failures)
-        asked = {q: view for q, view in views.items() if self.breakers[q].may_grant(view)}
-        if not asked:
-            return plan(views)
-        everyone = {q: replace(view, grants=len(records)) for q, view in asked.items()}
-        candidates = Counter(
-            step.main_queue
-            for step in plan({**views, **everyone})
-            if step.passage is Passage.GRANTED
-        )
-        claimed = {
-            q: self.breakers[q].claim(view, candidates[q])
-            for q, view in asked.items()
-            if candidates[q]
-        }
-        return plan({**views, **claimed})
 
     def _finish(
         self,
@@ -219,7 +196,7 @@ def _without_foreign_context(record: Message | UnreadableRecord) -> Message | Un
 
 
 def _faulty_breaker(error: Exception) -> BreakerReport:
-    return BreakerReport(is_low=False, held=0, fault=f"{type(error).__name__}: {error}")
+    return BreakerReport(fault=f"{type(error).__name__}: {error}")
 
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:

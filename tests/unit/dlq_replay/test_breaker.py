@@ -2,6 +2,7 @@
 
 import pytest
 
+from dlq_replay.attributes import Attributes
 from dlq_replay.breaker import (
     BreakerRules,
     BreakerState,
@@ -16,6 +17,7 @@ from dlq_replay.breaker import (
     limit_in_words,
     stale_names,
 )
+from tests.builders import context, counter, message
 
 RULES = BreakerRules()
 MINUTE = 29_000_000
@@ -185,26 +187,21 @@ def test_a_limit_lasts_while_it_turns_somebody_away(
 
 
 @pytest.mark.parametrize(
-    ("limit", "is_silent", "replay_count", "held_seconds", "applies"),
+    ("limit", "is_silent", "attributes", "applies"),
     [
-        (None, True, 3, None, False),
-        (1, False, 0, None, False),
-        (1, True, 0, None, True),
-        (1, False, 0, NOW, True),
-        (90, False, 1, None, True),
+        (None, True, counter("3"), False),
+        (1, False, {}, False),
+        (1, True, {}, True),
+        (1, False, context(held_seconds=NOW), True),
+        (90, False, counter("1"), True),
     ],
 )
 def test_the_first_replay_of_what_no_limit_touched_goes_unless_the_consumer_is_silent(
-    limit: int | None,
-    replay_count: int,
-    held_seconds: int | None,
-    *,
-    is_silent: bool,
-    applies: bool,
+    limit: int | None, attributes: Attributes, *, is_silent: bool, applies: bool
 ) -> None:
     view = BreakerView(RULES, NOW, limit, NOW, is_silent)
 
-    assert view.applies_to(replay_count, held_seconds) is applies
+    assert view.applies_to(message(attributes=attributes)) is applies
 
 
 @pytest.mark.parametrize(
@@ -279,38 +276,45 @@ def test_one_worker_a_minute_judges_where_there_is_a_need(
 
 
 def test_old_counters_go() -> None:
-    kept = {f"n{MINUTE - 64}": 1, f"g{MINUTE}": 1, "limit": 1, "name": 1}
-    old = {f"n{MINUTE - 65}": 1, f"b{MINUTE - 99}": 1, f"x{MINUTE - 65}": 1, f"g{MINUTE - 1}": 1}
+    kept = {f"n{MINUTE - 63}": 1, f"g{MINUTE - 3}": 1, "limit": 1, "name": 1}
+    old = {f"n{MINUTE - 64}": 1, f"b{MINUTE - 99}": 1, f"x{MINUTE - 64}": 1, f"g{MINUTE - 4}": 1}
 
-    assert stale_names(BreakerState(kept | old), NOW, RULES) == old.keys()
+    assert stale_names(kept | old, NOW, RULES) == old.keys()
 
 
 def test_an_update_is_made_as_a_whole_or_not_at_all() -> None:
     state = BreakerState({"a": 1, "g": 5})
-    update = Update({"g": 2}, {"b": 7}, frozenset({"a"}), {"a": 1}, {"g": 5})
+    update = Update({"g": 2, "h": 1}, {"b": 7, "a": None}, {"a": 1, "c": None})
 
-    assert apply(state, update) == BreakerState({"g": 7, "b": 7})
+    assert apply(state, update) == BreakerState({"g": 7, "h": 1, "b": 7})
     assert apply(BreakerState({"a": 2, "g": 5}), update) is None
-    assert apply(BreakerState({"a": 1, "g": 6}), update) is None
+    assert apply(BreakerState({"a": 1, "c": 6}), update) is None
 
 
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ({}, None),
+        ({}, ""),
         (
             LIMITED | {"silent_since": NOW - 1200},
-            "limited to 1 replay a minute; the consumer has deleted nothing for 20 minutes",
+            "1 replay a minute since 20:50 UTC; the consumer has deleted nothing for 20 minutes",
         ),
         (
             LIMITED,
-            "limited to 1 replay a minute; the consumer deletes less than a third of what is usual",
+            "1 replay a minute since 20:50 UTC; the consumer deletes less than a third of what is "
+            "usual",
+        ),
+        (
+            LIMITED | {"since": NOW - 86_400, f"x{MINUTE}": 1, "silent_since": NOW - 86_400},
+            "1 replay a minute since 2025-02-18 21:20 UTC; the consumer has deleted nothing for "
+            "1,440 minutes",
         ),
         (
             {"limit": 1745, "since": NOW},
-            "limited to 1,745 replays a minute; the consumer works again",
+            "1,745 replays a minute since 21:20 UTC; the consumer works again",
         ),
     ],
 )
-def test_the_limit_in_words(numbers: dict[str, int], words: str | None) -> None:
-    assert limit_in_words(BreakerState(numbers), NOW, RULES) == words
+def test_the_limit_in_words(numbers: dict[str, int], words: str) -> None:
+    found = limit_in_words(BreakerState(numbers), NOW, RULES)
+    assert found == (words and f"limited to {words}")

@@ -172,6 +172,15 @@ def test_workers_share_the_grants() -> None:
     assert sum(fates(one).count("Replay") for one in outcomes) == 6
 
 
+def test_what_a_batch_did_not_need_is_given_back() -> None:
+    """The second message has been replayed as often as it may be, and is parked."""
+    worker = on({"limit": 6, "since": NOW - 60}, seconds=NOW + 59)
+    outcome = worker.replay(letter("a", 1), letter("b", 20))
+
+    assert fates(outcome) == ["Replay", "Park"]
+    assert worker.table.state.numbers[f"g{MINUTE}"] == 1
+
+
 def test_one_worker_a_minute_reads_the_metric_and_sets_the_limit() -> None:
     silent = dict.fromkeys(range(MINUTE - 124, MINUTE - 9), 60) | dict.fromkeys(
         range(MINUTE - 9, MINUTE), 0
@@ -182,8 +191,8 @@ def test_one_worker_a_minute_reads_the_metric_and_sets_the_limit() -> None:
     second.replay(*(letter(f"o-{n}", 1) for n in range(5)))
 
     assert report(outcome).event == (
-        "circuit breaker: limited to 1 replay a minute; the consumer has deleted nothing for 9 "
-        "minutes"
+        "circuit breaker: limited to 1 replay a minute since 21:20 UTC; the consumer has deleted "
+        "nothing for 9 minutes"
     )
     assert (first.metric_reads, second.metric_reads) == (1, 0)
     assert table.state.limit_at(NOW, BreakerRules()) == 1

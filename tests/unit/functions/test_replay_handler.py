@@ -256,7 +256,7 @@ def test_a_change_of_the_limit_is_logged_in_one_line(
     handler.lambda_handler(event(moved), Context())
 
     assert [line["message"] for line in lines(log)] == [
-        "circuit breaker: limited to 30 replays a minute; the consumer works again",
+        "circuit breaker: limited to 30 replays a minute since 22:13 UTC; the consumer works again",
         "batch done",
     ]
 
