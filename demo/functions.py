@@ -145,7 +145,6 @@ class Functions:
             full_least=12,
             quiet=5,
             hold_seconds=(2, 4),
-            first_hold_seconds=1,
             full_hold_seconds=2,
             hold_limit_seconds=(60, 61),
         )

@@ -29,7 +29,8 @@ class BreakerRules:
     """Every threshold and duration of the breaker, in minutes unless the name says otherwise.
 
     Attributes:
-        minute_seconds: what is counted together; shorter in a demonstration.
+        minute_seconds: what is counted together, and the longest hold under a new limit; shorter
+            in a demonstration.
         lag: the newest minutes for which the metric is not complete.
         hour: the longest time that is judged; the time before it whose mean is *usual*; and how
             long a limit of 1 lasts that turns nobody away.
@@ -45,7 +46,6 @@ class BreakerRules:
         quiet: full ends when nobody was turned away for so long.
         unread: a limit ends when the metric could not be read for so long.
         hold_seconds: shortest and longest hold under a limit of 1 that is as old as the longest.
-        first_hold_seconds: the longest hold when it was set.
         full_hold_seconds: the longest hold under full, and the shortest of all on FIFO, where each
             look counts as a receive.
         hold_limit_seconds: how long limits apply to one message, from the first to the second by
@@ -66,7 +66,6 @@ class BreakerRules:
     quiet: int = 3
     unread: int = 10
     hold_seconds: tuple[int, int] = (450, 900)
-    first_hold_seconds: int = 60
     full_hold_seconds: int = 300
     hold_limit_seconds: tuple[int, int] = (11 * 3600, 12 * 3600)
 
@@ -255,7 +254,7 @@ def hold_seconds(view: BreakerView, draw_up_to: Callable[[int], int], *, is_fifo
     if view.limit != 1:
         shortest, longest = 0, rules.full_hold_seconds
     elif (age := view.now_seconds - view.since_seconds) < longest:
-        shortest, longest = 0, max(rules.first_hold_seconds, age)
+        shortest, longest = 0, max(rules.minute_seconds, age)
     if is_fifo:
         shortest = max(shortest, rules.full_hold_seconds)
         longest = max(longest, shortest)
