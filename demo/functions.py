@@ -23,7 +23,7 @@ from demo.audit import Journal
 from demo.messages import DemoMessage, Trait, from_record
 from demo.shop import Shop
 from demo.world import FAILURE_TABLE, MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, Handler, failed_ids
-from dlq_replay.breaker import BreakerRules, BreakerState, Update
+from dlq_replay.breaker import BreakerRules, Update
 from dlq_replay.breaker_table import DynamoDbBreaker, read_deletions
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.replay import Replayer
@@ -189,12 +189,12 @@ class _Breaker(DynamoDbBreaker):
 
     show: Callable[[Update], object]
 
-    def update(self, update: Update) -> tuple[bool, BreakerState]:
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
         """Update, as the product does, and show what was done."""
-        is_done, state = DynamoDbBreaker.update(self, update)
+        is_done, numbers = DynamoDbBreaker.update(self, update)
         if is_done:
             self.show(update)
-        return is_done, state
+        return is_done, numbers
 
 
 def _arrival(record: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """The limit that the circuit breaker of a main queue has set, and what waits in the DLQ for it."""
 
+import math
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -7,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker import BreakerRules, limit_in_words
+from dlq_replay.breaker import BreakerView
 from dlq_replay.errors import BreakerTableError
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
@@ -45,14 +47,11 @@ class Limit:
 
     def is_below(self, other: "Limit") -> bool:
         """Whether it allows less than *other*."""
-        if self.per_minute is None:
-            return False
-        return other.per_minute is None or self.per_minute < other.per_minute
+        return (self.per_minute or math.inf) < (other.per_minute or math.inf)
 
     def least_rate(self, max_rate: float | None) -> float | None:
         """The lower one of *max_rate*, messages a second, and the limit; None for neither."""
-        rates = [max_rate, self.per_minute and self.per_minute / 60]
-        return min((rate for rate in rates if rate is not None), default=None)
+        return min(filter(None, (max_rate, self.per_minute and self.per_minute / 60)), default=None)
 
 
 def read_limit(failure_table: str | None, queue_url: str) -> Limit:
@@ -60,30 +59,24 @@ def read_limit(failure_table: str | None, queue_url: str) -> Limit:
     if failure_table is None:
         return Limit()
     try:
-        state = breaker_table(failure_table, queue_url).read()
+        numbers = breaker_table(failure_table, queue_url).read()
     except BreakerTableError as error:
         return Limit(fault=str(error))
-    now, rules = int(datetime.now(UTC).timestamp()), BreakerRules()
-    return Limit(state.limit_at(now, rules), limit_in_words(state, now, rules))
+    view = BreakerView(numbers, int(time.time()))
+    return Limit(view.limit, view.in_words)
 
 
 @dataclass(frozen=True, slots=True)
-class DlqStatus:
-    """The dead-letter queue while replays to the main queue are limited.
+class DlqStatus(Limit):
+    """The limit of a main queue, and while there is one, its dead-letter queue.
 
     Attributes:
-        limit: replays a minute; None for no limit.
-        sentence: the limit in words; empty without one.
         waiting: messages that wait in the DLQ, about; None where SQS does not say.
         first_expires_at: when SQS would delete the first of them; None where that is not known.
-        fault: why the limit is not known; empty if it is.
     """
 
-    limit: int | None = None
-    sentence: str = ""
     waiting: int | None = None
     first_expires_at: datetime | None = None
-    fault: str = ""
 
 
 def dlq_status(
@@ -95,8 +88,8 @@ def dlq_status(
         return DlqStatus(fault=limit.fault)
     counts = queue_counts(SqsQueue(make_client(dlq_url), dlq_url)) if dlq_url else None
     return DlqStatus(
-        limit=limit.per_minute,
-        sentence=limit.sentence,
+        limit.per_minute,
+        limit.sentence,
         # Held by a delayed re-send, or on FIFO by visibility.
         waiting=counts.delayed + counts.in_flight if counts else None,
         first_expires_at=_first_expires_at(main_queue_url, datetime.now(UTC)),

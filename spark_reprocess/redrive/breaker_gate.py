@@ -4,14 +4,12 @@ The limit is the window of the rate limiter. At a limit of 1 nothing is sent: th
 work.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_reprocess.limits import Limit
 from spark_reprocess.redrive.rate_limiter import RateLimiter
 from spark_reprocess.redrive.stop_signals import StopSignals
-from spark_reprocess.repeating import repeating
 
 WAITING = "waiting for the breaker"
 """How the reason begins for which messages were not reached because of a limit."""
@@ -42,13 +40,6 @@ class BreakerGate:
     limiter: RateLimiter
     signals: StopSignals
     free_window: int | None = None
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Look now, and in a thread until the block ends."""
-        self.look()
-        with repeating(self.look, READ_SECONDS, "breaker"):
-            yield
 
     def look(self) -> None:
         """Stop the task where the limit fell; lift its window where there is no limit any more."""

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dlq_replay.breaker import BreakerRules
+from dlq_replay.breaker import BreakerRules, BreakerView
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.decision import Park, Replay
 from dlq_replay.message import Message, SendEntry
@@ -300,7 +300,7 @@ class World:
         return Message(f"m-{index}", str(index), attributes, moved)
 
     def _note_limit(self) -> None:
-        limit = self.table.state.limit_at(self.now, self.rules)
+        limit = BreakerView(self.table.numbers, self.now, self.rules).limit
         if limit != (self.limits[-1][1] if self.limits else None):
             self.alarms += limit == 1
             self.limits.append((self.second, limit))

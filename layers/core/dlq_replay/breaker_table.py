@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.breaker import BreakerState, Update
+from dlq_replay.breaker import Update
 from dlq_replay.errors import BreakerTableError
 from dlq_replay.failure_table import describe_fault
 
@@ -69,8 +69,8 @@ class DynamoDbBreaker:
     queue: str
     now_seconds: Callable[[], int]
 
-    def read(self) -> BreakerState:
-        """Read the item, in two tries; without one there is no limit, and nothing was counted.
+    def read(self) -> Mapping[str, int]:
+        """Read the item's numbers, in two tries; without an item there are none.
 
         Raises:
             BreakerTableError: the table is missing, refuses, is throttled or does not answer.
@@ -80,8 +80,8 @@ class DynamoDbBreaker:
         except BreakerTableError:
             return self._read()
 
-    def update(self, update: Update) -> tuple[bool, BreakerState]:
-        """Change the item; whether that was done, and what it is now.
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
+        """Change the item; whether that was done, and what its numbers are now.
 
         Raises:
             BreakerTableError: as ``read``. The change may have been made all the same.
@@ -99,10 +99,10 @@ class DynamoDbBreaker:
                 response: Mapping[str, Any] = error.response
                 if response["Error"]["Code"] != "ConditionalCheckFailedException":
                     raise
-                return False, _state(response.get("Item", {}))
-        return True, _state(answer["Attributes"])
+                return False, _numbers(response.get("Item", {}))
+        return True, _numbers(answer["Attributes"])
 
-    def _read(self) -> BreakerState:
+    def _read(self) -> Mapping[str, int]:
         wanted = {self.table_name: {"Keys": [self._key()]}}
         with table_errors():
             answer = self.client.batch_get_item(RequestItems=wanted)
@@ -110,7 +110,7 @@ class DynamoDbBreaker:
             raise BreakerTableError("throttled: DynamoDB left a read unprocessed")
         # By the table's name, also where an ARN was given.
         items = [item for part in answer["Responses"].values() for item in part]
-        return _state(items[0]) if items else BreakerState()
+        return _numbers(items[0]) if items else {}
 
     def _key(self) -> dict[str, dict[str, str]]:
         return {"message_id": {"S": f"breaker#{self.queue}"}}
@@ -125,9 +125,9 @@ def read_deletions(
 ) -> Mapping[int, int]:
     """Messages that *queue* deleted, by minute; empty where the metric cannot be read.
 
-    Never raises. It is empty, too, where CloudWatch has none of this queue: that of another account. A minute that
-    SQS did not publish is left out. *make_client* makes a CloudWatch client, for each read: few
-    environments ever need one.
+    Never raises. It is empty, too, where CloudWatch has none of this queue: that of another
+    account. A minute that SQS did not publish is left out. *make_client* makes a CloudWatch client,
+    for each read: few environments ever need one.
     """
     try:
         answer = make_client().get_metric_statistics(
@@ -178,9 +178,7 @@ def _expressions(update: Update, expires_at: int) -> dict[str, Any]:
     }
 
 
-def _state(item: Mapping[str, Any]) -> BreakerState:
+def _numbers(item: Mapping[str, Any]) -> Mapping[str, int]:
     """Read an item; what is no whole number of at least 0 is left out."""
-    numbers = {name: one.get("N", "") for name, one in item.items() if isinstance(one, Mapping)}
-    return BreakerState(
-        {n: int(text) for n, text in numbers.items() if text.isascii() and text.isdigit()}
-    )
+    texts = {name: value.get("N", "") for name, value in item.items()}
+    return {name: int(text) for name, text in texts.items() if text.isascii() and text.isdigit()}

@@ -17,14 +17,8 @@ from dlq_replay.breaker import (
     RETURNED,
     TURNED_AWAY,
     BreakerRules,
-    BreakerState,
     BreakerView,
     Update,
-    grant_claim,
-    judge,
-    judgment_claim,
-    limit_in_words,
-    stale_names,
     was_replayed,
 )
 from dlq_replay.errors import BreakerTableError
@@ -51,11 +45,11 @@ class BreakerTable(Protocol):
     Each method raises BreakerTableError where the table is missing, refuses or does not answer.
     """
 
-    def read(self) -> BreakerState:
-        """Read the item."""
+    def read(self) -> Mapping[str, int]:
+        """Read the item's numbers."""
 
-    def update(self, update: Update) -> tuple[bool, BreakerState]:
-        """Change the item; whether that was done, and what it is now."""
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
+        """Change the item; whether that was done, and what its numbers are now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,7 @@ class BreakerWorker:
     ) -> None:
         self._table, self._rules, self._read_deletions = table, rules, read_deletions
         self._max_receive_count, self._clock_seconds = max_receive_count, clock_seconds
-        self._state = BreakerState()
+        self._numbers: Mapping[str, int] = {}
         self._counts: Counter[str] = Counter()
         self._known_at = self._wrote_at = self._paused_until = self._told_at = -math.inf
         self._is_failing = False
@@ -119,17 +113,16 @@ class BreakerWorker:
         for message in messages:
             if self._is_first_look(message):
                 self._count(RETURNED if was_replayed(message) else ARRIVED, now_seconds)
-        view = BreakerView.of(self._state, now_seconds, self._rules)
-        return replace(view, grants=self._claim(sum(map(view.applies_to, messages)), now_seconds))
+        view = self._view(now_seconds)
+        return self._claim(view, sum(map(view.applies_to, messages)))
 
     def finish(self, steps: Sequence[Step], view: BreakerView | None) -> BreakerReport:
         """Count what was turned away, write, and judge the consumer where that is due.
 
         *view* is what ``look`` gave for the batch.
         """
-        report = BreakerReport()
+        report, passages = BreakerReport(), Counter(step.passage for step in steps)
         if view is not None:
-            passages = Counter(step.passage for step in steps)
             held, now_seconds = passages[Passage.HELD], view.now_seconds
             self._count(TURNED_AWAY, now_seconds, held)
             self._count(GRANTED, now_seconds, passages[Passage.GRANTED] - view.grants)
@@ -137,8 +130,7 @@ class BreakerWorker:
             if self._clock_seconds() >= max(self._wrote_at + WRITE_SECONDS, self._paused_until):
                 self._write_counts(now_seconds)
                 event = self._judge(now_seconds)
-            is_low = self._state.limit_at(now_seconds, self._rules) == 1
-            report = BreakerReport(is_low, held, event)
+            report = BreakerReport(self._view(now_seconds).limit == 1, held, event)
         fault, self._fault = self._fault, None
         return replace(report, fault=fault)
 
@@ -155,13 +147,16 @@ class BreakerWorker:
         received = message.system.get("ApproximateReceiveCount", "")
         return received.isdigit() and int(received) <= self._max_receive_count + 1
 
-    def _claim(self, wanted: int, now_seconds: int) -> int:
+    def _view(self, now_seconds: int) -> BreakerView:
+        return BreakerView(self._numbers, now_seconds, self._rules)
+
+    def _claim(self, view: BreakerView, wanted: int) -> BreakerView:
         """Claim grants, once more where another worker came first. ``finish`` gives back."""
         for _ in range(2):
-            count, claim = grant_claim(self._state, wanted, now_seconds, self._rules)
-            if not count or self._ask(claim):
-                return count
-        return 0
+            count, claim = self._view(view.now_seconds).grant_claim(wanted)
+            if count and self._ask(claim):
+                return replace(view, grants=count)
+        return view
 
     def _write_counts(self, now_seconds: int) -> None:
         """Write what was counted. What is not confirmed is dropped: it may have been counted."""
@@ -169,23 +164,22 @@ class BreakerWorker:
             return
         self._wrote_at = self._clock_seconds()
         counts, self._counts = self._counts, Counter()
-        stale = stale_names([*self._state.numbers, *counts], now_seconds, self._rules)
+        stale = self._view(now_seconds).stale([*self._numbers, *counts])
         add = {name: count for name, count in counts.items() if name not in stale}
         self._ask(Update(add=add, put=dict.fromkeys(stale)))
 
     def _judge(self, now_seconds: int) -> str | None:
         """Judge the consumer, once a minute; say what became of the limit."""
-        claim = judgment_claim(self._state, now_seconds, self._rules)
+        claim = self._view(now_seconds).judgment_claim()
         if not (claim and self._ask(claim)):
             return None
         deleted = self._read_deletions(*self._rules.metric_range(now_seconds))
         if not deleted:
             self._note_fault("the main queue's metric NumberOfMessagesDeleted cannot be read")
-        update = judge(self._state, deleted, now_seconds, self._rules)
+        update = self._view(now_seconds).judge(deleted)
         if not (update and self._ask(update) and "since" in update.put):
             return None
-        words = limit_in_words(self._state, now_seconds, self._rules)
-        return f"circuit breaker: {words or 'no limit any more'}"
+        return f"circuit breaker: {self._view(now_seconds).in_words or 'no limit any more'}"
 
     def _ask(self, update: Update | None) -> bool:
         """Change the item, or read it; whether that was done."""
@@ -195,9 +189,9 @@ class BreakerWorker:
         is_done = True
         try:
             if update is None:
-                self._state = self._table.read()
+                self._numbers = self._table.read()
             else:
-                is_done, self._state = self._table.update(update)
+                is_done, self._numbers = self._table.update(update)
         except BreakerTableError as error:
             self._is_failing, self._paused_until = True, clock + PAUSE_SECONDS
             self._note_fault(str(error))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlq_replay.backoff import DrawUpTo, reproducible_draw
-from dlq_replay.breaker import BreakerView, hold_limit_seconds, hold_seconds
+from dlq_replay.breaker import BreakerView
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.outgoing import (
@@ -114,9 +114,9 @@ def hold_by_breaker(
         or the message cannot be held without the risk that it is lost or forgets what it waits for.
     """
     held_seconds = now_seconds - held_since_seconds(message, policy, now_seconds)
-    longest = hold_limit_seconds(message.first_id, view.rules) - held_seconds
+    longest = view.rules.applies_for_seconds(message.first_id) - held_seconds
     is_fifo = policy.main_queue.is_fifo
-    drawn = hold_seconds(view, draw_up_to, is_fifo=is_fifo)
+    drawn = view.hold_seconds(draw_up_to, is_fifo=is_fifo)
     wait = min(longest, max(drawn, replay.delay_seconds))
     due = now_seconds + wait
     if wait <= 0:

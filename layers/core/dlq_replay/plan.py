@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo
-from dlq_replay.breaker import BreakerRules, BreakerView
+from dlq_replay.breaker import BreakerView
 from dlq_replay.decision import (
     Decision,
     Hold,
@@ -153,7 +153,7 @@ class _Planner:
     ) -> None:
         self._policy, self._now_seconds, self._draw_up_to = policy, now_seconds, draw_up_to
         self._failures = failures
-        self._breaker = breaker or BreakerView(BreakerRules(), now_seconds)
+        self._breaker = breaker or BreakerView({}, now_seconds)
         self._grants = self._breaker.grants
 
     def step(self, message: Message, group: str) -> Step:
