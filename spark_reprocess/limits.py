@@ -1,6 +1,5 @@
 """The limit that the circuit breaker of a main queue has set, and what waits in the DLQ for it."""
 
-import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,10 +43,6 @@ class Limit:
     per_minute: int | None = None
     sentence: str = ""
     fault: str = ""
-
-    def is_below(self, other: "Limit") -> bool:
-        """Whether it allows less than *other*."""
-        return (self.per_minute or math.inf) < (other.per_minute or math.inf)
 
     def least_rate(self, max_rate: float | None) -> float | None:
         """The lower one of *max_rate*, messages a second, and the limit; None for neither."""

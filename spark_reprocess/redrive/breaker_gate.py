@@ -4,6 +4,7 @@ The limit is the window of the rate limiter. At a limit of 1 nothing is sent: th
 work.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,7 +47,7 @@ class BreakerGate:
         limit = self.read()
         if limit.fault:
             return
-        if limit.is_below(self.limit):
+        if (limit.per_minute or math.inf) < (self.limit.per_minute or math.inf):
             # Another task may be ahead of its share: a new run divides the lower limit.
             self.signals.stop_task(f"{WAITING}: {limit.sentence}")
         elif limit.per_minute is None and self.limit.per_minute is not None:

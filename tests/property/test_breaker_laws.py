@@ -1,6 +1,5 @@
 """What holds for the circuit breaker whatever its workers see, and in whatever order."""
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -94,14 +93,14 @@ def test_a_consumer_that_deletes_as_usual_is_never_limited(
 def test_workers_that_saw_any_earlier_state_never_grant_more_than_the_limit(
     turns: list[tuple[int, int, int]],
 ) -> None:
-    numbers: Mapping[str, int] = {"limit": 20, "since": NOW - 60}
+    numbers = {"limit": 20, "since": NOW - 60}
     seen, granted = dict.fromkeys(range(6), numbers), 0
     for worker, second, wanted in sorted(turns, key=lambda one: one[1]):
         view = BreakerView(seen[worker], MINUTE * 60 + second, RULES)
         count, claim = view.grant_claim(wanted)
         changed = apply(numbers, claim)
         if changed is not None:
-            numbers, granted = changed, granted + count
+            numbers, granted = dict(changed), granted + count
         seen[worker] = numbers
 
     assert granted <= 20

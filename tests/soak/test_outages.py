@@ -10,67 +10,38 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.outage import HOUR, Scenario, World
-from tests.simulation.test_breaker_worlds import faulty_and_healthy
+from tests.simulation.test_breaker_worlds import faulty_and_healthy, with_poison
 
 pytestmark = pytest.mark.timeout(4 * HOUR)
 
-BURST = Scenario(rate=0, burst=50_000, outage_seconds=1200, after_seconds=0)
+
+def burst(messages: int, outage_seconds: int) -> Scenario:
+    return Scenario(0, outage_seconds, burst=messages, after_seconds=0)
+
 
 OUTAGES = {
     # world: (scenario, failed tries of replays, last message's minutes, replays a minute after it)
-    "1 h at 10/s": (Scenario(rate=10), 20_000, 31, 1_900),
-    "1 h at 10/s, consumer of twice the load": (Scenario(rate=10, capacity=20), 12_000, 60, 1_900),
-    "1 h at 10/s, of 3 times": (Scenario(rate=10, capacity=30), 12_000, 40, 1_900),
-    "4 h at 10/s": (Scenario(rate=10, outage_seconds=4 * HOUR), 20_000, 95, 1_900),
-    "4 h at 2/s, of 3 times": (
-        Scenario(rate=2, outage_seconds=4 * HOUR, capacity=6),
-        20_000,
-        140,
-        400,
-    ),
-    "10 h at 2/s, of 4 times": (
-        Scenario(rate=2, outage_seconds=10 * HOUR, capacity=8),
-        10_000,
-        240,
-        400,
-    ),
+    "1 h at 10/s": (Scenario(10), 20_000, 31, 1_900),
+    "1 h at 10/s, consumer of twice the load": (Scenario(10, capacity=20), 12_000, 60, 1_900),
+    "1 h at 10/s, of 3 times": (Scenario(10, capacity=30), 12_000, 40, 1_900),
+    "4 h at 10/s": (Scenario(10, 4 * HOUR), 20_000, 95, 1_900),
+    "4 h at 2/s, of 3 times": (Scenario(2, 4 * HOUR, capacity=6), 20_000, 140, 400),
+    "10 h at 2/s, of 4 times": (Scenario(2, 10 * HOUR, capacity=8), 10_000, 240, 400),
     "8 h, 300 messages, off from 60 to 75": (
-        Scenario(
-            rate=0, burst=300, outage_seconds=8 * HOUR, after_seconds=0, off=(HOUR, HOUR + 900)
-        ),
+        Scenario(0, 8 * HOUR, burst=300, after_seconds=0, off=(HOUR, HOUR + 900)),
         10_000,
         160,
         100,
     ),
-    "2 h at 2/s, off from 15 to 75": (
-        Scenario(rate=2, outage_seconds=2 * HOUR, off=(900, 4500)),
-        5_000,
-        40,
-        670,
-    ),
-    "3,000 in a minute, 20 min": (replace(BURST, burst=3000), 30_000, 28, 960),
-    "50,000 in a minute, 20 min": (BURST, 300_000, 28, 16_000),
-    "1/s that becomes 10/s, 2 h": (
-        Scenario(rate=1, rate_in_outage=10, outage_seconds=2 * HOUR),
-        20_000,
-        60,
-        1_900,
-    ),
-    "1 a minute, 11.5 h": (Scenario(rate=1 / 60, outage_seconds=int(11.5 * HOUR)), 6_000, 60, 30),
-    "90 % of the messages hit, 4 h": (
-        Scenario(rate=2, tenant_share=0.9, outage_seconds=4 * HOUR),
-        200_000,
-        100,
-        400,
-    ),
-    "5 % of tries succeed, 4 h": (
-        Scenario(rate=2, failing_share=0.95, outage_seconds=4 * HOUR),
-        200_000,
-        140,
-        400,
-    ),
-    "messages come back after an hour, 10 h": (
-        Scenario(rate=0.5, visibility_seconds=720, outage_seconds=10 * HOUR),
+    "2 h at 2/s, off from 15 to 75": (Scenario(2, 2 * HOUR, off=(900, 4500)), 5_000, 40, 670),
+    "3,000 in a minute, 20 min": (burst(3_000, 1200), 30_000, 28, 960),
+    "50,000 in a minute, 20 min": (burst(50_000, 1200), 300_000, 28, 16_000),
+    "1/s that becomes 10/s, 2 h": (Scenario(1, 2 * HOUR, rate_in_outage=10), 20_000, 60, 1_900),
+    "1 a minute, 11.5 h": (Scenario(1 / 60, int(11.5 * HOUR)), 6_000, 60, 30),
+    "90 % of the messages hit, 4 h": (Scenario(2, 4 * HOUR, tenant_share=0.9), 200_000, 100, 400),
+    "5 % of tries succeed, 4 h": (Scenario(2, 4 * HOUR, failing_share=0.95), 200_000, 140, 400),
+    "back after an hour, 10 h": (
+        Scenario(0.5, 10 * HOUR, visibility_seconds=720),
         20_000,
         140,
         100,
@@ -97,8 +68,8 @@ def test_an_outage_of_the_consumer(name: str) -> None:
 
 def test_a_burst_that_waits_for_half_a_day_never_comes_all_at_once() -> None:
     """50,000 in a minute, 13 h: no minute has more replays than the first have without a limit."""
-    world = World(replace(BURST, outage_seconds=13 * HOUR)).run()
-    without = World(replace(BURST, has_breaker=False)).run()
+    world = World(burst(50_000, 13 * HOUR)).run()
+    without = World(replace(burst(50_000, 1200), has_breaker=False)).run()
     peaks = [max(one.replays.values()) for one in (world, without)]
     sys.stdout.write(f"\n50,000 in a minute, 13 h: peak {peaks[0]:,} a minute, not {peaks[1]:,}\n")
 
@@ -106,38 +77,23 @@ def test_a_burst_that_waits_for_half_a_day_never_comes_all_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("poison_share", "rate", "outage_seconds"),
-    [(0.05, 0.5, 540), (0.1, 0.5, 1200), (0.25, 0.3, 840), (0.6, 0.3, 840), (0.9, 0.3, 1200)],
+    ("poison_share", "rate", "outage_seconds", "hours_after"),
+    [
+        (0.05, 0.5, 540, 9),
+        (0.1, 0.5, 1200, 9),
+        (0.25, 0.3, 840, 9),
+        (0.6, 0.3, 840, 9),
+        (0.9, 0.3, 1200, 9),
+        # So few that nothing tells the faulty ones from an outage, at times.
+        (0.25, 1 / 300, 0, 100),
+    ],
 )
 def test_faulty_messages_do_not_hold_up_healthy_ones(
-    poison_share: float, rate: float, outage_seconds: int
+    poison_share: float, rate: float, outage_seconds: int, hours_after: int
 ) -> None:
-    scenario = Scenario(
-        rate=rate,
-        poison_share=poison_share,
-        transient_share=0.02,
-        outage_seconds=outage_seconds,
-        before_seconds=3 * HOUR,
-        after_seconds=9 * HOUR,
-    )
+    scenario = with_poison(poison_share, rate, outage_seconds, hours_after)
     faulty, healthy = faulty_and_healthy(scenario)
     sys.stdout.write(f"\n{poison_share:.0%} poison: parked after {faulty}, p95 {healthy} s\n")
-
-    assert faulty[0] <= 1.05 * faulty[1]
-    assert healthy[0] <= 1.1 * healthy[1]
-
-
-def test_few_messages_of_which_a_quarter_is_faulty_wait_as_without_a_breaker() -> None:
-    """One in five minutes for 100 h: nothing tells the faulty ones from an outage at times."""
-    scenario = Scenario(
-        rate=1 / 300,
-        poison_share=0.25,
-        transient_share=0.1,
-        outage_seconds=0,
-        after_seconds=100 * HOUR,
-    )
-    faulty, healthy = faulty_and_healthy(scenario)
-    sys.stdout.write(f"\n25 % poison at 1 in 5 min: parked after {faulty}, p95 {healthy} s\n")
 
     assert faulty[0] <= 1.05 * faulty[1]
     assert healthy[0] <= 1.1 * healthy[1]

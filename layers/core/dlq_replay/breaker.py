@@ -9,7 +9,6 @@ still as they saw it. So ``BreakerView`` is a value, ``Update`` is the change th
 and ``apply`` says what becomes of it.
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -48,8 +47,8 @@ class BreakerRules:
         hold_seconds: shortest and longest hold under a limit of 1 that is as old as the longest.
         full_hold_seconds: the longest hold under full, and the shortest of all on FIFO, where each
             look counts as a receive.
-        hold_limit_seconds: how long limits apply to one message, from the first to the second by
-            its id.
+        hold_limit_seconds: how long limits apply to one message at least and at most, by its id, so
+            that not all that was held goes at once.
     """
 
     minute_seconds: int = 60
@@ -77,12 +76,6 @@ class BreakerRules:
         """From when until when the metric is needed at *now_seconds*, epoch seconds."""
         end = self.minute(now_seconds) - self.lag
         return (end - 2 * self.hour) * self.minute_seconds, end * self.minute_seconds
-
-    def applies_for_seconds(self, message_id: str) -> int:
-        """How long limits apply to a message; spread by its id, so that not all go at once."""
-        part = int.from_bytes(hashlib.sha256(message_id.encode()).digest()[:4]) / 2**32
-        shortest, longest = self.hold_limit_seconds
-        return shortest + int(part * (longest - shortest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +250,9 @@ class BreakerView:
         if not is_limited and not is_low:
             return {}
         full = self._full(deleted, newest, usual)
-        silent_since = _silent_since(deleted, newest) if is_low else None
-        put = {"limit": 1 if is_low else full, "full": full, "usual": usual, "read": self.minute}
-        put["silent_since"] = silent_since and silent_since * rules.minute_seconds
+        put: dict[str, int | None] = {"full": full, "usual": usual, "read": self.minute}
+        put["limit"] = 1 if is_low else full
+        put["silent_since"] = self._silent_since(deleted, newest) if is_low else None
         return put if is_low is (self.limit == 1) else put | {"since": self.now_seconds}
 
     def _judged_minutes(self, deleted: Mapping[int, int], newest: int) -> tuple[range, int]:
@@ -300,6 +293,11 @@ class BreakerView:
         known = self.numbers.get("full", 0) if self.limit else 0
         return max(rules.full_least, known, math.ceil(rules.full_factor * arrived + returned))
 
+    def _silent_since(self, deleted: Mapping[int, int], newest: int) -> int | None:
+        """The end of the last minute with a delete; None if that is the newest one."""
+        last = max((m for m, n in deleted.items() if n and m <= newest), default=min(deleted) - 1)
+        return None if last == newest else (last + 1) * self.rules.minute_seconds
+
     @property
     def _since(self) -> int:
         return self.numbers.get("since", self.now_seconds)
@@ -322,9 +320,3 @@ def was_replayed(message: Message) -> bool:
 
 def _total(deleted: Mapping[int, int], minutes: range) -> int:
     return sum(deleted.get(minute, 0) for minute in minutes)
-
-
-def _silent_since(deleted: Mapping[int, int], newest: int) -> int | None:
-    """The minute after the last one with a delete; None if that is the newest one."""
-    last = max((m for m, n in deleted.items() if n and m <= newest), default=min(deleted) - 1)
-    return None if last == newest else last + 1

@@ -58,13 +58,11 @@ class BreakerReport:
 
     Attributes:
         is_low: whether the queue is limited to 1 replay a minute, as far as the worker knows.
-        held: how many messages it held.
         event: what this worker made of the limit, in a line; else None.
         fault: why the breaker does nothing, told once a minute; else None.
     """
 
     is_low: bool = False
-    held: int = 0
     event: str | None = None
     fault: str | None = None
 
@@ -121,18 +119,18 @@ class BreakerWorker:
 
         *view* is what ``look`` gave for the batch.
         """
-        report, passages = BreakerReport(), Counter(step.passage for step in steps)
+        is_low, event = False, None
         if view is not None:
-            held, now_seconds = passages[Passage.HELD], view.now_seconds
-            self._count(TURNED_AWAY, now_seconds, held)
+            passages = Counter(step.passage for step in steps)
+            now_seconds = view.now_seconds
+            self._count(TURNED_AWAY, now_seconds, passages[Passage.HELD])
             self._count(GRANTED, now_seconds, passages[Passage.GRANTED] - view.grants)
-            event = None
             if self._clock_seconds() >= max(self._wrote_at + WRITE_SECONDS, self._paused_until):
                 self._write_counts(now_seconds)
                 event = self._judge(now_seconds)
-            report = BreakerReport(self._view(now_seconds).limit == 1, held, event)
+            is_low = self._view(now_seconds).limit == 1
         fault, self._fault = self._fault, None
-        return replace(report, fault=fault)
+        return BreakerReport(is_low, event, fault)
 
     def _count(self, kind: str, now_seconds: int, count: int = 1) -> None:
         if count:

@@ -127,7 +127,7 @@ def test_under_a_limit_of_1_one_goes_a_minute_and_the_others_are_held() -> None:
     outcome = worker.replay(letter("a", 2), letter("b", 2), letter("c", 2))
 
     assert fates(outcome) == ["Replay", "Hold", "Hold"]
-    assert report(outcome) == BreakerReport(is_low=True, held=2)
+    assert report(outcome) == BreakerReport(is_low=True)
     # No attempt of its own: the counter stays.
     assert worker.main.sent[0].attributes[next(iter(counter("2")))].value == "2"
     assert context_of(worker.main.sent[0]).held_seconds == NOW
