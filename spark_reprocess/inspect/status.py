@@ -25,7 +25,7 @@ from spark_reprocess.archive.message_state import (
 from spark_reprocess.archive.message_store import read_columns
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.inspect.breakers import DlqStatus, dlq_status
+from spark_reprocess.limits import DlqStatus, dlq_status
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.progress import Progress, silent
 

@@ -21,9 +21,10 @@ from dlq_replay.returns_table import ReturnsTable
 from spark_reprocess.analysis.message_table import in_order_unit, in_order_units
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.frames import DRIVER_ROWS, arrival_order, read_table, write_table
+from spark_reprocess.limits import Limit
 from spark_reprocess.ramp.readings import Probe
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, StepWatch, Verdict, step_size
-from spark_reprocess.redrive.breaker_gate import WAITING, Limit
+from spark_reprocess.redrive.breaker_gate import WAITING
 from spark_reprocess.redrive.dispositions import with_chunks
 from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.queues import PARKED_QUEUE
@@ -249,9 +250,9 @@ class Ramp:
         )
         work = [one for one in tallies if one.word == Disposition.SEND]
         limit = self.read_limit()
-        if limit.waiting:
+        if limit.per_minute == 1:
             left = tuple(replace(one, word=Disposition.NOT_REACHED) for one in work)
-            return Sent(left, limit.waiting), before
+            return Sent(left, f"{WAITING} for the breaker: {limit.sentence}"), before
         unproven = frozenset(one for one, part in step.groups.items() if not part.is_last)
         context = replace(self.context, limit=limit, step=step.number, unproven_groups=unproven)
         trouble = partial(self._returns_trouble, step)

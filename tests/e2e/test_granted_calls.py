@@ -21,8 +21,8 @@ import pytest
 from botocore.config import Config
 
 from dlq_cli.on_glue import follow, privacy_options, start
+from dlq_replay.breaker_table import read_deletions
 from dlq_replay.message import SendEntry
-from dlq_replay.queue_metric import read_deletions
 from dlq_replay.returns_table import ReturnsTable
 from dlq_replay.sqs import SqsQueue
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dlq_replay.breaker_table import DynamoDbClient, RefusedError, ask
+from dlq_replay.breaker_table import DynamoDbClient, read_items, update_item
 from dlq_replay.errors import TableError
 from dlq_replay.failure_table import MAX_READS
 from dlq_replay.returns import Returns
@@ -46,8 +46,8 @@ class ReturnsTable:
         """Make the counters of these groups, or keep what is there, for 90 days from now."""
         expires_at = str(self.now_seconds() + KEPT_SECONDS)
         for group_id in group_ids:
-            ask(
-                self.client.update_item,
+            update_item(
+                self.client,
                 TableName=self.table_name,
                 Key=_item_key(plan_id, group_id),
                 UpdateExpression="SET #expires_at = :expires_at",
@@ -64,11 +64,8 @@ class ReturnsTable:
         keys = [{_KEY: {"S": key}} for key in group_of]
         items: list[Mapping[str, Any]] = []
         for start in range(0, len(keys), MAX_READS):
-            wanted = {"Keys": keys[start : start + MAX_READS], "ConsistentRead": True}
-            answer = ask(self.client.batch_get_item, RequestItems={self.table_name: wanted})
-            if answer.get("UnprocessedKeys"):
-                raise TableError("throttled: DynamoDB left a read unprocessed")
-            items += [item for part in answer["Responses"].values() for item in part]
+            part = keys[start : start + MAX_READS]
+            items += read_items(self.client, self.table_name, Keys=part, ConsistentRead=True)
         return {group_of[item[_KEY]["S"]]: _returns(item) for item in items}
 
     def add(
@@ -94,20 +91,15 @@ class ReturnsTable:
             new = sorted(ids - known)
             if not new:
                 return True
-            try:
-                ask(
-                    self.client.update_item,
-                    TableName=self.table_name,
-                    Key=_item_key(plan_id, group_id),
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                    **_addition(kind, new, len(known)),
-                )
-            except RefusedError as refused:
-                if not refused.item:
-                    return False
-                known = _ids(refused.item, kind)
-            else:
-                return True
+            is_done, item = update_item(
+                self.client,
+                TableName=self.table_name,
+                Key=_item_key(plan_id, group_id),
+                **_addition(kind, new, len(known)),
+            )
+            if is_done or not item:
+                return is_done
+            known = _ids(item, kind)
         raise TableError("others changed the counters at each try")
 
 
