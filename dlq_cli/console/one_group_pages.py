@@ -93,7 +93,6 @@ def _group(visit: Visit) -> Response:
         "one_group.html.jinja",
         report=report,
         group=group,
-        states=report.states and report.states[group_id],
         place=report.place,
         view=view,
         findings=findings,

@@ -1,8 +1,7 @@
 """What the console reads of a report: its plan, its findings, and what is remembered. No Spark."""
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -66,7 +65,6 @@ class Report:
         findings: of the analysis; None where the plan is not beside its report.
         memory: what people said, without the texts of notes.
         groups: in the plan's order.
-        states: as ``group_states`` returns them.
         newest: id of the newest report, if this is another one; empty for the newest.
     """
 
@@ -74,7 +72,6 @@ class Report:
     findings: Findings | None
     memory: GroupMemory
     groups: tuple[Group, ...]
-    states: Mapping[str, Counter[str]] | None
     newest: str = ""
 
     @property
@@ -124,7 +121,7 @@ def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
         for rank, (planned, one) in enumerate(zip(plan.groups, listed, strict=True), start=1)
     )
     is_newest = not newest or newest == plan.plan_id
-    return Report(plan, findings, memory, groups, states, "" if is_newest else newest or "")
+    return Report(plan, findings, memory, groups, "" if is_newest else newest or "")
 
 
 def read_plan_now(archive: Archive, plan_id: str | None) -> Plan:

@@ -47,7 +47,8 @@ class ListedGroup:
         remembered: the last note about the group, in any plan or none.
         pending: its messages that need a decision now, in doubt and busy ones included; None as
             for ``group_states``.
-        sent: those that a redrive has sent; None likewise.
+        states: numbers by state, also of its messages that were decided before the analysis; None
+            likewise.
     """
 
     group_id: str
@@ -61,7 +62,7 @@ class ListedGroup:
     resolved_at: datetime | None = None
     remembered: str = ""
     pending: int | None = None
-    sent: int | None = None
+    states: Mapping[str, int] | None = None
 
 
 def _run(options: Mapping[str, Any]) -> int:
@@ -125,10 +126,14 @@ def list_groups(
                 pending=None
                 if counts is None
                 else sum(count for state, count in counts.items() if state not in SETTLED),
-                sent=None if counts is None else counts.get(Disposition.SENT, 0),
+                states=counts,
             )
         )
     return listed
+
+
+def _sent(one: ListedGroup) -> int:
+    return (one.states or {}).get(Disposition.SENT, 0)
 
 
 def _description(one: ListedGroup) -> str:
@@ -152,7 +157,7 @@ def _print(
         print_line(f"groups: {format_statuses(statuses)}")
     if any(one.pending is not None for one in groups):
         pending = sum(one.pending or 0 for one in groups)
-        print_line(f"messages: {pending:,} pending, {sum(one.sent or 0 for one in groups):,} sent")
+        print_line(f"messages: {pending:,} pending, {sum(map(_sent, groups)):,} sent")
     settled = sum(one.pending == 0 for one in groups)
     groups = [one for one in groups if one.pending != 0]
     if settled:
@@ -169,7 +174,7 @@ def _print(
                 one.group_id,
                 one.count,
                 "-" if one.pending is None else one.pending,
-                "-" if one.sent is None else one.sent,
+                "-" if one.states is None else _sent(one),
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
                 _description(one),
