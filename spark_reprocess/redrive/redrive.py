@@ -157,6 +157,7 @@ def redrive(
                 name,
                 lambda: read_limit(options.failure_table, url) or Limit(),
                 in_order=queues.is_fifo and not options.allow_reordering,
+                is_part=bool(options.group or options.where or options.limit),
                 now_seconds=now_seconds,
                 wait=wait,
             ).send()
@@ -199,6 +200,7 @@ def _probes(
                 make_client,
                 partial(aws_client, region=region),
                 options.function_arn,
+                options.main_queue_url,
             )
             for url, attributes in destinations.items()
         }
