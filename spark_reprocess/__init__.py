@@ -12,7 +12,7 @@ files:
 ``spark/`` *           the session and its Python workers, SQL conditions of operators, Spark's
                        errors, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
-                       each; as frames: ``message_store``, ``ledger_states``; what is
+                       each (``message_state``: its rules); as frames: ``frames``; what is
                        remembered of groups: ``group_records``
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
 from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.message_state import UNDECIDED
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
-from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import count
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent

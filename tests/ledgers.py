@@ -1,4 +1,4 @@
-"""Random ledgers: what many runs of two plans may have left, and how to write it."""
+"""Random ledgers: what many runs of three plans may have left, and how to write it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -34,27 +34,34 @@ class Try:
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
 
+AGES = (0, 1, 500, 899, 900, 901, 2000)
+"""In seconds: few, so that attempts at a message are equally old."""
+
+
 @st.composite
 def tries(draw: st.DrawFn) -> Try:
-    ids = draw(st.lists(st.integers(0, 30).map("m-{}".format), unique=True, max_size=8))
+    ids = draw(st.lists(st.integers(0, 12).map("m-{}".format), unique=True, max_size=8))
+    age = draw(st.sampled_from(AGES))
     claim = Claim(
         run_id=draw(texts),
         who=draw(texts),
         reason=draw(texts),
         destination="https://q",
-        time=timestamp(NOW - draw(st.integers(0, 2000))),
+        time=timestamp(NOW - age),
         message_ids=tuple(ids),
-        ttl_seconds=draw(st.floats(0, 3000)),
+        ttl_seconds=draw(st.sampled_from((0, 60, 900, 3000))),
         edits=draw(st.dictionaries(texts, texts, max_size=2)),
         is_canary=draw(st.booleans()),
         end=draw(st.integers(1, CHUNK_MESSAGES)),
     )
+    settled_at = timestamp(NOW - draw(st.sampled_from([one for one in AGES if one <= age])))
     results = tuple(
-        Result(one, draw(st.sampled_from(OUTCOMES)), timestamp(NOW), draw(texts), draw(texts))
+        Result(one, draw(st.sampled_from(OUTCOMES)), settled_at, draw(texts), draw(texts))
         for one in ids
-        if draw(st.booleans())
+        if draw(st.integers(0, 4))
     )
-    return Try(draw(st.sampled_from(["p-1", "p-2"])), claim, draw(st.sampled_from([results, None])))
+    plan_id = draw(st.sampled_from(["p-1", "p-2", "p-3"]))
+    return Try(plan_id, claim, draw(st.sampled_from([results, None])))
 
 
 def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:

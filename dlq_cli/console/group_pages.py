@@ -8,9 +8,9 @@ from typing import Any, Self
 from starlette.responses import Response
 
 from dlq_cli.console.deciding import MeanwhileError, decide_groups
-from dlq_cli.console.reading import Group, entry_digest, read_report
+from dlq_cli.console.reading import Group, Report, entry_digest, read_report
 from dlq_cli.console.site import GROUPS, Visit, done_of, number_of, page_route
-from spark_reprocess.command_line.groups import read_pending
+from spark_reprocess.archive.message_state import SETTLED
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import epoch
 from spark_reprocess.findings import Findings, format_predicate
@@ -146,16 +146,14 @@ def _text(one: Group) -> str:
 
 def _groups(visit: Visit) -> Response:
     try:
-        report = read_report(visit.console.archive, visit.query.get("plan"))
+        report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
     except NoReportError:
         # Where a person begins: this page has the buttons to drain and to analyze.
         return visit.see_other("/works", begin="yes")
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)
-    pending = read_pending(visit.console.archive, report.plan)
     values: dict[str, Any] = {
         "report": report,
-        "pending": pending,
         "rows": [_row(one) for one in page.groups],
         "messages": sum(one.planned.count for one in report.groups) or 1,
         "page": page,
@@ -167,7 +165,7 @@ def _groups(visit: Visit) -> Response:
         return visit.page("groups_list.html.jinja", **values, done=None)
     return visit.page(
         "groups.html.jinja",
-        view=report.findings and list_view(report.findings, visit.address(GROUPS), pending),
+        view=report.findings and list_view(report, report.findings, visit.address(GROUPS)),
         statuses=[one.value for one in Status if one is not Status.GONE],
         actions=[one.value for one in Action],
         done=done_of(visit),
@@ -187,20 +185,19 @@ def _row(one: Group) -> dict[str, Any]:
     }
 
 
-def list_view(
-    findings: Findings, path_of_groups: str, pending: Mapping[str, int] | None
-) -> dict[str, Any]:
+def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[str, Any]:
     """Return what the report's templates need for its head and its chart.
 
-    The head counts what is *pending* now, where that is known, not what the analysis found.
+    The head counts what is pending now, where that is known, not what the analysis found.
 
     The groups without a colour of their own are one row of numbers: a page need not carry the
     arrivals of a thousand.
     """
     columns = [one.arrivals for one in findings.groups]
     others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
-    left = {one.group_id: one.count for one in findings.groups} if pending is None else pending
-    settled = sum(one.count for one in findings.groups) - sum(left.values())
+    states = (report.states or {}).values()
+    settled = sum(n for counts in states for state, n in counts.items() if state in SETTLED)
+    pending_groups = sum(bool(one.listed.pending) for one in report.groups)
     findings = replace(findings, decided=findings.decided + settled)
     return {
         **head_view(findings),
@@ -214,7 +211,7 @@ def list_view(
             }
             for rank, one in enumerate(findings.groups, start=1)
         ],
-        "pending_groups": len(left) + findings.unlisted_groups if settled else None,
+        "pending_groups": pending_groups + findings.unlisted_groups if settled else None,
         "path_of_groups": path_of_groups,
         "data": {
             **chart_data(findings),
@@ -233,7 +230,7 @@ def _decide(visit: Visit) -> Response:
     pairs = (one.partition(":") for one in visit.fields("seen"))
     seen = {group_id: digest for group_id, _, digest in pairs}
     if visit.field("all_matching"):
-        report = read_report(visit.console.archive, plan_id)
+        report = read_report(visit.console.archive, plan_id, visit.console.now())
         fields = {name: visit.field(name) for name in ("q", "status", "sort", "from", "to")}
         wanted = Wanted.of({**fields, "action": visit.field("with_action")})
         digests = {one.group_id: one.seen for one in page_of(report.groups, wanted).matching}

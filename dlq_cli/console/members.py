@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 
 from dlq_cli.console.site import number_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledgers import claimed_table, strongest
-from spark_reprocess.archive.message_index import read_table_columns
+from spark_reprocess.archive.message_index import shown_table
+from spark_reprocess.archive.message_state import planned_states
 from spark_reprocess.archive.message_store import rows_of_file
-from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.plan.plan import Plan
 
 PAGE_MESSAGES = 50
@@ -26,8 +25,6 @@ FILES_AT_ONCE = 16
 MOST_FOUND = 200
 """Messages that a search for text finds, at most; the reader searches further from there."""
 
-CLAIM_TTL_SECONDS = 900
-_COLUMNS = ("message_id", "file", "sent_at", "receive_count", "body_bytes", "group_id")
 
 SORTS: Mapping[str, tuple[str, str]] = {
     "oldest": ("sent_at", "ascending"),
@@ -86,8 +83,7 @@ class MemberPage:
     """A part of a group's messages.
 
     Attributes:
-        rows: on this page, with the columns of the plan's table, and as ``state`` what ledgers say
-            of each, or ``undecided``.
+        rows: on this page, with the columns of the plan's table, and its ``state``.
         matching: how many match.
         total: how many the plan froze in this group.
         number: of the page, from 1.
@@ -139,18 +135,16 @@ def group_messages(
         members = members.filter(is_in)
     pages = max(1, -(-members.num_rows // PAGE_MESSAGES))
     number = min(wanted.page, pages)
-    claimed = claimed_table(archive, now.timestamp(), CLAIM_TTL_SECONDS)
     column, order = SORTS[wanted.sort]
     if column == "state":
-        members = members.append_column("state", _states(claimed, members["message_id"]))
+        members = _with_states(archive, members, now)
     keys: Any = [(column, order), ("message_id", "ascending")]
     last = min(number * PAGE_MESSAGES, members.num_rows)
     # The first few of many: a sort of all is for the last pages alone.
     found: Any = members
     places = pc.select_k_unstable(found, k=last, sort_keys=keys) if last else pa.array([], "u8")
     shown = members.take(places[(number - 1) * PAGE_MESSAGES :])
-    states = _states(claimed, shown["message_id"]).to_pylist()
-    rows = [{**row, "state": state} for row, state in zip(shown.to_pylist(), states, strict=True)]
+    rows = (shown if column == "state" else _with_states(archive, shown, now)).to_pylist()
     return MemberPage(rows, members.num_rows, total, number, pages, searched, before, next_skip)
 
 
@@ -159,23 +153,8 @@ def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
 
     Raises: as ``group_messages`` does.
     """
-    table = _plan_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
     return table.filter(pc.equal(table["group_id"], pa.scalar(group_id)))
-
-
-_tables: dict[tuple[str, str, str], pa.Table] = {}
-"""The table that was read last, by archive, plan and digest: it never changes."""
-
-
-def _plan_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
-    """Read a plan's table, and keep it: one of a million messages takes some 100 MB."""
-    key = (archive.root, plan_id, digest)
-    table = _tables.get(key)
-    if table is None:
-        table = read_table_columns(archive, plan_id, _COLUMNS, digest)
-        _tables.clear()
-        _tables[key] = table
-    return table
 
 
 def files_of(members: pa.Table) -> list[str]:
@@ -189,16 +168,9 @@ def ids_in_file(members: pa.Table, path: str) -> list[str]:
     return list(map(str, in_file["message_id"].to_pylist()))
 
 
-def _states(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    """Return the state of each message: of several claims the strongest says it."""
-    wanted = claimed.filter(pc.is_in(claimed["message_id"], value_set=_combined(message_ids)))
-    states = strongest(wanted)
-    places = pc.index_in(message_ids, value_set=_combined(states["message_id"]))
-    return pc.fill_null(pc.take(_combined(states["state_first"]), places), UNDECIDED)
-
-
-def _combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+def _with_states(archive: Archive, members: pa.Table, now: datetime) -> pa.Table:
+    states = planned_states(archive, members["message_id"], now.timestamp())
+    return members.append_column("state", states)
 
 
 def _with_text(

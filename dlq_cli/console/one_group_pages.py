@@ -78,7 +78,7 @@ class Shown:
 def _group(visit: Visit) -> Response:
     console = visit.console
     group_id = visit.request.path_params["group_id"]
-    report = read_report(console.archive, visit.query.get("plan"))
+    report = read_report(console.archive, visit.query.get("plan"), console.now())
     group = report.group(group_id)
     state = report.memory.state(group_id)
     notes = read_notes(console.archive, report.memory, [group_id])
@@ -93,6 +93,7 @@ def _group(visit: Visit) -> Response:
         "one_group.html.jinja",
         report=report,
         group=group,
+        states=report.states and report.states[group_id],
         place=report.place,
         view=view,
         findings=findings,

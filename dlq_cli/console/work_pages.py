@@ -25,6 +25,7 @@ from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
 from dlq_cli.on_glue import NOT_THERE
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import RECORD_DAMAGE
+from spark_reprocess.archive.message_state import UNDECIDED
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.verb import (
     INTERRUPTED,
@@ -34,7 +35,6 @@ from spark_reprocess.command_line.verb import (
     STOPPED,
 )
 from spark_reprocess.errors import JobError
-from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import PlanCount, StatusOptions, status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.texts import quoted

@@ -447,7 +447,7 @@ _EXIT_CODE = re.compile(r"\bended with exit code ([0-9]{1,3})\b")
 _MEANINGS = {
     "1": "Spark itself failed",
     "2": "bad arguments or input, or a drain that was stopped by an error",
-    "3": "stopped: too much of a redrive came back",
+    "3": "stopped by a bad step",
     "4": "some messages could not be sent",
 }
 """Exit codes of the job. Of the event's message, only the code that ``glue_job`` wrote is used."""

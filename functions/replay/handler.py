@@ -309,8 +309,9 @@ def _log(outcome: BatchOutcome) -> None:
                 extra={"main_queue": queue.name, "reason": report.fault},
             )
     if outcome.returns_fault:
-        reason = {"reason": outcome.returns_fault, "count": outcome.uncounted_returns}
-        logger.warning("returns of a redrive are not counted", extra=reason)
+        logger.warning(
+            "returns of a redrive are not counted", extra={"reason": outcome.returns_fault}
+        )
     logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
 
 

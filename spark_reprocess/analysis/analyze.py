@@ -235,7 +235,7 @@ class _Analysis:
         return with_memory(findings, memory, result, notes, titles), result.memory
 
     def _slim(self, messages: DataFrame) -> DataFrame:
-        states = ledger_states(self.spark, self.archive, self.now.timestamp(), 0)
+        states = ledger_states(self.spark, self.archive, self.now.timestamp())
         decided = states.where(F.col("state").isin(*DECIDED)).select(
             "message_id",
             F.lit(True).alias("is_decided"),  # noqa: FBT003 - a value

@@ -22,7 +22,8 @@ from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import MESSAGES, Archive
-from spark_reprocess.archive.ledgers import CLAIMED, ClaimReader, ledger_files
+from spark_reprocess.archive.ledgers import ledger_files
+from spark_reprocess.archive.message_state import CLAIM_TTL_SECONDS, CLAIMED, ClaimReader, Entry
 from spark_reprocess.archive.message_store import (
     BUCKET_DIGITS,
     digest,
@@ -344,7 +345,10 @@ _ATTEMPTS_PER_TASK = 500
 
 
 def ledger_states(
-    spark: SparkSession, archive: Archive, now_seconds: float, claim_ttl_seconds: float
+    spark: SparkSession,
+    archive: Archive,
+    now_seconds: float,
+    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
 ) -> DataFrame:
     """Return the state of every message that was ever claimed; the others are open.
 
@@ -372,9 +376,6 @@ def ledger_states(
         parts.append(spread.mapInArrow(reader.attempts, from_arrow_schema(CLAIMED)))
     # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
     claimed = reduce(DataFrame.union, parts or [spark.createDataFrame(CLAIMED.empty_table())])
-    strongest = F.max(F.struct("strength", "time", "state", "plan_id"))
-    return (
-        claimed.groupBy("message_id")
-        .agg(strongest.alias("strongest"))
-        .select("message_id", "strongest.state", "strongest.plan_id")
-    )
+    entry = F.max(F.struct(*Entry._fields)).alias("entry")
+    entries = claimed.groupBy("message_id").agg(entry)
+    return entries.select("message_id", "entry.state", "entry.plan_id")

@@ -13,7 +13,7 @@ covers, and that nobody is sending any more.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -37,16 +37,6 @@ _CLAIM_FILE = re.compile(
 
 OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
 """What a result says of a message in one attempt."""
-
-STRENGTH = {
-    Disposition.DISCARDED: 0,
-    Disposition.IN_DOUBT: 0,
-    Disposition.BUSY: 1,
-    Disposition.RESTORED: 2,
-    Disposition.SENT: 3,
-}
-"""Of several states of a message the strongest holds; of equally strong ones the latest. So a
-discard settles a message in doubt, and a later restore without an answer puts it in doubt again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,45 +141,6 @@ class Attempt:
         claimed = datetime.fromisoformat(self.claim.time).timestamp()
         busy_seconds = max(self.claim.ttl_seconds, claim_ttl_seconds)
         return self.results is None and now_seconds - claimed < busy_seconds
-
-
-def states_of(
-    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
-) -> dict[str, Disposition]:
-    """Return each claimed message's state, see ``STRENGTH``. What was sent once stays so.
-
-    A message in doubt stays in doubt until it is sent or discarded, even where a later attempt was
-    refused: the first may have arrived.
-    """
-    found: dict[str, tuple[int, str, Disposition]] = {}
-    for attempt in attempts:
-        times = {result.message_id: result.time for result in attempt.results or ()}
-        for message_id, state in _attempt_states(attempt, now_seconds, claim_ttl_seconds):
-            entry = STRENGTH[state], times.get(message_id, attempt.claim.time), state
-            found[message_id] = max(entry, found.get(message_id, entry))
-    return {message_id: state for message_id, (_, _, state) in found.items()}
-
-
-def _attempt_states(
-    attempt: Attempt, now_seconds: float, claim_ttl_seconds: float
-) -> Iterator[tuple[str, Disposition]]:
-    if attempt.results is None:
-        is_busy = attempt.is_busy(now_seconds, claim_ttl_seconds)
-        unknown = Disposition.BUSY if is_busy else Disposition.IN_DOUBT
-        yield from ((message_id, unknown) for message_id in attempt.claim.message_ids)
-        return
-    outcomes = {result.message_id: result.outcome for result in attempt.results}
-    for message_id in attempt.claim.message_ids:
-        state = state_after(outcomes.get(message_id, Disposition.IN_DOUBT))
-        if state is not None:
-            yield message_id, state
-
-
-def state_after(outcome: Disposition) -> Disposition | None:
-    """Return the state in which an attempt leaves a message; None where it changes nothing."""
-    if outcome is Disposition.FAILED:
-        return None
-    return outcome if outcome in DECIDED else Disposition.IN_DOUBT
 
 
 class OpenRange(NamedTuple):

@@ -11,16 +11,15 @@ an attempt with a result does not change any more.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import (
     RECORD_DAMAGE,
     Archive,
@@ -28,16 +27,12 @@ from spark_reprocess.archive.files import (
 )
 from spark_reprocess.archive.ledger import (
     LEDGER,
-    OUTCOMES,
-    STRENGTH,
     Attempt,
     AttemptName,
     Ledger,
     attempt_name,
     claim_of,
     result_of,
-    state_after,
-    states_of,
     values_of,
 )
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
@@ -84,7 +79,7 @@ _ATTEMPTS_AT_ONCE = 500
 """With 100 messages each: about 10 MB of rows, and one row group of the file."""
 
 _CONCURRENT_READS = 8
-_ADVICE = "restore it, or remove it if no other file of the ledger was changed"
+ADVICE = "restore it, or remove it if no other file of the ledger was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +103,7 @@ class CompactedFile:
                 f"archive {archive.root}: {path} was there and is gone; the driver and all "
                 "executors must share the archive"
             )
-        with damage_named(archive, path, (*PARQUET_DAMAGE, *RECORD_DAMAGE), _ADVICE):
+        with damage_named(archive, path, (*PARQUET_DAMAGE, *RECORD_DAMAGE), ADVICE):
             parquet = pq.ParquetFile(pa.BufferReader(content))
             if not parquet.schema_arrow.equals(_SCHEMA):
                 raise pa.ArrowInvalid("it has other columns")
@@ -120,7 +115,7 @@ class CompactedFile:
         Raises:
             ArchiveError: the file is damaged.
         """
-        with damage_named(self.archive, self.path, PARQUET_DAMAGE, _ADVICE):
+        with damage_named(self.archive, self.path, PARQUET_DAMAGE, ADVICE):
             yield from self.parquet.iter_batches(
                 batch_size=_ATTEMPTS_AT_ONCE, columns=list(columns or _SCHEMA.names)
             )
@@ -142,7 +137,7 @@ class CompactedFile:
             messages = batch.column("messages")
             matches = pc.is_in(pc.struct_field(pc.list_flatten(messages), field), value_set=wanted)
             rows = pc.unique(pc.list_parent_indices(messages).filter(matches))
-            with damage_named(self.archive, self.path, RECORD_DAMAGE, _ADVICE):
+            with damage_named(self.archive, self.path, RECORD_DAMAGE, ADVICE):
                 found = list(map(_attempt, batch.take(rows).to_pylist()))
             yield from found
 
@@ -252,125 +247,3 @@ def _attempt(row: dict[str, Any]) -> Attempt:
     claim = claim_of({**values, "edits": dict(row["edits"]), "message_ids": message_ids})
     results = tuple(result_of(one) for one in messages if one["outcome"] is not None)
     return Attempt(name, claim, results)
-
-
-_TYPES: dict[str, pa.DataType] = {
-    "message_id": pa.string(),
-    "plan_id": pa.string(),
-    "state": pa.string(),
-    "strength": pa.int32(),
-    "time": pa.string(),
-}
-CLAIMED = pa.schema(_TYPES)
-"""A row per attempt and message that it leaves in a state: of several, the first in the order of
-``STRONGEST_FIRST`` holds.
-
-*time* is that of the result, or of the claim where there is none: ISO 8601, UTC.
-"""
-
-STRONGEST_FIRST: list[tuple[str, Literal["ascending", "descending"]]] = [
-    ("strength", "descending"),
-    ("time", "descending"),
-    ("state", "descending"),
-]
-_ATTEMPTS_PER_BATCH = 50
-
-_OUTCOMES = pa.array([str(one) for one in OUTCOMES])
-_STATES = [state_after(one) for one in OUTCOMES]
-"""By index in ``_OUTCOMES``; None for an outcome that leaves a message in the state it had."""
-
-_STRENGTHS = pa.array([None if one is None else STRENGTH[one] for one in _STATES], pa.int32())
-
-
-def claimed_table(archive: Archive, now_seconds: float, claim_ttl_seconds: float) -> pa.Table:
-    """Read ``CLAIMED`` of every attempt; see ``ledger_states`` for the arguments.
-
-    Raises:
-        ArchiveError: a file of the ledger cannot be read.
-    """
-    files, reader = ledger_files(archive), ClaimReader(archive, now_seconds, claim_ttl_seconds)
-    paths = [{"path": files.compacted.path}] if files.compacted else []
-    names = [name._asdict() for name in files.others]
-    compacted = reader.compacted([pa.RecordBatch.from_pylist(paths)] if paths else [])
-    attempts = reader.attempts([pa.RecordBatch.from_pylist(names)] if names else [])
-    return pa.Table.from_batches([*compacted, *attempts], CLAIMED)
-
-
-def strongest(claimed: pa.Table) -> pa.Table:
-    """Return ``message_id``, ``state_first`` and ``time_max``: the state of each message."""
-    # With several threads the first row would be chance.
-    grouped = claimed.sort_by(STRONGEST_FIRST).group_by("message_id", use_threads=False)
-    return grouped.aggregate([("state", "first"), ("time", "max")])
-
-
-def decided_ids(archive: Archive) -> Any:  # noqa: ANN401 - an Arrow array
-    """Return the ids of messages that some plan sent, discarded or restored.
-
-    All others are pending: the open ones, the busy ones and those in doubt.
-
-    Raises:
-        ArchiveError: a file of the ledger cannot be read.
-    """
-    # Claims without a result decide nothing, however old they are.
-    states = strongest(claimed_table(archive, now_seconds=0, claim_ttl_seconds=0))
-    is_decided = pc.is_in(states["state_first"], value_set=pa.array(list(map(str, DECIDED))))
-    return states.filter(is_decided)["message_id"].combine_chunks()
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimReader:
-    """Reads ``CLAIMED`` of attempts; tasks of Spark take it along."""
-
-    archive: Archive
-    now_seconds: float
-    claim_ttl_seconds: float
-
-    def compacted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the compacted files at these paths, of which there is one."""
-        for row in (row for batch in batches for row in batch.to_pylist()):
-            file = CompactedFile.open(self.archive, row["path"])
-            yield from map(self._states_of_rows, file.batches(["plan_id", "time", "messages"]))
-
-    def _states_of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        messages = batch.column("messages")
-        each = pc.list_flatten(messages)
-        outcomes = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
-        known = pc.index_in(outcomes, value_set=_OUTCOMES)
-        if known.null_count:
-            # To leave the message out would be to call it open, and to send it again.
-            raise ArchiveError(
-                f"archive {self.archive.root}: the compacted ledger has an unknown outcome; "
-                f"somebody changed it: {_ADVICE}"
-            )
-        strengths = _STRENGTHS.take(known)
-        claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
-        columns = [
-            pc.struct_field(each, "message_id"),
-            claims.column("plan_id"),
-            pa.array(_STATES, pa.string()).take(known),
-            strengths,
-            pc.coalesce(pc.struct_field(each, "time"), claims.column("time")),
-        ]
-        rows = pa.RecordBatch.from_arrays(columns, schema=CLAIMED)
-        return rows.filter(strengths.is_valid())
-
-    def attempts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the claims and results of these attempts."""
-        for batch in batches:
-            for start in range(0, batch.num_rows, _ATTEMPTS_PER_BATCH):
-                rows = batch.slice(start, _ATTEMPTS_PER_BATCH).to_pylist()
-                found = read_attempts(self.archive, [AttemptName(**row) for row in rows])
-                states = [row for attempt in found for row in self._rows(attempt)]
-                yield pa.RecordBatch.from_pylist(states, schema=CLAIMED)
-
-    def _rows(self, attempt: Attempt) -> Iterator[dict[str, object]]:
-        times = {result.message_id: result.time for result in attempt.results or ()}
-        states = states_of([attempt], self.now_seconds, self.claim_ttl_seconds)
-        for message_id, state in states.items():
-            yield {
-                "message_id": message_id,
-                "plan_id": attempt.name.plan_id,
-                "state": state.value,
-                "strength": STRENGTH[state],
-                "time": times.get(message_id, attempt.claim.time),
-            }

@@ -93,6 +93,25 @@ def read_table_columns(
     return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
 
 
+_SHOWN = ("message_id", "file", "sent_at", "receive_count", "body_bytes", "group_id")
+_tables: dict[tuple[str, str, str], pa.Table] = {}
+"""The table that was read last, by archive, plan and digest: it never changes."""
+
+
+def shown_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
+    """Read what people look at of a plan's table, and keep it: a million messages take 100 MB.
+
+    Raises: as ``read_table_columns`` does.
+    """
+    key = (archive.root, plan_id, digest)
+    table = _tables.get(key)
+    if table is None:
+        table = read_table_columns(archive, plan_id, _SHOWN, digest)
+        _tables.clear()
+        _tables[key] = table
+    return table
+
+
 @dataclass(frozen=True, slots=True)
 class MessageIndex:
     """Where messages are.

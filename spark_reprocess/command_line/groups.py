@@ -6,16 +6,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-import pyarrow.compute as pc
-
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import read_memory, read_notes
-from spark_reprocess.archive.ledgers import decided_ids
-from spark_reprocess.archive.message_index import read_table_columns
+from spark_reprocess.archive.message_state import SETTLED
 from spark_reprocess.command_line.arguments import add_plan
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
-from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted, minute
 from spark_reprocess.findings import (
     LEAST_GROUP,
@@ -24,6 +21,7 @@ from spark_reprocess.findings import (
     format_predicate,
     format_statuses,
 )
+from spark_reprocess.inspect.status import group_states
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
 from spark_reprocess.triage import GroupMemory
@@ -31,8 +29,8 @@ from spark_reprocess.triage import GroupMemory
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
 what the plan says to do with them. Counts and statuses are those of the analysis; pending is what
-is neither sent, discarded nor restored now. A group without pending messages is not in the table.
-What people say about a group is shown as it is now. Changes nothing; needs no Spark."""
+is neither sent, discarded, restored nor erased now. A group without pending messages is not in the
+table. What people say about a group is shown as it is now. Changes nothing; needs no Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,9 @@ class ListedGroup:
         status: what the analysis made of it.
         resolved_at: since when somebody calls it resolved; None if nobody does.
         remembered: the last note about the group, in any plan or none.
-        pending: its messages that are not decided now; None as for ``read_pending``.
+        pending: its messages that need a decision now, in doubt and busy ones included; None as
+            for ``group_states``.
+        sent: those that a redrive has sent; None likewise.
     """
 
     group_id: str
@@ -61,6 +61,7 @@ class ListedGroup:
     resolved_at: datetime | None = None
     remembered: str = ""
     pending: int | None = None
+    sent: int | None = None
 
 
 def _run(options: Mapping[str, Any]) -> int:
@@ -71,7 +72,7 @@ def _run(options: Mapping[str, Any]) -> int:
     summary: Any = json.loads(file.summary() or b'{"groups": []}')
     memory = read_memory(archive)
     notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
-    groups = list_groups(plan, summary, memory, notes, read_pending(archive, plan))
+    groups = list_groups(plan, summary, memory, notes, group_states(archive, plan))
     statuses = summary.get("statuses", {})
     answer = {
         "plan_id": plan.plan_id,
@@ -96,16 +97,17 @@ def list_groups(
     summary: Any,  # noqa: ANN401 - of a file
     memory: GroupMemory,
     notes: Mapping[str, str],
-    pending: Mapping[str, int] | None = None,
+    states: Mapping[str, Mapping[str, int]] | None = None,
 ) -> list[ListedGroup]:
     """Combine the groups of a plan with its report's *summary*, and with what is remembered.
 
-    *notes* are texts by group id; *pending* as ``read_pending`` returns it.
+    *notes* are texts by group id; *states* as ``group_states`` returns them.
     """
     found = {group["group_id"]: group for group in summary["groups"]}
     listed = []
     for group in plan.groups:
         of_report = found.get(group.group_id, {})
+        counts = None if states is None else states[group.group_id]
         leads = [Synonym(one["field"], one["value"]) for one in of_report.get("leads", [])[:1]]
         listed.append(
             ListedGroup(
@@ -120,26 +122,13 @@ def list_groups(
                 status=of_report.get("status", ""),
                 resolved_at=memory.state(group.group_id).resolved_at,
                 remembered=notes.get(group.group_id, ""),
-                pending=None if pending is None else pending.get(group.group_id, 0),
+                pending=None
+                if counts is None
+                else sum(count for state, count in counts.items() if state not in SETTLED),
+                sent=None if counts is None else counts.get(Disposition.SENT, 0),
             )
         )
     return listed
-
-
-def read_pending(archive: Archive, plan: Plan) -> Mapping[str, int] | None:
-    """Count the pending messages of each group; None where the plan's table cannot be read.
-
-    Raises:
-        ArchiveError: the ledger cannot be read.
-    """
-    digest = plan.snapshot.table_sha256
-    try:
-        members = read_table_columns(archive, plan.plan_id, ("message_id", "group_id"), digest)
-    except (ArchiveError, InputError):
-        return None
-    is_decided = pc.is_in(members["message_id"], value_set=decided_ids(archive))
-    counts: Any = pc.value_counts(members.filter(pc.invert(is_decided))["group_id"])
-    return {str(one["values"]): one["counts"] for one in counts.to_pylist()}
 
 
 def _description(one: ListedGroup) -> str:
@@ -161,6 +150,9 @@ def _print(
     print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
     if statuses:
         print_line(f"groups: {format_statuses(statuses)}")
+    if any(one.pending is not None for one in groups):
+        pending = sum(one.pending or 0 for one in groups)
+        print_line(f"messages: {pending:,} pending, {sum(one.sent or 0 for one in groups):,} sent")
     settled = sum(one.pending == 0 for one in groups)
     groups = [one for one in groups if one.pending != 0]
     if settled:
@@ -168,12 +160,16 @@ def _print(
     if not groups:
         return
     print_table(
-        ("group", "count", "pending", "status", "action", "what failed, and what sets it apart"),
+        (
+            *("group", "count", "pending", "sent", "status", "action"),
+            "what failed, and what sets it apart",
+        ),
         [
             (
                 one.group_id,
                 one.count,
                 "-" if one.pending is None else one.pending,
+                "-" if one.sent is None else one.sent,
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
                 _description(one),

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import is_begun, open_archive
+from spark_reprocess.archive.message_state import UNDECIDED
 from spark_reprocess.command_line.arguments import add_claim_ttl
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import duration, minute
-from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOptions, status
 
 _ABOUT = """\

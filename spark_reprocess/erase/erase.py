@@ -34,9 +34,9 @@ from spark_reprocess.archive.erasures import (
 )
 from spark_reprocess.archive.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.archive.ledgers import claimed_table, strongest
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_index import REPORTS
+from spark_reprocess.archive.message_state import claimed_table, strongest
 from spark_reprocess.archive.message_store import (
     drain_ids,
     drain_of,
@@ -283,7 +283,7 @@ def _decided_long_ago(archive: Archive, now_seconds: float, days: int) -> tuple[
     oldest_seconds = now_seconds - days * _DAY_SECONDS
     # The rows first: what is drained or decided after that can only stay.
     rows = read_columns(archive, (*_IDS, "drained_at"))
-    decided = _decided_at(claimed_table(archive, now_seconds, 0))
+    decided = _decided_at(claimed_table(archive, now_seconds))
     younger, undecided, old = 0, 0, []
     for row in rows.group_by("message_id").aggregate([("drained_at", "max")]).to_pylist():
         settled, drained_at = decided.get(row["message_id"]), row["drained_at_max"]
@@ -301,7 +301,7 @@ def _decided_at(claimed: pa.Table) -> dict[str, float]:
     """Return when each decided message was last acted on, in epoch seconds."""
     found = {}
     for row in strongest(claimed).to_pylist():
-        if row["state_first"] in DECIDED:
+        if row["state"] in DECIDED:
             # Somebody changed a time that cannot be read: the message stays.
             with suppress(ValueError):
                 found[row["message_id"]] = datetime.fromisoformat(row["time_max"]).timestamp()

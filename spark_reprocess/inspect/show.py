@@ -8,20 +8,19 @@ from datetime import datetime
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.dead_letter_schema import Row
-from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.erasures import expired_copies
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Attempt,
     RunRecord,
     run_records,
-    states_of,
 )
 from spark_reprocess.archive.lookup import find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_index import read_message_index
+from spark_reprocess.archive.message_state import UNDECIDED, entries_of, states_of
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.errors import InputError
-from spark_reprocess.inspect import UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +193,8 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
 
 
 def _last_decision(archive: Archive, message_id: str) -> str:
-    attempts = find_attempts(archive, [message_id])
-    for found in reversed(attempts):
-        for result in found.results or ():
-            if result.message_id == message_id and result.outcome in DECIDED:
-                return f"; plan {found.name.plan_id}: {result.outcome} at {result.time}"
-    return ""
+    entry = entries_of(find_attempts(archive, [message_id]), time.time()).get(message_id)
+    return f"; plan {entry.plan_id}: {entry.state} at {entry.time}" if entry else ""
 
 
 def _copy(

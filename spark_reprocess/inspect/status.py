@@ -14,11 +14,19 @@ from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import attempt_names
-from spark_reprocess.archive.ledgers import STRONGEST_FIRST, claimed_table
+from spark_reprocess.archive.message_index import shown_table
+from spark_reprocess.archive.message_state import (
+    UNDECIDED,
+    claimed_table,
+    planned_states,
+    states_among,
+    strongest,
+)
 from spark_reprocess.archive.message_store import read_columns
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
-from spark_reprocess.inspect import UNDECIDED
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.inspect.breakers import DlqStatus, dlq_status
+from spark_reprocess.plan.plan import Plan
 from spark_reprocess.progress import Progress, silent
 
 EXAMPLES = 5
@@ -153,15 +161,13 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
     messages = read_columns(archive, _COLUMNS)
     rows = _first(_sorted(messages, "message_id", "drained_at", "drain_id"), "message_id")
     rows = rows.append_column("at", pc.coalesce(rows["sent_at"], rows["drained_at"]))
-    by_strength = claimed.sort_by(STRONGEST_FIRST)
-    states = _first(by_strength, "message_id").select(["message_id", "state"])
-    rows = rows.join(states, "message_id", join_type="left outer")
+    rows = rows.append_column("state", states_among(claimed, rows["message_id"]))
     sums = rows.group_by(["drain_id", "state"]).aggregate([("message_id", "count"), ("at", "min")])
     tallies = sums.to_pylist()
     undecided = [one for one in tallies if one["state"] not in DECIDED]
     counts = Counter({UNDECIDED: sum(one["message_id_count"] for one in undecided)})
     for one in tallies:
-        if one["state"] is not None:
+        if one["state"] != UNDECIDED:
             counts[one["state"]] += one["message_id_count"]
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
@@ -172,12 +178,35 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
         counts=dict(counts),
         oldest_undecided_at=min((one["at_min"] for one in undecided), default=None),
         drains=_drains(tallies),
-        plans=_plans(archive, _first(by_strength, "plan_id", "message_id")),
-        examples=_examples(states),
+        plans=_plans(archive, strongest(claimed, "plan_id", "message_id")),
+        examples=_examples(rows),
         waiting=waiting,
         blockers=blockers,
         expired=_expired(archive, messages),
     )
+
+
+def group_states(
+    archive: Archive, plan: Plan, now_seconds: float | None = None
+) -> Mapping[str, Counter[str]] | None:
+    """Count the messages of each group of a plan by their states now.
+
+    Returns:
+        By group id, the counts by state; None where the plan's table cannot be read.
+
+    Raises:
+        ArchiveError: the ledger cannot be read.
+    """
+    try:
+        members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    except (ArchiveError, InputError):
+        return None
+    states = planned_states(archive, members["message_id"], now_seconds)
+    rows = members.select(["group_id"]).append_column("state", states)
+    counts: dict[str, Counter[str]] = {one.group_id: Counter() for one in plan.groups}
+    for row in rows.group_by(["group_id", "state"]).aggregate([([], "count_all")]).to_pylist():
+        counts.setdefault(row["group_id"], Counter())[row["state"]] = row["count_all"]
+    return counts
 
 
 def _expired(archive: Archive, messages: pa.Table) -> int:
@@ -231,19 +260,19 @@ def _drains(tallies: Sequence[Mapping[str, Any]]) -> tuple[DrainCount, ...]:
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 
-def _plans(archive: Archive, strongest: pa.Table) -> tuple[PlanCount, ...]:
+def _plans(archive: Archive, states: pa.Table) -> tuple[PlanCount, ...]:
     counts: dict[str, dict[str, int]] = {name.plan_id: {} for name in attempt_names(archive)}
-    sums = strongest.group_by(["plan_id", "state"]).aggregate([("message_id", "count")])
+    sums = states.group_by(["plan_id", "state"]).aggregate([("message_id", "count")])
     for row in sums.to_pylist():
         counts.setdefault(row["plan_id"], {})[row["state"]] = row["message_id_count"]
     return tuple(PlanCount(plan_id, of_plan) for plan_id, of_plan in sorted(counts.items()))
 
 
-def _examples(states: pa.Table) -> dict[str, tuple[str, ...]]:
+def _examples(rows: pa.Table) -> dict[str, tuple[str, ...]]:
     examples = {}
     for state in (Disposition.IN_DOUBT, Disposition.BUSY):
-        is_in_it = pc.equal(states["state"], pa.scalar(str(state)))
-        ids = [str(one) for one in states.filter(is_in_it)["message_id"].to_pylist()]
+        is_in_it = pc.equal(rows["state"], pa.scalar(str(state)))
+        ids = [str(one) for one in rows.filter(is_in_it)["message_id"].to_pylist()]
         if ids:
             examples[str(state)] = tuple(sorted(ids)[:EXAMPLES])
     return examples

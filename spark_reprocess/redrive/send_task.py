@@ -42,9 +42,9 @@ from spark_reprocess.archive.ledger import (
     Result,
     open_ranges,
     run_folder,
-    states_of,
     timestamp,
 )
+from spark_reprocess.archive.message_state import states_of
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError

@@ -53,9 +53,13 @@ def test_the_page_about_failures_names_every_right_on_their_table() -> None:
     named = [set(re.findall(r"dynamodb:\w+", row)) for row in page.splitlines() if "`dyn" in row]
 
     stack = Stack.of(TEMPLATE)
-    granted = (grants(stack, "RecordFailuresPolicy"), grants_of(stack, "ReplayRole"))
+    granted = (
+        grants(stack, "RecordFailuresPolicy"),
+        grants_of(stack, "ReplayRole"),
+        grants_of(Stack.of(TEMPLATE, SPARK_JOB), "SparkJobRole"),
+    )
     table = "arn:aws:dynamodb:us-east-1:123456789012:table/FailureTable"
-    assert named[:2] == [one[table] for one in granted]
+    assert named[:3] == [one[table] for one in granted]
 
 
 def test_operators_pause_this_installation_and_no_other() -> None:

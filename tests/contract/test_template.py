@@ -68,9 +68,15 @@ def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> Non
     }
 
     assert wide == {
-        ("*", "cloudwatch:PutMetricData"),
         ("*", "cloudwatch:GetMetricData"),
         ("*", "cloudwatch:GetMetricStatistics"),
+        (
+            "*",
+            "cloudwatch:GetMetricStatistics",
+            "cloudwatch:PutMetricData",
+            "lambda:ListEventSourceMappings",
+            "pipes:ListPipes",
+        ),
         ("arn:aws:s3:::archivebucket/archive/*", "s3:GetObject", "s3:PutObject"),
         ("arn:aws:s3:::archivebucket/archive/commands/*", "s3:DeleteObjectVersion"),
         ("arn:aws:s3:::archivebucket/archive/groups/seen/*", "s3:GetObject"),
@@ -86,23 +92,34 @@ def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> Non
     }
 
 
-def test_in_the_table_the_function_changes_breakers_and_consumers_change_the_rest() -> None:
-    stack = Stack.of(TEMPLATE)
-    [update] = [
-        s for s in statements_of(stack, "ReplayRole") if s["Sid"] == "ChangeCircuitBreakers"
-    ]
-    [record] = statements_of_policy(stack, "RecordFailuresPolicy")
-    assert record["Resource"] == FAILURE_TABLE_ARN
-    assert record["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
+@pytest.mark.parametrize("breaker", ["true", "false"])
+def test_in_the_table_each_changes_items_of_its_own_kind(breaker: str) -> None:
+    """Consumers write failures, the function breakers and returns, a redrive begins returns."""
+    stack = Stack.of(TEMPLATE, SPARK_JOB | {"CircuitBreaker": breaker})
+    holders = {
+        "consumer": statements_of_policy(stack, "RecordFailuresPolicy"),
+        "function": statements_of(stack, "ReplayRole"),
+        "job": statements_of(stack, "SparkJobRole"),
+        "operator": statements_of_policy(stack, "OperatorPolicy"),
+    }
 
-    def may(statement: Any, action: str, *keys: str) -> bool:
-        call = Call(action, FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
-        return is_allowed(call, [statement])
+    def who_may(action: str, *keys: str) -> set[str]:
+        call = Call(f"dynamodb:{action}", FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
+        return {name for name, allowed in holders.items() if is_allowed(call, allowed)}
 
-    assert may(update, "dynamodb:UpdateItem", "breaker#orders", "breaker#orders#unknown")
-    assert not may(update, "dynamodb:UpdateItem", "m-1")
-    assert may(record, "dynamodb:PutItem", "m-1")
-    assert not may(record, "dynamodb:BatchWriteItem", "breaker#orders#unknown", "m-1")
+    redriving, everyone = {"job", "operator"}, holders.keys() - {"consumer"}
+    assert who_may("PutItem", "m-1") == who_may("BatchWriteItem", "m-1", "m-2") == {"consumer"}
+    for ours in ("breaker#orders", "breaker#orders#unknown", "returns#plan#group"):
+        assert who_may("PutItem", ours) == who_may("BatchWriteItem", "m-1", ours) == set()
+        assert who_may("BatchGetItem", ours) == everyone
+    assert who_may("UpdateItem", "breaker#orders") == {"function"}
+    assert who_may("UpdateItem", "returns#plan#group") == redriving | {"function"}
+    assert who_may("UpdateItem", "breaker#orders", "returns#plan#group") == {"function"}
+    assert who_may("UpdateItem", "m-1") == who_may("UpdateItem", "returns#p#g", "m-1") == set()
+    # Who reads dead letters may read why they failed.
+    assert who_may("BatchGetItem", "m-1") == {"function", "operator"}
+    for action in ("DeleteItem", "Query", "Scan"):
+        assert who_may(action, "returns#plan#group") == set()
 
 
 def test_what_roles_and_functions_of_yours_use_is_not_deleted_under_them() -> None:

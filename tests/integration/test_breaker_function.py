@@ -1,4 +1,4 @@
-"""The handler with its circuit breaker, against servers for SQS and DynamoDB."""
+"""The handler with breaker and counters of returns, against servers for SQS and DynamoDB."""
 
 import json
 import os
@@ -14,6 +14,9 @@ from botocore.config import Config
 
 from dlq_replay.failure_table import FailureTable
 from dlq_replay.message import Message
+from dlq_replay.outgoing import redriven_entry
+from dlq_replay.returns import Returns
+from dlq_replay.returns_table import ReturnsTable
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
@@ -30,6 +33,7 @@ class Context:
 class World:
     main: SqsQueue
     dlq: SqsQueue
+    parked: SqsQueue
     failures: FailureTable
     dynamodb: Any
 
@@ -65,8 +69,8 @@ def world(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World
         monkeypatch.setattr(handler, "breaker_client_config", lambda: Config(read_timeout=20))
         handler.wiring.cache_clear()
         failures = FailureTable(dynamodb, f"failures-{unique}")
-        main, dlq = (SqsQueue(client, urls[role]) for role in ("main", "dlq"))
-        yield World(main, dlq, failures, dynamodb)
+        main, dlq, parked = (SqsQueue(client, url) for url in urls.values())
+        yield World(main, dlq, parked, failures, dynamodb)
         handler.wiring.cache_clear()
 
 
@@ -105,6 +109,25 @@ def test_a_limit_in_the_table_holds_what_comes_next(
     assert len(receive_all(world.main)) == 1
     emf = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (emf["CircuitBreakersOpen"], emf["HeldByBreaker"]) == ([1.0], [1.0])
+
+
+def test_what_comes_back_of_a_redrive_is_counted_and_a_canary_goes_no_further(
+    world: World,
+) -> None:
+    table = ReturnsTable(world.dynamodb, world.failures.table_name, lambda: int(time.time()))
+    table.begin("plan", ["group"])
+    archived = [message(name, name) for name in ("plain", "canary")]
+    sent = [
+        redriven_entry(one, "plan", to_fifo=False, group_id="group", is_canary=one.body == "canary")
+        for one in archived
+    ]
+    invoke([moved(copy.body, attributes=copy.attributes) for copy in sent])
+
+    [replayed], [parked] = receive_all(world.main), receive_all(world.parked)
+    assert (replayed.body, replayed.history.context.is_back) == ("plain", True)
+    assert (parked.body, parked.history.context.reason) == ("canary", "redrive_step")
+    both, canary = frozenset({"plain", "canary"}), frozenset({"canary"})
+    assert table.read("plan", ["group"]) == {"group": Returns(2, 1, both, canary)}
 
 
 def moved(name: str, **given: Any) -> Message:

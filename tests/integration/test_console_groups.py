@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.plan.plan import Plan
 from spark_reprocess.triage import Statement
 from tests.approved_plan import planned
 from tests.builders import queue_url
@@ -36,6 +38,10 @@ from tests.findings_builder import (
 from tests.page_outline import PageOutline
 
 SECRET = '{"email": "ann@example.com", "password": "hunter2", "iban": "DE02120300000000202051"}'
+
+
+def groups_of(plan: Plan) -> list[str]:
+    return [one.group_id for one in plan.groups]
 
 
 def titles_of(page: str) -> list[str]:
@@ -120,9 +126,36 @@ def test_what_was_sent_is_not_pending_any_more(
     assert [one in page for one in texts] == [True, True, True, False]
     assert main(["groups", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
+    assert "messages: 3 pending, 4 sent" in printed
     assert "not listed, because nothing of it is pending: 1 group" in printed
     sent_group, pending_group = (one.group_id for one in plan.groups)
     assert (sent_group in printed, pending_group in printed) == (False, True)
+    offered = [
+        "Put this group back" in browser.get(f"/groups/{one}").text for one in groups_of(plan)
+    ]
+    assert offered == [False, True]
+
+    # Discarded after the run that had claimed it was killed, and sent.
+    killed = replace(claim, message_ids=("m-0003",), time=(NOW - timedelta(days=1)).isoformat())
+    assert ledger.claim("u", 1, 1, killed)
+    assert ledger.claim("u", 2, 1, replace(claim, message_ids=("m-0001", "m-0003", "m-0005")))
+    words = (Disposition.SENT, Disposition.DISCARDED, Disposition.SENT)
+    ids = ("m-0001", "m-0003", "m-0005")
+    last = [Result(*one, NOW.isoformat()) for one in zip(ids, words, strict=True)]
+    ledger.record("u", 2, 1, last)
+
+    page = browser.get("/").text
+    texts = ["Nothing is left to decide", "All 7 messages", "0 pending, 2 sent", "Put this group"]
+    assert [one in page for one in texts] == [True, True, True, False]
+    assert main(["groups", "--archive", archive.root]) == 0
+    printed = capsys.readouterr().out
+    assert "messages: 0 pending, 6 sent" in printed
+    assert [one in printed for one in groups_of(plan)] == [False, False]
+    page = browser.get(f"/groups/{pending_group}").text
+    assert "Nothing of this group is pending" in page
+    assert "Put this group back" not in page
+    for figure in ("Pending</dt><dd>0", "sent</dt><dd>2", "discarded</dt><dd>1"):
+        assert figure in page
 
 
 def test_pages_have_fifty_groups(many: Browser) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dlq_cli.console import members
+from spark_reprocess.archive import message_index
 from spark_reprocess.archive.files import Archive, open_archive
 from tests.console_world import a_dead_letter, archive_with, console_of, opened, plan_of
 from tests.s3_server import S3Server, serve_s3
@@ -34,7 +35,7 @@ def archive(server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         content = local.read(path)
         assert content is not None
         remote.write(path, content)
-    members._tables.clear()  # noqa: SLF001 - a new process has none
+    message_index._tables.clear()  # noqa: SLF001 - a new process has none
     return remote
 
 
@@ -48,16 +49,16 @@ def calls_of(server: S3Server, archive: Archive, path: str) -> list[str]:
 
 
 def test_the_list_of_groups(server: S3Server, archive: Archive) -> None:
-    """List reports, memory, ledger; read plan, summary, the table's manifest and part."""
-    assert len(calls_of(server, archive, "/")) <= 7
+    """List reports, memory, ledger, erasures; read plan, summary, the table's manifest and part."""
+    assert len(calls_of(server, archive, "/")) <= 8
 
 
 def test_a_page_of_the_largest_group(server: S3Server, archive: Archive) -> None:
-    """List the reports; read the plan, the table's manifest and part; list the ledger."""
+    """List reports, ledger, erasures; read the plan, the table's manifest and part."""
     group = plan_of(archive).groups[0].group_id
     path = f"/groups/{group}/messages?sort=largest&q=01"
 
-    assert len(calls_of(server, archive, path)) <= 6
+    assert len(calls_of(server, archive, path)) <= 7
 
 
 def test_a_message_s_history(server: S3Server, archive: Archive) -> None:

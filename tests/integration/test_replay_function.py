@@ -13,11 +13,10 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import canary_entry, redriven_entry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.builders import counter, entry, environment, lambda_record, message, queue_arn, text
+from tests.builders import counter, entry, environment, lambda_record, queue_arn, text
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -197,22 +196,6 @@ def test_context_with_a_huge_number_does_not_stop_the_other_letters(world: World
 
     assert invoke(*letters) == set()
     assert sorted(one.body for one in receive_all(world.main)) == ["good", "hostile"]
-
-
-def test_canary_that_fails_is_parked_at_once_with_its_true_count(world: World) -> None:
-    archived = message("m-0", "x", counter("2"))
-    (letter,) = world.put_in_dlq(canary_entry(archived, "p-1", to_fifo=False))
-
-    assert invoke(letter) == set()
-
-    (parked,) = receive_all(world.parked)
-    assert parked.history.context.reason == "attempts_exhausted"
-    assert (parked.history.replay_count, parked.history.true_replay_count) == (1_000_000, 2)
-    world.dlq.send([redriven_entry(parked, "p-2", to_fifo=False, keep_counter=True)])
-    (redriven,) = receive_all(world.dlq)
-    assert invoke(redriven) == set()
-    (replayed,) = receive_all(world.main)
-    assert replayed.history.replay_count == 3
 
 
 COUNTER_BYTES = len(REPLAY_COUNT_ATTRIBUTE + "Number" + "1")

@@ -54,9 +54,11 @@ contexts = st.builds(
     error=st.none() | st.builds(FailureError, ascii_words, st.text(max_size=300)),
     plan_id=st.none() | ascii_words,
     source_queue=st.none() | queue_names,
-    replay_count=st.none() | st.integers(0, 10**38 - 1),
     held_seconds=st.none() | moments | st.integers(NOW - 99_999, NOW + 9999),
     body_digest=st.none() | st.just(body_digest(BODY)) | ascii_words,
+    group_id=st.none() | ascii_words,
+    is_back=st.booleans(),
+    is_canary=st.booleans(),
 )
 our_attributes = st.fixed_dictionaries(
     {},

@@ -156,7 +156,7 @@ def _outlives(message: Message, due_seconds: int, policy: ReplayPolicy) -> bool:
     return due_seconds <= expires - EXPIRY_MARGIN_SECONDS
 
 
-def _reason_to_park(
+def _reason_to_park(  # noqa: PLR0911 - one for each rule
     message: Message,
     policy: ReplayPolicy,
     now_seconds: int,

@@ -8,11 +8,12 @@ only a copy of an unproven step waits for it.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dlq_replay.decision import Park, is_returned_canary
+from dlq_replay.errors import TableError
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
@@ -31,6 +32,10 @@ PAUSE_SECONDS = 5.0
 
 FAULT_SECONDS = 60.0
 """How often a fault is reported."""
+
+
+Key = tuple[str, str]
+"""Plan and group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,42 +108,43 @@ class ReturnsCounter:
         self._fault: str | None = None
 
     def count(
-        self, records: Iterable[Message | UnreadableRecord], policy: ReplayPolicy
+        self, records: Collection[Message | UnreadableRecord], policy: ReplayPolicy
     ) -> CountedReturns:
         """Count the returns of a batch, before anything of it is sent.
 
         Messages of a FIFO queue wait in place and are delivered again: such a return is counted
         when the receive count says that it is new, but a canary's at each delivery.
         """
-        batch = list(records)
-        first_ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        for record in batch:
-            if (key := _key_of_return(record)) and self._is_to_count(record, policy):
-                first_ids[key].add(record.first_id)
+        messages = [record for record in records if isinstance(record, Message)]
+        returns = [(one, key) for one in messages if (key := _key_of_return(one))]
+        first_ids: defaultdict[Key, set[str]] = defaultdict(set)
+        for message, key in returns:
+            if self._is_to_count(message, policy):
+                first_ids[key].add(message.first_id)
         end = self._clock_seconds() + BATCH_SECONDS
         lost = {
             key: ids
             for key, ids in first_ids.items()
             if self._clock_seconds() > end or not self._add(key, returned=frozenset(ids))
         }
-        uncounted, missed = set[str](), 0
-        for place, record in enumerate(batch):
-            key = _key_of_return(record)
-            if key and record.first_id not in lost.get(key, ()):
-                batch[place] = _marked_as_back(record)
-            elif key and is_returned_canary(record) and _may_wait(record, policy):
-                uncounted.add(record.message_id)
-            elif key:
-                missed += 1
+        marked: dict[str, Message] = {}
+        uncounted: set[str] = set()
+        for message, key in returns:
+            if message.first_id not in lost.get(key, ()):
+                marked[message.message_id] = _marked_as_back(message)
+            elif is_returned_canary(message) and _may_wait(message, policy):
+                uncounted.add(message.message_id)
+        missed = len(returns) - len(marked) - len(uncounted)
+        batch = [marked.get(record.message_id, record) for record in records]
         return CountedReturns(batch, frozenset(uncounted), missed)
 
     def count_parked(self, outcomes: Iterable[Step]) -> None:
         """Count what was parked of a redrive. SQS must have confirmed *outcomes*."""
-        parked: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        parked: defaultdict[Key, set[str]] = defaultdict(set)
         for step in outcomes:
-            if isinstance(step.fate, Park) and isinstance(step.record, Message):
-                if key := _key(step.record):
-                    parked[key].add(step.record.first_id)
+            record = step.record if isinstance(step.fate, Park) else None
+            if isinstance(record, Message) and (key := _key(record)):
+                parked[key].add(record.first_id)
         for key, ids in parked.items():
             self._add(key, parked=frozenset(ids))
 
@@ -153,32 +159,35 @@ class ReturnsCounter:
         is_new = not policy.main_queue.is_fifo or not _earlier_deliveries(message, policy)
         return self._counters is not None and is_new
 
-    def _add(self, key: tuple[str, str], **first_ids: frozenset[str]) -> bool:
+    def _add(
+        self, key: Key, returned: frozenset[str] = frozenset(), parked: frozenset[str] = frozenset()
+    ) -> bool:
         clock = self._clock_seconds()
         if self._counters is None or clock < self._paused_until:
             return False
         try:
-            self._counters.add(*key, **first_ids)
+            self._counters.add(*key, returned=returned, parked=parked)
         except Exception as error:  # noqa: BLE001 - no fault of a counter may stop a message
             self._paused_until = self._clock_seconds() + PAUSE_SECONDS
             if clock - self._reported_at >= FAULT_SECONDS:
-                self._fault, self._reported_at = str(error) or type(error).__name__, clock
+                is_known = isinstance(error, TableError)
+                self._fault = str(error) if is_known else type(error).__name__
+                self._reported_at = clock
             return False
         return True
 
 
-def _key(message: Message) -> tuple[str, str] | None:
-    """Plan and group of the redrive that sent it; None where it is of none."""
+def _key(message: Message) -> Key | None:
+    """The redrive that sent it; None where none did."""
     context = message.history.context
     if context.plan_id is None or context.group_id is None:
         return None
     return context.plan_id, context.group_id
 
 
-def _key_of_return(record: Message | UnreadableRecord) -> tuple[str, str] | None:
-    if isinstance(record, UnreadableRecord) or record.source_arn is None:
-        return None
-    return None if record.history.context.is_back else _key(record)
+def _key_of_return(message: Message) -> Key | None:
+    is_return = message.source_arn is not None and not message.history.context.is_back
+    return _key(message) if is_return else None
 
 
 def _marked_as_back(message: Message) -> Message:

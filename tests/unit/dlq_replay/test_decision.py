@@ -184,12 +184,16 @@ OF_INVOICES = [
     ),
 ]
 FIRST = Replay(1, 4)
-FOREIGN, EXHAUSTED, INVALID, TOO_OLD, NO_ROOM = (
+FOREIGN, EXHAUSTED, INVALID, TOO_OLD, NO_ROOM, STEP = (
     Park(ParkReason.FOREIGN_SOURCE),
     Park(ParkReason.ATTEMPTS_EXHAUSTED),
     Park(ParkReason.INVALID_COUNTER),
     Park(ParkReason.TOO_OLD),
     Park(ParkReason.NO_ROOM),
+    Park(ParkReason.REDRIVE_STEP),
+)
+CANARY = message(
+    attributes=context(plan_id="p", is_canary=True), DeadLetterQueueSourceArn=queue_arn("main")
 )
 LIMIT_BYTES = 100 + len("sqs-dlq-replay-nb" + "Number" + "1")
 
@@ -261,6 +265,11 @@ def test_decision_follows_from_the_attributes(
         (message(body="x" * 100), policy(max_message_bytes=LIMIT_BYTES - 1), NO_ROOM),
         # A replay goes to the main queue, whatever the DLQ and the parked queue take.
         (message(body="x" * 100), policy(max_message_bytes=1, main_max_bytes=LIMIT_BYTES), FIRST),
+        # A copy of an unproven step goes no further; only SQS says that it came back.
+        (CANARY, policy(max_attempts=0), STEP),
+        (replace(CANARY, attributes={**CANARY.attributes, **counter("x")}), policy(), INVALID),
+        (replace(CANARY, system={}), policy(), FIRST),
+        (message(attributes=context(is_canary=True), **CANARY.system), policy(), FIRST),
         # The rules apply in their order.
         (
             message(

@@ -6,10 +6,11 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
 from dlq_replay.decision import ParkReason
-from dlq_replay.history import CANARY_REPLAY_COUNT, REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.outgoing import (
-    canary_entry,
     has_room_for_context,
+    has_room_for_redrive,
+    has_room_to_hold,
     held_entry,
     parked_entry,
     redriven_entry,
@@ -134,10 +135,9 @@ def test_every_copy_keeps_a_source_queue_that_it_carries() -> None:
         replay_entry(letter, 1, 0, NOW, policy()),
         held_entry(letter, NOW + 5000, 900, NOW, policy()),
         redriven_entry(letter, "p", to_fifo=False),
-        canary_entry(letter, "p", to_fifo=False),
     )
 
-    assert [context_of(entry).source_queue for entry in entries] == ["other"] * 4
+    assert [context_of(entry).source_queue for entry in entries] == ["other"] * 3
 
 
 def test_room_for_the_context_counts_what_it_carries() -> None:
@@ -176,7 +176,12 @@ def test_malformed_context_is_replaced() -> None:
 
 def test_redriven_copy_starts_afresh_but_knows_its_origin() -> None:
     past = context(
-        first_id="m-0", reason="too_old", error=FailureError("E", "m"), plan_id="old-plan"
+        first_id="m-0",
+        reason="too_old",
+        error=FailureError("E", "m"),
+        plan_id="old-plan",
+        group_id="old-group",
+        is_back=True,
     )
     parked = message("m-9", attributes={**past, **counter("5"), **filler(2)})
     entry = redriven_entry(parked, "plan-2", to_fifo=False)
@@ -184,6 +189,53 @@ def test_redriven_copy_starts_afresh_but_knows_its_origin() -> None:
     assert context_of(entry) == ReplayContext(first_id="m-0", plan_id="plan-2")
     assert REPLAY_COUNT_ATTRIBUTE not in entry.attributes
     assert filler(2).items() <= entry.attributes.items()
+    entry = redriven_entry(parked, "plan-2", to_fifo=False, group_id="g-2", is_canary=True)
+    expected = ReplayContext("m-0", plan_id="plan-2", group_id="g-2", is_canary=True)
+    assert context_of(entry) == expected
+
+
+def test_what_a_redrive_wrote_stays_until_the_copy_is_parked() -> None:
+    redriven = context(plan_id="p", group_id="g", is_back=True, is_canary=True)
+    letter = message("m-1", attributes=redriven)
+    sent_on = (
+        replay_entry(letter, 1, 0, NOW, policy()),
+        held_entry(letter, NOW + 5000, 900, NOW, policy()),
+        parked_entry(letter, "redrive_step", NOW, policy()),
+    )
+
+    kept = [context_of(entry) for entry in sent_on]
+    assert [(one.plan_id, one.group_id, one.is_back) for one in kept] == [("p", "g", True)] * 3
+    assert [one.is_canary for one in kept] == [True, True, False]
+
+
+@pytest.mark.parametrize(("own", "has_room"), [(0, True), (8, True), (9, False), (10, False)])
+def test_a_redrive_with_steps_needs_two_attributes(own: int, has_room: bool) -> None:
+    assert has_room_for_redrive(message("m-1", "x", filler(own)), "p", 2**20, "g") is has_room
+
+
+@pytest.mark.parametrize("source", [None, "orders"])
+def test_a_message_with_room_for_a_redrive_keeps_its_context_in_every_copy(
+    source: str | None,
+) -> None:
+    letter = message("m-1", "x" * 99, context(source_queue=source))
+    size = next(n for n in range(2000) if has_room_for_redrive(letter, "p", n, "g"))
+    sent = redriven_entry(letter, "p", to_fifo=False, group_id="g", is_canary=True)
+    main = source or "q" * 80
+    back = message(
+        "m-2",
+        "x" * 99,
+        {**sent.attributes, **counter("999")},
+        DeadLetterQueueSourceArn=queue_arn(main),
+    )
+    rules = policy(main, max_message_bytes=size)
+
+    assert has_room_to_hold(back, 1000, rules)
+    copies = (
+        redriven_entry(letter, "p", to_fifo=False, group_id="g", max_message_bytes=size),
+        replay_entry(back, 1000, 0, NOW, rules, NOW),
+        parked_entry(back, "redrive_step", NOW, rules),
+    )
+    assert [context_of(copy).group_id for copy in copies] == ["g"] * 3
 
 
 def test_redriven_copy_can_keep_its_counter() -> None:
@@ -226,7 +278,6 @@ def test_a_new_life_begins_without_what_the_breaker_knew() -> None:
     letter = message(attributes={**counter("1"), **known})
     for entry in (
         redriven_entry(letter, "p", to_fifo=False),
-        canary_entry(letter, "p", to_fifo=False),
         parked_entry(letter, "too_old", NOW, policy()),
     ):
         assert context_of(entry).held_seconds is None
@@ -235,25 +286,21 @@ def test_a_new_life_begins_without_what_the_breaker_knew() -> None:
 def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     """Whatever a producer wrote there; in JSON a quote has two bytes."""
     quotes, moment = '"' * 128, 2**63 - 1
-    wide = {"v": 1, "id": quotes, "plan": quotes, "src": "q" * 80, "n": 10**38 - 1, "t0": moment}
-    wide |= {"held": moment}
-    attributes = {CONTEXT_ATTRIBUTE: text(json.dumps({**wide, "h": body_digest(BODY)}))}
-    assert message(attributes=attributes).history.fault is None
-    dead, canary = (
-        message("m-1", attributes={**attributes, **counter(str(count))})
-        for count in (0, CANARY_REPLAY_COUNT)
-    )
-    error = FailureError(quotes, quotes)
+    wide = {"v": 1, "id": quotes, "plan": quotes, "src": "q" * 80, "t0": moment, "held": moment}
+    marks = {"h": body_digest(BODY), "g": quotes, "back": 1, "canary": 1}
+    made = json.dumps({**wide, **marks}, separators=(",", ":"))
+    dead = message("m-1", attributes={CONTEXT_ATTRIBUTE: text(made)})
+    assert dead.history.fault is None
     longest = max(ParkReason, key=len)
-    parked = [parked_entry(one, longest, moment, policy(), error) for one in (dead, canary)]
+    parked = parked_entry(dead, longest, moment, policy(), FailureError(quotes, quotes))
     copies = [
-        *parked,
+        parked,
         replay_entry(dead, 1, 0, moment, policy(), moment),
         held_entry(dead, moment, 0, moment, policy(), by_breaker=True),
-        redriven_entry(canary, quotes, to_fifo=False),
-        canary_entry(dead, quotes, to_fifo=False),
+        redriven_entry(dead, quotes, to_fifo=False, group_id=quotes, is_canary=True),
     ]
 
     assert max(len(str(copy.attributes[CONTEXT_ATTRIBUTE].value)) for copy in copies) <= 1024
     assert {context_of(copy).first_id for copy in copies} == {quotes}
-    assert [context_of(copy).error for copy in parked] == [FailureError(quotes, ""), None]
+    assert {context_of(copy).group_id for copy in copies} == {quotes}
+    assert context_of(parked).error is None

@@ -186,9 +186,9 @@ def test_a_run_that_failed_is_told_without_what_its_error_says(
     for code in ("3", "77"):
         failed_run(MESSAGE.format(code))
 
-    first, second = sorted(account.notices(), key=lambda one: "canary" not in one[1])
+    first, second = sorted(account.notices(), key=lambda one: "bad step" not in one[1])
     assert first[0] == "The scheduled run over the parked queue ended as FAILED"
-    assert "Exit code: 3, stopped by the canary\n" in first[1]
+    assert "Exit code: 3, stopped by a bad step\n" in first[1]
     assert "Exit code" not in second[1]
     for _, text in (first, second):
         assert f"Run: {RUN}\nState: FAILED\n" in text

@@ -19,12 +19,18 @@ from spark_reprocess.archive.ledger import (
     Claim,
     Ledger,
     Result,
-    states_of,
     timestamp,
 )
 from spark_reprocess.archive.ledgers import compact_ledger, ledger_files
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_attempts
+from spark_reprocess.archive.message_state import (
+    Entry,
+    claimed_table,
+    entries_of,
+    states_of,
+    strongest,
+)
 from spark_reprocess.errors import ArchiveError
 from tests.ledgers import NOW, Try, everything, tries, uncompacted, write
 
@@ -80,7 +86,11 @@ def test_ledger_says_the_same_after_each_compaction(first: list[Try], then: list
                 if attempt.claim.message_ids or attempt.results is None
             }
             assert found == expected
-            assert states_of(found.values(), NOW, TTL) == states_of(expected.values(), NOW, TTL)
+            entries = entries_of(expected.values(), NOW, TTL)
+            assert entries_of(found.values(), NOW, TTL) == entries
+            rows = strongest(claimed_table(archive, NOW, TTL)).to_pylist()
+            told = {row["message_id"]: [row[name] for name in Entry._fields] for row in rows}
+            assert told == {message_id: list(entry) for message_id, entry in entries.items()}
 
 
 def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:

@@ -1,10 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
@@ -16,28 +13,19 @@ from spark_reprocess.archive.ledger import (
     Result,
     attempt_names,
     open_ranges,
-    states_of,
     timestamp,
 )
 from spark_reprocess.errors import ArchiveError
 
 NOW = 1_700_000_000.0
-TTL = 900.0
 
 
-def claim(*ids: str, age: float = 0.0) -> Claim:
-    return Claim("run-1", "me@here", "why", "https://q", timestamp(NOW - age), ids)
+def claim(*ids: str) -> Claim:
+    return Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), ids)
 
 
 def result(message_id: str, outcome: Disposition) -> Result:
     return Result(message_id, outcome, timestamp(NOW))
-
-
-def attempt(
-    number: int, *ids: str, age: float = 0.0, results: dict[str, Disposition] | None = None
-) -> Attempt:
-    lines = None if results is None else tuple(result(*pair) for pair in results.items())
-    return Attempt(AttemptName("p-1", "g-1", 1, number), claim(*ids, age=age), lines)
 
 
 @pytest.fixture
@@ -48,95 +36,6 @@ def archive(tmp_path: Path) -> Archive:
 @pytest.fixture
 def ledger(archive: Archive) -> Ledger:
     return Ledger(archive, "p-1")
-
-
-@pytest.mark.parametrize(
-    ("attempts", "state"),
-    [
-        ([], None),
-        ([attempt(1, "m", age=899)], Disposition.BUSY),
-        ([attempt(1, "m", age=900)], Disposition.IN_DOUBT),
-        ([attempt(1, "m", results={"m": Disposition.SENT})], Disposition.SENT),
-        ([attempt(1, "m", results={"m": Disposition.DISCARDED})], Disposition.DISCARDED),
-        ([attempt(1, "m", results={"m": Disposition.FAILED})], None),
-        ([attempt(1, "m", results={"m": Disposition.IN_DOUBT})], Disposition.IN_DOUBT),
-        ([attempt(1, "m", results={})], Disposition.IN_DOUBT),
-        (
-            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.SENT})],
-            Disposition.SENT,
-        ),
-        (
-            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.FAILED})],
-            Disposition.IN_DOUBT,
-        ),
-        (
-            [attempt(1, "m", results={"m": Disposition.FAILED}), attempt(2, "m", age=5)],
-            Disposition.BUSY,
-        ),
-        ([attempt(1, "m", age=900), attempt(2, "m", age=5)], Disposition.BUSY),
-        ([attempt(1, "other", age=5)], None),
-        (
-            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.DISCARDED})],
-            Disposition.DISCARDED,
-        ),
-        (
-            [attempt(1, "m", results={"m": Disposition.DISCARDED}), attempt(2, "m", age=5)],
-            Disposition.BUSY,
-        ),
-        (
-            [
-                attempt(1, "m", results={"m": Disposition.DISCARDED}),
-                attempt(2, "m", results={"m": Disposition.IN_DOUBT}),
-            ],
-            Disposition.IN_DOUBT,
-        ),
-    ],
-)
-def test_state_follows_from_all_attempts(
-    attempts: list[Attempt], state: Disposition | None
-) -> None:
-    assert states_of(attempts, NOW, TTL).get("m") == state
-
-
-@pytest.mark.parametrize(
-    ("ttl_seconds", "age", "state"),
-    [
-        (2000, 1999, Disposition.BUSY),
-        (2000, 2000, Disposition.IN_DOUBT),
-        (60, 100, Disposition.BUSY),
-    ],
-)
-def test_claim_counts_for_as_long_as_its_own_run_asked_or_the_reader_waits(
-    ttl_seconds: float, age: float, state: Disposition
-) -> None:
-    """A slow run asks for more than a reader's 900 s, and may be sending still."""
-    other = replace(claim("m", age=age), ttl_seconds=ttl_seconds)
-
-    assert states_of([replace(attempt(1), claim=other)], NOW, TTL) == {"m": state}
-
-
-outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(list(Disposition)))
-
-
-@given(st.lists(st.tuples(outcomes, st.floats(0, 2000))), st.randoms())
-def test_order_of_attempts_does_not_matter(
-    tries: list[tuple[dict[str, Disposition] | None, float]], random: Random
-) -> None:
-    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
-    shuffled = list(attempts)
-    random.shuffle(shuffled)
-
-    assert states_of(attempts, NOW, TTL) == states_of(shuffled, NOW, TTL)
-
-
-@given(st.lists(st.tuples(outcomes, st.floats(0, 2000))))
-def test_sent_message_never_opens_again(
-    tries: list[tuple[dict[str, Disposition] | None, float]],
-) -> None:
-    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
-    sent = attempt(1, "m", results={"m": Disposition.SENT})
-
-    assert states_of([*attempts, sent], NOW, TTL) == {"m": Disposition.SENT}
 
 
 def test_attempts_are_read_back_in_order(ledger: Ledger) -> None:
@@ -183,7 +82,10 @@ def test_files_have_the_names_that_were_promised(ledger: Ledger, archive: Archiv
 def test_next_claims_begin_where_the_claims_of_their_attempt_end(
     ends: list[tuple[int, int]], ranges: list[tuple[int, int, int]]
 ) -> None:
-    attempts = [replace(attempt(n), claim=replace(claim("m"), end=end)) for n, end in ends]
+    attempts = [
+        Attempt(AttemptName("p-1", "g-1", 1, number), replace(claim("m"), end=end), None)
+        for number, end in ends
+    ]
 
     assert open_ranges(attempts) == ranges
 

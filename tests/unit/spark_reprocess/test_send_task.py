@@ -11,7 +11,8 @@ import pytest
 from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import Claim, Ledger, states_of, timestamp
+from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
+from spark_reprocess.archive.message_state import states_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext

@@ -1,0 +1,221 @@
+"""The state of a message: what the ledgers of all plans say of it. The one place with these rules.
+
+| an attempt at the message | state | strength |
+|---|---|---|
+| result ``sent`` | ``sent`` | 3 |
+| result ``restored`` | ``restored`` | 2 |
+| no result yet, and the claim is younger than its time to live | ``busy`` | 1 |
+| no result, and the claim is older | ``in_doubt`` | 0 |
+| result ``in_doubt``, or a result that leaves the message out | ``in_doubt`` | 0 |
+| result ``discarded`` | ``discarded`` | 0 |
+| result ``failed`` | none: it changes nothing | |
+
+Of several attempts the strongest holds; of equally strong ones the latest, by the time of its
+result or, without one, of its claim; of equally late ones ``in_doubt``. Without any, the message is
+``UNDECIDED``. So what was sent once stays sent. A discard settles a message in doubt, and a later
+restore without an answer puts it in doubt again. A refused attempt leaves it in doubt: an earlier
+one may have arrived.
+
+``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow, and
+``frames.ledger_states`` the form in Spark. All take the greatest ``Entry``.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.erasures import erasures
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Attempt, AttemptName
+from spark_reprocess.archive.ledgers import ADVICE, CompactedFile, ledger_files, read_attempts
+from spark_reprocess.errors import ArchiveError
+
+STRENGTH: Mapping[Disposition, int | None] = {
+    Disposition.FAILED: None,
+    Disposition.DISCARDED: 0,
+    Disposition.IN_DOUBT: 0,
+    Disposition.BUSY: 1,
+    Disposition.RESTORED: 2,
+    Disposition.SENT: 3,
+}
+"""By state; None for the outcome that is none."""
+
+UNDECIDED = "undecided"
+"""Archived, and neither sent nor discarded nor restored by any plan."""
+
+ERASED = "erased"
+"""In a plan, and erased before anybody decided about it."""
+
+SETTLED = (*map(str, DECIDED), ERASED)
+"""States that need no decision any more. All others are pending."""
+
+CLAIM_TTL_SECONDS = 900.0
+"""How long a claim without a result counts as busy, unless it asks for more."""
+
+
+class Entry(NamedTuple):
+    """What one attempt says of one message. Of several the greatest holds.
+
+    Attributes:
+        time: of the result, or of the claim where there is none; ISO 8601, UTC.
+    """
+
+    strength: int
+    time: str
+    state: Disposition
+    plan_id: str
+
+
+def entries_of(
+    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float = CLAIM_TTL_SECONDS
+) -> dict[str, Entry]:
+    """Return, by message id, the entry that holds. Pure."""
+    holding: dict[str, Entry] = {}
+    for attempt in attempts:
+        is_busy = attempt.is_busy(now_seconds, claim_ttl_seconds)
+        unknown = Disposition.BUSY if is_busy else Disposition.IN_DOUBT, attempt.claim.time
+        known = {one.message_id: (one.outcome, one.time) for one in attempt.results or ()}
+        for message_id in attempt.claim.message_ids:
+            state, said_at = known.get(message_id, unknown)
+            if (strength := STRENGTH[state]) is not None:
+                entry = Entry(strength, said_at, state, attempt.name.plan_id)
+                holding[message_id] = max(entry, holding.get(message_id, entry))
+    return holding
+
+
+def states_of(
+    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
+) -> dict[str, Disposition]:
+    """Return the state of each message that these attempts claimed, but for those that failed."""
+    entries = entries_of(attempts, now_seconds, claim_ttl_seconds)
+    return {message_id: entry.state for message_id, entry in entries.items()}
+
+
+_TYPES = {"strength": pa.int32()}
+CLAIMED = pa.schema([(one, _TYPES.get(one, pa.string())) for one in ("message_id", *Entry._fields)])
+"""An ``Entry`` per attempt and message."""
+
+_STATES = pa.array([str(one) for one in STRENGTH])
+_STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
+_ATTEMPTS_PER_BATCH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReader:
+    """Reads ``CLAIMED`` of attempts; tasks of Spark take it along."""
+
+    archive: Archive
+    now_seconds: float
+    claim_ttl_seconds: float
+
+    def compacted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the compacted files at these paths, of which there is one."""
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            file = CompactedFile.open(self.archive, row["path"])
+            for batch in file.batches(["plan_id", "time", "messages"]):
+                yield _entries_of_rows(batch, file)
+
+    def attempts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the claims and results of these attempts."""
+        for batch in batches:
+            for start in range(0, batch.num_rows, _ATTEMPTS_PER_BATCH):
+                rows = batch.slice(start, _ATTEMPTS_PER_BATCH).to_pylist()
+                found = read_attempts(self.archive, [AttemptName(**row) for row in rows])
+                entries = [
+                    {"message_id": message_id, **entry._asdict()}
+                    for one in found
+                    for message_id, entry in entries_of(
+                        [one], self.now_seconds, self.claim_ttl_seconds
+                    ).items()
+                ]
+                yield pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
+
+
+def _entries_of_rows(batch: pa.RecordBatch, file: CompactedFile) -> pa.RecordBatch:
+    """Do what ``entries_of`` does, for attempts with results."""
+    messages = batch.column("messages")
+    each = pc.list_flatten(messages)
+    states = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
+    known = pc.index_in(states, value_set=_STATES)
+    if known.null_count:
+        # To leave the message out would be to call it pending, and to send it again.
+        raise ArchiveError(
+            f"archive {file.archive.root}: {file.path} has an unknown outcome; somebody changed "
+            f"it: {ADVICE}"
+        )
+    strengths = _STRENGTHS.take(known)
+    claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
+    said_at = pc.coalesce(pc.struct_field(each, "time"), claims.column("time"))
+    ids = pc.struct_field(each, "message_id")
+    columns = [ids, strengths, said_at, states, claims.column("plan_id")]
+    return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
+
+
+def claimed_table(
+    archive: Archive,
+    now_seconds: float | None = None,
+    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
+) -> pa.Table:
+    """Read ``CLAIMED`` of all plans, as of *now_seconds*: epoch seconds, None for the clock's.
+
+    Raises:
+        ArchiveError: a file of the ledger cannot be read.
+    """
+    now_seconds = time.time() if now_seconds is None else now_seconds
+    files, reader = ledger_files(archive), ClaimReader(archive, now_seconds, claim_ttl_seconds)
+    paths = [{"path": files.compacted.path}] if files.compacted else []
+    names = [name._asdict() for name in files.others]
+    compacted = reader.compacted([pa.RecordBatch.from_pylist(paths)] if paths else [])
+    attempts = reader.attempts([pa.RecordBatch.from_pylist(names)] if names else [])
+    return pa.Table.from_batches([*compacted, *attempts], CLAIMED)
+
+
+def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
+    """Return the entry that holds of each combination of *keys*, a message's id if there are none.
+
+    Returns:
+        The columns of ``CLAIMED``, and ``time_max``: when any attempt said something.
+    """
+    keys = keys or ("message_id",)
+    others = [name for name in CLAIMED.names if name not in keys]
+    in_order = claimed.sort_by([(name, "descending") for name in Entry._fields])
+    # With several threads the first row would be chance.
+    grouped = in_order.group_by(list(keys), use_threads=False)
+    found = grouped.aggregate([*((name, "first") for name in others), ("time", "max")])
+    return found.rename_columns([name.removesuffix("_first") for name in found.column_names])
+
+
+def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return the state of each of these messages, in their order."""
+    states = strongest(claimed.filter(_is_in(claimed["message_id"], message_ids)))
+    places = pc.index_in(message_ids, value_set=_combined(states["message_id"]))
+    return pc.fill_null(pc.take(_combined(states["state"]), places), UNDECIDED)
+
+
+def planned_states(
+    archive: Archive,
+    message_ids: Any,  # noqa: ANN401 - an Arrow column
+    now_seconds: float | None = None,
+) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return the state of each of these messages of a plan; the archive may have lost some.
+
+    Raises:
+        ArchiveError: a file of the ledger cannot be read.
+    """
+    states = states_among(claimed_table(archive, now_seconds), message_ids)
+    erased = pa.array({one for record in erasures(archive) for one in record.messages}, pa.string())
+    is_lost = pc.and_not(_is_in(message_ids, erased), _is_in(states, pa.array(SETTLED)))
+    return pc.if_else(is_lost, ERASED, states)
+
+
+def _is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    return pc.is_in(column, value_set=_combined(values))
+
+
+def _combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

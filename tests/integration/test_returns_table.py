@@ -1,0 +1,179 @@
+"""The counters of returns against a DynamoDB server over HTTP."""
+
+import itertools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from dlq_replay.breaker_table import breaker_client_config
+from dlq_replay.errors import TableError
+from dlq_replay.failure_table import FailureTable
+from dlq_replay.returns import Returns
+from dlq_replay.returns_table import KEPT_SECONDS, ReturnsTable
+from tests.builders import NOW
+from tests.failure_table import create_failure_table
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def client(moto_endpoint: str) -> Any:
+    return boto3.client(
+        "dynamodb",
+        endpoint_url=moto_endpoint,
+        region_name=os.environ["AWS_REGION"],
+        # The server of the tests is slower than DynamoDB.
+        config=breaker_client_config().merge(Config(read_timeout=10)),
+    )
+
+
+@pytest.fixture
+def table(client: Any) -> ReturnsTable:
+    name = f"returns-{next(_numbers)}"
+    create_failure_table(client, name)
+    return ReturnsTable(client, name, lambda: NOW)
+
+
+def ids(*numbers: int) -> frozenset[str]:
+    return frozenset(f"m-{n}" for n in numbers)
+
+
+def item(table: ReturnsTable, key: str = "returns#p#g") -> Mapping[str, Any]:
+    client: Any = table.client
+    answer = client.get_item(TableName=table.table_name, Key={"message_id": {"S": key}})
+    return dict(answer.get("Item", {}))
+
+
+def test_nothing_is_counted_for_a_group_that_nobody_asks_about(table: ReturnsTable) -> None:
+    assert not table.add("p", "g", returned=ids(1), parked=ids(1))
+    assert (item(table), table.read("p", ["g"])) == ({}, {})
+
+    table.begin("p", ["g"])
+
+    assert table.read("p", ["g", "other"]) == {"g": Returns()}
+    assert item(table).keys() == {"message_id", "expires_at"}
+
+
+@pytest.mark.parametrize("kind", ["returned", "parked"])
+@pytest.mark.parametrize(
+    ("added", "total"),
+    [
+        ([ids(1, 2), ids(2, 3), ids(1)], 3),
+        ([ids(*range(99)), ids(98, 99), ids(5)], 100),
+        ([ids(*range(100)), ids(*range(100))], 100),
+        # Beyond 100 ids the next are a number; those of the set still change nothing.
+        ([ids(*range(95)), ids(*range(90, 110))], 110),
+        ([ids(*range(250))], 250),
+        ([ids(*range(100)), ids(7, 100), ids(7, 8), ids(101, 102)], 103),
+    ],
+)
+def test_each_of_the_first_100_ids_counts_once(
+    table: ReturnsTable, kind: str, added: list[frozenset[str]], total: int
+) -> None:
+    table.begin("p", ["g"])
+    for some in added:
+        assert table.add("p", "g", **{kind: some})
+
+    counted = table.read("p", ["g"])["g"]
+    known = frozenset().union(*added)
+    assert getattr(counted, kind) == total
+    assert len(getattr(counted, f"{kind}_ids")) == min(total, 100)
+    assert getattr(counted, f"{kind}_ids") <= known
+    assert (counted.returned == 0) is (kind == "parked")
+
+
+def test_both_kinds_of_many_groups_are_counted_by_themselves(table: ReturnsTable) -> None:
+    groups = [f"g-{n}" for n in range(120)]
+    table.begin("p", groups)
+    table.add("p", "g-7", returned=ids(1, 2), parked=ids(1))
+    table.add("p", "g-7", parked=ids(*range(200)), returned=ids(2))
+
+    read = table.read("p", groups)
+    assert ({*read}, read["g-8"]) == ({*groups}, Returns())
+    assert (read["g-7"].returned, read["g-7"].parked) == (2, 200)
+    assert read["g-7"].returned_ids == ids(1, 2)
+
+
+def test_to_begin_again_keeps_the_counts_for_longer(table: ReturnsTable) -> None:
+    table.begin("p", ["g"])
+    table.add("p", "g", returned=ids(1))
+    replace(table, now_seconds=lambda: NOW + 5).begin("p", ["g"])
+
+    assert table.read("p", ["g"])["g"].returned_ids == ids(1)
+    assert item(table)["expires_at"] == {"N": str(NOW + 5 + KEPT_SECONDS)}
+
+
+class OthersCutIn:
+    """A client before whose updates another worker adds its own."""
+
+    def __init__(self, client: Any, cut_in: Callable[[int], object]) -> None:
+        self._client, self._cut_in, self.calls = client, cut_in, 0
+
+    def batch_get_item(self, **request: object) -> Any:
+        return self._client.batch_get_item(**request)
+
+    def update_item(self, **request: object) -> Any:
+        self.calls += 1
+        self._cut_in(self.calls)
+        return self._client.update_item(**request)
+
+
+@pytest.mark.parametrize(("others", "total"), [(1, 112), (3, 114)])
+def test_workers_that_fill_the_set_together_lose_and_repeat_nothing(
+    table: ReturnsTable, others: int, total: int
+) -> None:
+    """With two tries that others spoil, the third is the one that counts."""
+    table.begin("p", ["g"])
+    table.add("p", "g", returned=ids(*range(92)))
+
+    def cut_in(call: int) -> None:
+        if call <= others:
+            table.add("p", "g", returned=ids(1000 + call))
+
+    busy = OthersCutIn(table.client, cut_in)
+    replace(table, client=busy).add("p", "g", returned=ids(*range(91, 111)))
+
+    counted = table.read("p", ["g"])["g"]
+    assert (counted.returned, len(counted.returned_ids)) == (total, 100)
+
+
+def test_an_answer_that_is_lost_is_an_error_and_its_ids_count_once(table: ReturnsTable) -> None:
+    table.begin("p", ["g"])
+
+    class Loses(OthersCutIn):
+        def update_item(self, **request: object) -> Any:
+            super().update_item(**request)
+            raise RuntimeError("no answer")
+
+    losing = Loses(table.client, lambda _: None)
+    with pytest.raises(TableError, match="RuntimeError"):
+        replace(table, client=losing).add("p", "g", returned=ids(1))
+    assert losing.calls == 1
+
+    assert table.add("p", "g", returned=ids(1))
+    assert table.read("p", ["g"])["g"].returned == 1
+
+
+def test_a_table_that_is_missing_is_an_error_that_says_so(client: Any) -> None:
+    table = ReturnsTable(client, "missing", lambda: NOW)
+
+    for call in (
+        lambda: table.begin("p", ["g"]),
+        lambda: table.read("p", ["g"]),
+        lambda: table.add("p", "g", returned=ids(1)),
+    ):
+        with pytest.raises(TableError, match="ResourceNotFoundException"):
+            call()
+
+
+def test_counters_are_no_failure(client: Any, table: ReturnsTable) -> None:
+    """Nothing has such a message id; and without an error type it would be no failure either."""
+    table.begin("p", ["g"])
+    found = FailureTable(client, table.table_name).find(["returns#p#g", "m-1"])
+
+    assert found.failures == {}

@@ -1,0 +1,362 @@
+"""The laws of what comes back of a redrive, whatever the table of counters and SQS do."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dlq_replay.backoff import Backoff
+from dlq_replay.decision import Park, Replay
+from dlq_replay.errors import TableError
+from dlq_replay.message import Message
+from dlq_replay.outgoing import redriven_entry
+from dlq_replay.plan import Step
+from dlq_replay.returns import CountedReturns, ReturnsCounter
+from local_sqs.faults import Effect, Fault
+from tests.builders import message
+from tests.returns_counters import FakeCounters
+from tests.simulation.event_source import EventSource, run
+from tests.simulation.stack import Stack
+
+PLAN = "plan"
+MAX_ATTEMPTS = 2
+VISIBILITY_SECONDS = 180
+WAIT_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One message of a redrive.
+
+    Attributes:
+        group: of the plan, whose counters exist unless it is "nobody".
+        lane: the message group on FIFO.
+        deaths: how often it comes to the DLQ before the consumer handles it.
+    """
+
+    group: str
+    lane: str
+    deaths: int
+    is_canary: bool
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A redrive, and what goes wrong with it.
+
+    Attributes:
+        table_faults: for each moment of a call of the table, before and after the change, whether
+            it fails then; at the end all do, or none does.
+        stays_down: whether the table fails after that.
+        sqs_faults: of the function's own sends.
+    """
+
+    is_fifo: bool
+    sent: Sequence[Sent]
+    table_faults: Sequence[bool] = ()
+    stays_down: bool = False
+    sqs_faults: Sequence[Fault] = ()
+
+
+sends = st.builds(
+    Sent,
+    group=st.sampled_from(["g-1", "g-2", "nobody"]),
+    lane=st.sampled_from("ab"),
+    deaths=st.integers(0, MAX_ATTEMPTS + 1),
+    is_canary=st.booleans(),
+)
+scenarios = st.builds(
+    Scenario,
+    is_fifo=st.booleans(),
+    sent=st.lists(sends, min_size=1, max_size=12),
+    table_faults=st.lists(st.booleans(), max_size=12),
+    stays_down=st.booleans(),
+    sqs_faults=st.lists(
+        st.builds(
+            Fault,
+            effect=st.sampled_from([Effect.THROTTLE, Effect.LOSE, Effect.FAIL_ENTRIES]),
+            operation=st.just("SendMessageBatch"),
+            nth=st.integers(1, 6),
+            entries=st.lists(st.integers(0, 9), max_size=2, unique=True).map(tuple),
+        ),
+        max_size=2,
+    ),
+)
+
+one_lane = scenarios.map(
+    lambda one: replace(one, is_fifo=True, sent=[replace(sent, lane="a") for sent in one.sent])
+)
+"""Scenarios of one kind, where a search among all would take long to come by it."""
+
+
+@dataclass
+class Ending:
+    """Where everything is once nothing moves any more.
+
+    Attributes:
+        died: the bodies that SQS moved to the DLQ, each time with the copy's id.
+        steps: what the function did, with the time in ms.
+    """
+
+    scenario: Scenario
+    stack: Stack
+    counters: FakeCounters
+    handled: list[Message] = field(default_factory=list)
+    parked: list[Message] = field(default_factory=list)
+    died: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    steps: list[tuple[int, Step]] = field(default_factory=list)
+
+    def sent_of(self, body: str) -> Sent:
+        return self.scenario.sent[int(body)]
+
+    def lost_sends(self) -> int:
+        records = self.stack.front.log.records("SendMessageBatch")
+        return sum(r.entry_count for r in records if "lose" in r.effects)
+
+
+MakeCounter = Callable[..., ReturnsCounter]
+
+
+def play(scenario: Scenario, make_counter: MakeCounter = ReturnsCounter) -> Ending:
+    """Redrive, and run a virtual clock until every wait is over."""
+    stack = Stack(is_fifo=scenario.is_fifo, max_attempts=MAX_ATTEMPTS, max_receive_count=1)
+    fails = iter(scenario.table_faults)
+
+    def table_faults() -> None:
+        if next(fails, scenario.stays_down):
+            raise TableError("denied")
+
+    counters = FakeCounters.of([(PLAN, "g-1"), (PLAN, "g-2")], table_faults)
+    wired = stack.replayer
+    limits = replace(
+        wired.policy.limits, max_receive_count=1, dlq_visibility_seconds=VISIBILITY_SECONDS
+    )
+    stack.replayer = replace(
+        wired,
+        policy=replace(wired.policy, limits=limits, backoff=Backoff(300, 2400)),
+        returns=make_counter(counters, lambda: stack.clock.now_ms() / 1000),
+    )
+    for place, sent in enumerate(scenario.sent):
+        lane: dict[str, str] = {"MessageGroupId": sent.lane} if scenario.is_fifo else {}
+        archived = message(f"first-{place}", f"{place:02d}", **lane)
+        stack.main.send(
+            [
+                redriven_entry(
+                    archived,
+                    PLAN,
+                    to_fifo=scenario.is_fifo,
+                    group_id=sent.group,
+                    is_canary=sent.is_canary,
+                )
+            ]
+        )
+    stack.front.log.clear()
+    stack.front.faults.add(*scenario.sqs_faults)
+    ending = Ending(scenario, stack, counters)
+
+    def consume(batch: Sequence[Message]) -> set[str]:
+        left = set[str]()
+        for one in batch:
+            deaths = ending.died[one.body]
+            if one.message_id in deaths or len(deaths) < ending.sent_of(one.body).deaths:
+                left.add(one.message_id)
+                deaths.extend({one.message_id}.difference(deaths))
+            else:
+                ending.handled.append(one)
+        return left
+
+    def replay(batch: Sequence[Message]) -> set[str]:
+        left = stack.replay(batch)
+        now_ms = stack.clock.now_ms()
+        ending.steps += [(now_ms, step) for step in stack.outcomes[-1].outcomes]
+        return left
+
+    def collect(batch: Sequence[Message]) -> set[str]:
+        ending.parked.extend(batch)
+        return set()
+
+    run(
+        stack.model,
+        [
+            EventSource(stack.main, consume, 1),
+            EventSource(stack.dlq, replay),
+            EventSource(stack.parked, collect),
+        ],
+    )
+    return ending
+
+
+# The laws. Each takes an ending and asserts.
+
+
+def each_return_counts_once_or_is_missed(ending: Ending) -> None:
+    came_back = defaultdict(set)
+    for body, copies in ending.died.items():
+        if copies:
+            came_back[ending.sent_of(body).group].add(f"first-{int(body)}")
+    missed = sum(one.uncounted_returns for one in ending.stack.outcomes)
+    counters = ending.counters
+    uncounted = set()
+    for (_, group), returns in counters.items.items():
+        assert returns.returned_ids <= came_back[group]
+        assert returns.parked_ids <= came_back[group]
+        uncounted |= came_back[group] - returns.returned_ids
+    assert len(uncounted) <= missed
+    if not ending.scenario.sqs_faults:
+        canaries = {f"first-{n}" for n, one in enumerate(ending.scenario.sent) if one.is_canary}
+        plain = [one for one in counters.confirmed if one not in canaries]
+        assert len(plain) == len({*plain})
+
+
+def no_canary_is_replayed(ending: Ending) -> None:
+    for _, step in ending.steps:
+        is_canary = isinstance(step.record, Message) and ending.sent_of(step.record.body).is_canary
+        assert not (is_canary and isinstance(step.fate, Replay))
+
+
+def nothing_is_lost_or_sent_twice(ending: Ending) -> None:
+    arrived = [one.body for one in (*ending.handled, *ending.parked)]
+    assert {*arrived} == {f"{n:02d}" for n in range(len(ending.scenario.sent))}
+    assert len(arrived) - len({*arrived}) <= ending.lost_sends()
+    assert not ending.stack.dlq.queue.messages()
+
+
+def lanes_keep_their_order(ending: Ending) -> None:
+    """Of messages that died as often: those that died less went on meanwhile."""
+    if ending.scenario.is_fifo:
+        for arrived in (ending.handled, ending.parked):
+            lanes = defaultdict(list)
+            for one in arrived:
+                sent = ending.sent_of(one.body)
+                lanes[sent.lane, sent.deaths, sent.is_canary].append(one.body)
+            assert all(bodies == sorted(bodies) for bodies in lanes.values())
+
+
+def uncounted_canaries_wait_for_a_quarter_of_an_hour(ending: Ending) -> None:
+    if ending.scenario.is_fifo or ending.scenario.sqs_faults:
+        return
+    came_ms: dict[str, int] = {}
+    for now_ms, step in ending.steps:
+        assert isinstance(step.record, Message)
+        waited = (now_ms - came_ms.setdefault(step.message_id, now_ms)) / 1000
+        if ending.sent_of(step.record.body).is_canary and isinstance(step.fate, Park):
+            is_counted = step.record.history.context.is_back
+            assert is_counted or WAIT_SECONDS <= waited
+            assert waited <= WAIT_SECONDS + VISIBILITY_SECONDS
+
+
+LAWS = (
+    each_return_counts_once_or_is_missed,
+    no_canary_is_replayed,
+    nothing_is_lost_or_sent_twice,
+    lanes_keep_their_order,
+    uncounted_canaries_wait_for_a_quarter_of_an_hour,
+)
+
+
+@given(scenarios)
+def test_laws_hold_whatever_fails(scenario: Scenario) -> None:
+    ending = play(scenario)
+
+    for law in LAWS:
+        law(ending)
+
+
+@given(scenarios)
+def test_counting_changes_nothing_for_what_is_no_canary(scenario: Scenario) -> None:
+    plain = replace(scenario, sent=[replace(one, is_canary=False) for one in scenario.sent])
+    without = play(plain, lambda *_: ReturnsCounter())
+
+    assert _fates(play(plain)) == _fates(without)
+
+
+def _fates(ending: Ending) -> list[tuple[int, str, object]]:
+    return [(now_ms, step.message_id, step.fate) for now_ms, step in ending.steps]
+
+
+class ForgetsBack(ReturnsCounter):
+    """Sends on what it counted as if it had not."""
+
+    def count(self, records: Any, policy: Any) -> CountedReturns:
+        return replace(super().count(records, policy), records=list(records))
+
+
+class SaysNothing(ReturnsCounter):
+    """Does not say what it could not count."""
+
+    def count(self, records: Any, policy: Any) -> CountedReturns:
+        return replace(super().count(records, policy), missed=0)
+
+
+class LetsCanariesGo(ReturnsCounter):
+    """Takes what it counted for proven."""
+
+    def count(self, records: Any, policy: Any) -> CountedReturns:
+        counted = super().count(records, policy)
+        return replace(counted, records=[_proven(one) for one in counted.records])
+
+
+def _proven(record: Any) -> Any:
+    history = record.history
+    context = replace(history.context, is_canary=False)
+    return record.with_history(replace(history, context=context))
+
+
+class DropsUncounted(ReturnsCounter):
+    """Leaves out what it could not count, so that Lambda deletes it."""
+
+    def count(self, records: Any, policy: Any) -> CountedReturns:
+        counted = super().count(records, policy)
+        kept = [one for one in counted.records if one.message_id not in counted.uncounted]
+        return replace(counted, records=kept)
+
+
+class PutsUncountedLast(ReturnsCounter):
+    """Goes on with what it could count."""
+
+    def count(self, records: Any, policy: Any) -> CountedReturns:
+        counted = super().count(records, policy)
+        first = sorted(counted.records, key=lambda one: not one.history.context.is_back)
+        return replace(counted, records=first)
+
+
+class ParksAtOnce(ReturnsCounter):
+    """Does not wait until it can count."""
+
+    def count(self, records: Any, policy: Any) -> CountedReturns:
+        counted = super().count(records, policy)
+        missed = counted.missed + len(counted.uncounted)
+        return replace(counted, uncounted=frozenset(), missed=missed)
+
+
+@pytest.mark.parametrize(
+    ("law", "broken", "among"),
+    [
+        (each_return_counts_once_or_is_missed, ForgetsBack, scenarios),
+        (each_return_counts_once_or_is_missed, SaysNothing, scenarios),
+        (no_canary_is_replayed, LetsCanariesGo, scenarios),
+        (nothing_is_lost_or_sent_twice, DropsUncounted, scenarios),
+        (lanes_keep_their_order, PutsUncountedLast, one_lane),
+        (uncounted_canaries_wait_for_a_quarter_of_an_hour, ParksAtOnce, scenarios),
+    ],
+)
+def test_law_catches_a_broken_variant(
+    law: Callable[[Ending], None], broken: MakeCounter, among: st.SearchStrategy[Scenario]
+) -> None:
+    @settings(
+        max_examples=2000,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(among)
+    def check(scenario: Scenario) -> None:
+        law(play(scenario, broken))
+
+    with pytest.raises(AssertionError):
+        check()

@@ -1,0 +1,159 @@
+"""The rules of a message's state. ``test_compaction`` and ``test_ledger_states`` hold the forms."""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.erasures import Erasure, record_erasure
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.ledger import (
+    OUTCOMES,
+    Attempt,
+    AttemptName,
+    Claim,
+    Ledger,
+    Result,
+    timestamp,
+)
+from spark_reprocess.archive.message_state import STRENGTH, planned_states, states_of
+
+NOW = 1_700_000_000.0
+TTL = 900.0
+
+
+def claim(*ids: str, age: float = 0.0) -> Claim:
+    return Claim("run-1", "me@here", "why", "https://q", timestamp(NOW - age), ids)
+
+
+def attempt(
+    number: int, *ids: str, age: float = 0.0, results: dict[str, Disposition] | None = None
+) -> Attempt:
+    lines = None
+    if results is not None:
+        lines = tuple(Result(*pair, timestamp(NOW)) for pair in results.items())
+    return Attempt(AttemptName("p-1", "g-1", 1, number), claim(*ids, age=age), lines)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "state"),
+    [
+        ([], None),
+        ([attempt(1, "m", age=899)], Disposition.BUSY),
+        ([attempt(1, "m", age=900)], Disposition.IN_DOUBT),
+        ([attempt(1, "m", results={"m": Disposition.SENT})], Disposition.SENT),
+        ([attempt(1, "m", results={"m": Disposition.DISCARDED})], Disposition.DISCARDED),
+        ([attempt(1, "m", results={"m": Disposition.FAILED})], None),
+        ([attempt(1, "m", results={"m": Disposition.IN_DOUBT})], Disposition.IN_DOUBT),
+        ([attempt(1, "m", results={})], Disposition.IN_DOUBT),
+        (
+            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.SENT})],
+            Disposition.SENT,
+        ),
+        (
+            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.FAILED})],
+            Disposition.IN_DOUBT,
+        ),
+        (
+            [attempt(1, "m", results={"m": Disposition.FAILED}), attempt(2, "m", age=5)],
+            Disposition.BUSY,
+        ),
+        ([attempt(1, "m", age=900), attempt(2, "m", age=5)], Disposition.BUSY),
+        ([attempt(1, "other", age=5)], None),
+        (
+            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.DISCARDED})],
+            Disposition.DISCARDED,
+        ),
+        (
+            [attempt(1, "m", results={"m": Disposition.DISCARDED}), attempt(2, "m", age=5)],
+            Disposition.BUSY,
+        ),
+        (
+            [
+                attempt(1, "m", results={"m": Disposition.DISCARDED}),
+                attempt(2, "m", results={"m": Disposition.IN_DOUBT}),
+            ],
+            Disposition.IN_DOUBT,
+        ),
+    ],
+)
+def test_state_follows_from_all_attempts(
+    attempts: list[Attempt], state: Disposition | None
+) -> None:
+    assert states_of(attempts, NOW, TTL).get("m") == state
+
+
+@pytest.mark.parametrize(
+    ("ttl_seconds", "age", "state"),
+    [
+        (2000, 1999, Disposition.BUSY),
+        (2000, 2000, Disposition.IN_DOUBT),
+        (60, 100, Disposition.BUSY),
+    ],
+)
+def test_claim_counts_for_as_long_as_its_own_run_asked_or_the_reader_waits(
+    ttl_seconds: float, age: float, state: Disposition
+) -> None:
+    """A slow run asks for more than a reader's 900 s, and may be sending still."""
+    other = replace(claim("m", age=age), ttl_seconds=ttl_seconds)
+
+    assert states_of([replace(attempt(1), claim=other)], NOW, TTL) == {"m": state}
+
+
+outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(OUTCOMES))
+
+
+@given(st.lists(st.tuples(outcomes, st.floats(0, 2000))), st.randoms())
+def test_order_of_attempts_does_not_matter(
+    tries: list[tuple[dict[str, Disposition] | None, float]], random: Random
+) -> None:
+    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
+    shuffled = list(attempts)
+    random.shuffle(shuffled)
+
+    assert states_of(attempts, NOW, TTL) == states_of(shuffled, NOW, TTL)
+
+
+@given(st.lists(st.tuples(outcomes, st.floats(0, 2000))))
+def test_sent_message_never_opens_again(
+    tries: list[tuple[dict[str, Disposition] | None, float]],
+) -> None:
+    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
+    sent = attempt(1, "m", results={"m": Disposition.SENT})
+
+    assert states_of([*attempts, sent], NOW, TTL) == {"m": Disposition.SENT}
+
+
+@given(st.lists(st.tuples(outcomes, st.floats(0, 2000)), min_size=1))
+def test_message_is_pending_only_if_every_attempt_was_refused(
+    tries: list[tuple[dict[str, Disposition] | None, float]],
+) -> None:
+    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
+
+    are_refused = all(results == {"m": Disposition.FAILED} for results, _ in tries)
+    assert ("m" not in states_of(attempts, NOW, TTL)) == are_refused
+
+
+def test_every_outcome_has_a_rule() -> None:
+    assert STRENGTH.keys() == {*OUTCOMES, Disposition.BUSY}
+
+
+def test_erased_message_is_not_pending_and_a_sent_one_stays_sent(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    ids = ("m-sent", "m-in-doubt", "m-open")
+    ledger = Ledger(archive, "p-1")
+    ledger.claim("g-1", 1, 1, claim(*ids[:2], age=2000))
+    ledger.record("g-1", 1, 1, [Result("m-sent", Disposition.SENT, timestamp(NOW))])
+
+    def found() -> list[str]:
+        states: list[str] = planned_states(archive, pa.array(ids), NOW).to_pylist()
+        return states
+
+    assert found() == ["sent", "in_doubt", "undecided"]
+    record_erasure(archive, Erasure("e", "me", "why", timestamp(NOW), {one: ["d"] for one in ids}))
+    assert found() == ["sent", "erased", "erased"]
