@@ -18,6 +18,11 @@ WAITING = "waiting"
 READ_SECONDS = 10.0
 
 
+def waiting_for(limit: Limit) -> str:
+    """Return why nothing may be sent under a limit; empty if something may."""
+    return f"{WAITING} for the breaker: {limit.sentence}" if limit.per_minute == 1 else ""
+
+
 def is_waiting(stopped_by: str) -> bool:
     """Whether this is why one destination waits; any other reason stops the whole run."""
     return stopped_by.startswith(WAITING)

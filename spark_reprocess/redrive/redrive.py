@@ -36,7 +36,7 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp.readings import Probe, checked_probe
 from spark_reprocess.ramp.rule import Forecast, step_sizes
-from spark_reprocess.redrive.breaker_gate import WAITING, is_waiting
+from spark_reprocess.redrive.breaker_gate import is_waiting, waiting_for
 from spark_reprocess.redrive.dispositions import DESTINATION
 from spark_reprocess.redrive.edits import edit_samples, sql_faults
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary, other_edits
@@ -158,6 +158,7 @@ def redrive(
                 name,
                 partial(read_limit, options.failure_table, url),
                 in_order=queues.is_fifo and not options.allow_reordering,
+                is_part=bool(options.group or options.where or options.limit),
                 now_seconds=now_seconds,
                 wait=wait,
             ).send()
@@ -200,6 +201,7 @@ def _probes(
                 make_client,
                 partial(aws_client, region=region),
                 options.function_arn,
+                options.main_queue_url,
             )
             for url, attributes in destinations.items()
         }
@@ -283,8 +285,8 @@ def _send_all(
             sent[url] = Sent(not_reached(tallies))
             continue
         limit = read_limit(options.failure_table, url)
-        if limit.per_minute == 1:
-            sent[url] = Sent(not_reached(tallies), f"{WAITING} for the breaker: {limit.sentence}")
+        if why := waiting_for(limit):
+            sent[url] = Sent(not_reached(tallies), why)
             continue
         to_here = replace(contexts[url], limit=limit)
         # The operator's destination has the run's own name.
