@@ -24,13 +24,14 @@ from spark_reprocess.findings import (
 from spark_reprocess.inspect.status import group_states
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
-from spark_reprocess.triage import GroupMemory
+from spark_reprocess.triage import GroupMemory, GroupState, Status
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
 what the plan says to do with them. Counts and statuses are those of the analysis; pending is what
 is neither sent, discarded, restored nor erased now. A group without pending messages is not in the
-table. What people say about a group is shown as it is now. Changes nothing; needs no Spark."""
+table. What people say about a group is shown as it is now, and whether too much of a redrive of it
+came back ("stopped"). Changes nothing; needs no Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,10 @@ class ListedGroup:
         lead: what sets the group apart, masked; empty where nothing does.
         note: of the plan.
         is_edited: whether the plan changes its messages before it sends them.
-        status: what the analysis made of it.
+        status: what the analysis made of it; ``stopped`` is as of now.
         resolved_at: since when somebody calls it resolved; None if nobody does.
         remembered: the last note about the group, in any plan or none.
+        stopped: why a redrive of it was stopped; None if nothing is to be decided again.
         pending: its messages that need a decision now, in doubt and busy ones included; None as
             for ``group_states``.
         sent: those that a redrive has sent; None likewise.
@@ -62,6 +64,7 @@ class ListedGroup:
     remembered: str = ""
     pending: int | None = None
     sent: int | None = None
+    stopped: str | None = None
 
 
 def _run(options: Mapping[str, Any]) -> int:
@@ -107,6 +110,7 @@ def list_groups(
     listed = []
     for group in plan.groups:
         of_report = found.get(group.group_id, {})
+        state = memory.state(group.group_id)
         counts = None if states is None else states[group.group_id]
         leads = [Synonym(one["field"], one["value"]) for one in of_report.get("leads", [])[:1]]
         listed.append(
@@ -119,16 +123,24 @@ def list_groups(
                 or (TOO_FEW if group.count < LEAST_GROUP else ""),
                 note=group.note,
                 is_edited=group.edit is not None,
-                status=of_report.get("status", ""),
-                resolved_at=memory.state(group.group_id).resolved_at,
+                status=_status_now(of_report.get("status", ""), state),
+                resolved_at=state.resolved_at,
                 remembered=notes.get(group.group_id, ""),
                 pending=None
                 if counts is None
                 else sum(count for state, count in counts.items() if state not in SETTLED),
                 sent=None if counts is None else counts.get(Disposition.SENT, 0),
+                stopped=state.stopped,
             )
         )
     return listed
+
+
+def _status_now(status: str, state: GroupState) -> str:
+    if state.stopped is not None:
+        return Status.STOPPED.value
+    # Somebody has decided since the analysis.
+    return Status.KNOWN.value if status == Status.STOPPED else status
 
 
 def _description(one: ListedGroup) -> str:
@@ -136,8 +148,9 @@ def _description(one: ListedGroup) -> str:
     resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
     remembered = one.remembered if one.remembered != one.note else ""
     said = " · ".join(filter(None, (resolved, remembered)))
+    stopped = one.stopped and f"stopped: {one.stopped}; decide again"
     lead, note = one.lead and f"↳ {one.lead}", one.note and f"note: {one.note}"
-    return "\n".join(filter(None, (one.title, lead, note, said)))
+    return "\n".join(filter(None, (one.title, stopped, lead, note, said)))
 
 
 def _print(
