@@ -188,7 +188,8 @@ def _row(one: Group) -> dict[str, Any]:
 def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[str, Any]:
     """Return what the report's templates need for its head and its chart.
 
-    The head counts what is pending now, where that is known, not what the analysis found.
+    The head counts what is pending now, where that is known, and which groups are stopped now, not
+    what the analysis found.
 
     The groups without a colour of their own are one row of numbers: a page need not carry the
     arrivals of a thousand.
@@ -198,7 +199,11 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     states = (report.states or {}).values()
     settled = sum(n for counts in states for state, n in counts.items() if state in SETTLED)
     pending_groups = sum(bool(one.listed.pending) for one in report.groups)
-    findings = replace(findings, decided=findings.decided + settled)
+    now = {one.group_id: one.listed.status for one in report.groups}
+    groups = tuple(
+        replace(one, status=now.get(one.group_id, one.status)) for one in findings.groups
+    )
+    findings = replace(findings, decided=findings.decided + settled, groups=groups)
     return {
         **head_view(findings),
         "groups": [

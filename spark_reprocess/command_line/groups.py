@@ -18,6 +18,7 @@ from spark_reprocess.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Synonym,
+    count_statuses,
     format_predicate,
     format_statuses,
 )
@@ -76,13 +77,14 @@ def _run(options: Mapping[str, Any]) -> int:
     memory = read_memory(archive)
     notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
     groups = list_groups(plan, summary, memory, notes, group_states(archive, plan))
-    statuses = summary.get("statuses", {})
+    gone = [one["group_id"] for one in summary.get("gone", ())]
+    statuses = count_statuses((one.status for one in groups), len(gone))
     answer = {
         "plan_id": plan.plan_id,
         "plan": file.path,
         "statuses": statuses,
         "groups": [asdict(one) for one in groups],
-        "gone": [one["group_id"] for one in summary.get("gone", ())],
+        "gone": gone,
         "unreadable": memory.unreadable,
     }
 

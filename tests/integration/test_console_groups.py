@@ -418,6 +418,8 @@ def test_group_is_shown_as_stopped_with_the_reason_until_somebody_decides_again(
     assert all('class="status stopped"' in page for page in pages)
     assert f"A redrive of this group was stopped: {why}" in pages[1]
     assert f"which was stopped: {why}" in pages[1]
+    assert "Groups: 1 stopped" in pages[0]
+    assert "groups: 1 stopped" in printed
     assert f"stopped: {why}; decide again" in printed
     assert 'class="status stopped"' not in browser.get("/").text
     after = browser.get(f"/groups/{group_id}").text

@@ -395,13 +395,13 @@ def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     planned = run_with("{max_rate: 2.5}", "jr_2")
     assert planned.exit_code == 0
     assert "at 2.5 a second" in planned.answer
-    by_ramp = run_with("{ramp: true}", "jr_4")
+    by_ramp = run_with("{ramp: true}", "jr_3")
     assert by_ramp.exit_code == 2
     assert "--ramp: no --failure-table counts what comes back" in by_ramp.errors
     argv = ["analyze", "--archive", archive.root]
-    assert run_with("{}", "jr_3").exit_code == 0
+    assert run_with("{}", "jr_4").exit_code == 0
     reports = [archive.read(one) or b"" for one in archive.list("reports") if "report.html" in one]
-    assert [b"stack shop: 10 messages undecided</title>" in one for one in reports] == [True] * 2
+    assert [b"stack shop: 10 messages undecided</title>" in one for one in reports] == [True] * 3
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(
