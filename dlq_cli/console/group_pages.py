@@ -187,7 +187,8 @@ def _row(one: Group) -> dict[str, Any]:
 def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[str, Any]:
     """Return what the report's templates need for its head and its chart.
 
-    The head counts what is pending now, where that is known, not what the analysis found.
+    The head counts what is pending now, where that is known, and which groups are stopped now, not
+    what the analysis found.
 
     The groups without a colour of their own are one row of numbers: a page need not carry the
     arrivals of a thousand.
@@ -197,7 +198,11 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     listed = [one.listed for one in report.groups]
     left = [one.count if one.pending is None else one.pending for one in listed]
     settled = sum(one.count for one in listed) - sum(left)
-    findings = replace(findings, decided=findings.decided + settled)
+    now = {one.group_id: one.status for one in listed}
+    groups = tuple(
+        replace(one, status=now.get(one.group_id, one.status)) for one in findings.groups
+    )
+    findings = replace(findings, decided=findings.decided + settled, groups=groups)
     return {
         **head_view(findings),
         "groups": [

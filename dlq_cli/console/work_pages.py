@@ -124,7 +124,6 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
         claim_ttl=int(value_of(work.words, "--claim-ttl") or 900),
-        can_send=bool(visit.console.stack or visit.console.values.get("parked-queue-url")),
     )
 
 

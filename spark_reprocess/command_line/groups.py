@@ -18,19 +18,21 @@ from spark_reprocess.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Synonym,
+    count_statuses,
     format_predicate,
     format_statuses,
 )
 from spark_reprocess.inspect.status import group_states
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
-from spark_reprocess.triage import GroupMemory
+from spark_reprocess.triage import GroupMemory, GroupState, Status
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
 what the plan says to do with them. Counts and statuses are those of the analysis; pending is what
 is neither sent, discarded, restored nor erased now. A group without pending messages is not in the
-table. What people say about a group is shown as it is now. Changes nothing; needs no Spark."""
+table. What people say about a group is shown as it is now, and whether too much of a redrive of it
+came back ("stopped"). Changes nothing; needs no Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,10 @@ class ListedGroup:
         lead: what sets the group apart, masked; empty where nothing does.
         note: of the plan.
         is_edited: whether the plan changes its messages before it sends them.
-        status: what the analysis made of it.
+        status: what the analysis made of it; ``stopped`` is as of now.
         resolved_at: since when somebody calls it resolved; None if nobody does.
         remembered: the last note about the group, in any plan or none.
+        stopped: why a redrive of it was stopped; None if nothing is to be decided again.
         pending: its messages that need a decision now, in doubt and busy ones included; None as
             for ``group_states``.
         states: numbers by state, also of its messages that were decided before the analysis; None
@@ -63,6 +66,7 @@ class ListedGroup:
     remembered: str = ""
     pending: int | None = None
     states: Mapping[str, int] | None = None
+    stopped: str | None = None
 
 
 def _run(options: Mapping[str, Any]) -> int:
@@ -74,13 +78,14 @@ def _run(options: Mapping[str, Any]) -> int:
     memory = read_memory(archive)
     notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
     groups = list_groups(plan, summary, memory, notes, group_states(archive, plan))
-    statuses = summary.get("statuses", {})
+    gone = [one["group_id"] for one in summary.get("gone", ())]
+    statuses = count_statuses((one.status for one in groups), len(gone))
     answer = {
         "plan_id": plan.plan_id,
         "plan": file.path,
         "statuses": statuses,
         "groups": [asdict(one) for one in groups],
-        "gone": [one["group_id"] for one in summary.get("gone", ())],
+        "gone": gone,
         "unreadable": memory.unreadable,
     }
 
@@ -108,6 +113,7 @@ def list_groups(
     listed = []
     for group in plan.groups:
         of_report = found.get(group.group_id, {})
+        state = memory.state(group.group_id)
         counts = None if states is None else states[group.group_id]
         leads = [Synonym(one["field"], one["value"]) for one in of_report.get("leads", [])[:1]]
         listed.append(
@@ -120,13 +126,14 @@ def list_groups(
                 or (TOO_FEW if group.count < LEAST_GROUP else ""),
                 note=group.note,
                 is_edited=group.edit is not None,
-                status=of_report.get("status", ""),
-                resolved_at=memory.state(group.group_id).resolved_at,
+                status=_status_now(of_report.get("status", ""), state),
+                resolved_at=state.resolved_at,
                 remembered=notes.get(group.group_id, ""),
                 pending=None
                 if counts is None
                 else sum(count for state, count in counts.items() if state not in SETTLED),
                 states=counts,
+                stopped=state.stopped,
             )
         )
     return listed
@@ -136,13 +143,21 @@ def _sent(one: ListedGroup) -> int:
     return (one.states or {}).get(Disposition.SENT, 0)
 
 
+def _status_now(status: str, state: GroupState) -> str:
+    if state.stopped is not None:
+        return Status.STOPPED.value
+    # Somebody has decided since the analysis.
+    return Status.KNOWN.value if status == Status.STOPPED else status
+
+
 def _description(one: ListedGroup) -> str:
     """Format in lines what failed, what sets the group apart, and what people say about it."""
     resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
     remembered = one.remembered if one.remembered != one.note else ""
     said = " · ".join(filter(None, (resolved, remembered)))
+    stopped = one.stopped and f"stopped: {one.stopped}; decide again"
     lead, note = one.lead and f"↳ {one.lead}", one.note and f"note: {one.note}"
-    return "\n".join(filter(None, (one.title, lead, note, said)))
+    return "\n".join(filter(None, (one.title, stopped, lead, note, said)))
 
 
 def _print(

@@ -6,8 +6,6 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from spark_reprocess.canary.options import CanarySample
-from spark_reprocess.canary.watch import CanaryReport, GroupVerdict
 
 from dlq_cli.__main__ import GROUPS, LINES
 from dlq_cli.stack.rules import Finding, Severity
@@ -23,6 +21,7 @@ from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
 from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
+from spark_reprocess.ramp.rule import Forecast, GroupRamp
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
 from spark_reprocess.run import RunSummary, Undecided
@@ -71,7 +70,7 @@ def test_every_exit_code_has_a_row() -> None:
         ("doctor", [Finding, Check]),
         ("drain", [DrainSummary, QueueCounts]),
         ("rehearse", [Rehearsal, Outcome]),
-        ("redrive", [RedriveSummary, Tally, EditSample, CanarySample, CanaryReport, GroupVerdict]),
+        ("redrive", [RedriveSummary, Tally, EditSample, Forecast, GroupRamp]),
         ("erase", [EraseSummary]),
         ("run", [RunSummary, Undecided]),
     ],

@@ -400,3 +400,28 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
                 if (value := attributes.get(name)) is not None:
                     assert value.startswith((f"{BASE}/", "#", "data:,")), (path, value)
                     assert not value.startswith("//")
+
+
+def test_group_is_shown_as_stopped_with_the_reason_until_somebody_decides_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
+    (group_id,) = groups_of(plan_of(archive))
+    why = "3 of 9 messages came back, 0 may"
+    add_statement(archive, group_id, Statement(NOW, "ada@desk", stopped=why))
+    browser = opened(console_of(archive))
+    pages = [browser.get(path).text for path in ("/", f"/groups/{group_id}")]
+    main(["groups", "--archive", archive.root])
+    printed = capsys.readouterr().out
+    main(["decide", "--archive", archive.root, group_id, "redrive"])
+
+    assert all('class="status stopped"' in page for page in pages)
+    assert f"A redrive of this group was stopped: {why}" in pages[1]
+    assert f"which was stopped: {why}" in pages[1]
+    assert "Groups: 1 stopped" in pages[0]
+    assert "groups: 1 stopped" in printed
+    assert f"stopped: {why}; decide again" in printed
+    assert 'class="status stopped"' not in browser.get("/").text
+    after = browser.get(f"/groups/{group_id}").text
+    assert "A redrive of this group was stopped" not in after
+    assert f"which was stopped: {why}" in after

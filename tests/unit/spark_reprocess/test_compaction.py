@@ -97,7 +97,7 @@ def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
         claim("m-1", "m-2", "m-3"),
         ttl_seconds=1234.5,
         edits={"g-1": "abc", "g-2": "def"},
-        is_canary=True,
+        step=3,
     )
     refused = Result("m-3", Disposition.FAILED, timestamp(NOW + 1), detail="InternalError")
     ledger = Ledger(archive, "p-1")
