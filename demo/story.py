@@ -16,17 +16,19 @@ from demo import DemoError, InputError
 from demo.audit import Account, FinalState, Journal, account, read_archive, read_queue
 from demo.functions import Functions
 from demo.messages import DemoMessage, read_input
-from demo.operator import CANARY_WAIT_SECONDS, STOPPED_BY_CANARY, Operator, open_console
+from demo.operator import Operator, open_console
 from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
 from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
 from demo.world import (
     MAIN_MAX_RECEIVE_COUNT,
+    MAIN_VISIBILITY_SECONDS,
     MAX_ATTEMPTS,
     create_queues,
     local_aws,
     poll,
 )
 from dlq_replay.consumer.heartbeat import TIMEOUT_SECONDS
+from spark_reprocess.command_line.verb import STOPPED
 
 # A heartbeat, a backoff and a visibility timeout end within this time.
 _PATIENCE_SECONDS = TIMEOUT_SECONDS + 30
@@ -214,37 +216,43 @@ class Run:
             self._screen.say(f"open it in a browser: {self._report}", "green")
 
     def _try_too_early(self) -> None:
-        self._screen.title("3. The operator decides, and sends a canary before anything is mended")
+        self._screen.title("3. The operator puts the messages back too early: the ramp stops")
         self._screen.note(
-            "A canary is a few messages of each group that go ahead; a failure comes straight back."
-            f" In this small\nworld {2 * CANARY_WAIT_SECONDS} s are enough to wait for it; without"
-            " the forced wait it is what SQS may need, 180 s."
+            "A ramp sends messages back in steps: 1 of each group, then 2, 6, 18, ... A step goes"
+            " out when every\nfailure of the step before would have come back, and none did. A"
+            " failure of the consumer takes up to\n"
+            f"{MAIN_MAX_RECEIVE_COUNT * MAIN_VISIBILITY_SECONDS} s here: the main queue's visibility"
+            f" timeout, {MAIN_VISIBILITY_SECONDS} s, times {MAIN_MAX_RECEIVE_COUNT} tries. A minute"
+            " of the ramp is 1 s here."
         )
         self._operator.approve(shown=2)
         self._operator.redrive()
-        if self._operator.redrive("perhaps it works now") != STOPPED_BY_CANARY:
-            raise DemoError("the canary did not stop the redrive")
-        self._screen.say(
-            "exit code 3: what the canary stopped stays in the archive, unsent", "yellow"
-        )
-        self._wait_until_settled(30)
+        exit_code = self._operator.redrive("perhaps it works now")
+        self._wait_until_settled(60)
+        sent = len(self._journal.redriven)
+        left = len(self.sent) - len(self._journal.processing_count) - sent
+        if exit_code == STOPPED:
+            self._screen.say(
+                "exit code 3: the ramp is stopped at its first step, 1 message of each group: "
+                f"{self._journal.returned} of {sent} came back. The other {left} were not sent",
+                "yellow",
+            )
         if self._queues.parked.depth().total:
             self._operator.drain()
 
     def _put_right(self) -> None:
-        self._screen.title("4. The bugs are mended: the next canary passes, and the rest follows")
+        self._screen.title("4. The bugs are fixed: the next ramp goes through all its steps")
         self._screen.say(self._shop.fix(), "green")
         self._operator.analyze(is_again=True)
         self._operator.approve(shown=0)
-        if self._operator.redrive("bugs fixed") == STOPPED_BY_CANARY:
-            # For instance on a slow machine.
-            self._screen.say(
-                "the canary could not decide, but the operator knows that everything is fixed"
-            )
-            self._operator.redrive("bugs fixed", has_canary=False)
+        before = self._journal.returned
+        self._operator.redrive("bugs fixed")
+        self._wait_until_settled(60)
+        returned = self._journal.returned - before
+        self._screen.say(f"of the second ramp {returned or 'nothing'} came back", "green")
 
     def _leave_to_viewer(self) -> None:
-        self._screen.title("4. The bugs are mended: put the messages back yourself, in the console")
+        self._screen.title("4. The bugs are fixed: put the messages back yourself, in the console")
         self._screen.say(self._shop.fix(), "green")
         open_console(self._work, self._queues, self._screen)
 
