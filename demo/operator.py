@@ -144,6 +144,8 @@ class Operator:
 
 
 def _start_session() -> None:
+    # For a JVM that lives for a minute, what would take its time is the compilers.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # py4j logs interrupted calls to the current standard error, unless logging is set up.
     logging.basicConfig(stream=sys.stderr)
     from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - loads slowly

@@ -24,6 +24,7 @@ from demo.world import (
     MAIN_VISIBILITY_SECONDS,
     MAX_ATTEMPTS,
     create_queues,
+    forget_limit,
     local_aws,
     poll,
 )
@@ -171,6 +172,8 @@ class Run:
         self._wait_until_settled(120 + 0.25 * len(self._messages))
         # Where no limit was set.
         self._operator.start_spark()
+        # The last replays, of bugs alone, may have set one.
+        forget_limit(self._queues.main)
         now = self.counts()
         self._screen.say(
             f"{now['processed']} of {len(self.sent)} are processed, {now['replayed']} were "
