@@ -230,7 +230,7 @@ def _state(record: Mapping[str, Any], *, is_left: bool) -> str | None:
         wait = f"waits in the DLQ for replay {content.replay_count + 1}, in order with its group"
         return f"{wait}, {group}" if group else None
     if content.is_unproven:
-        return "came back of a step of a ramp: it is parked at once"
+        return "came back from a step of the ramp: it is parked at once"
     if content.replay_count < MAX_ATTEMPTS:
         return None
     return f"has failed after {content.replay_count} replays: it is parked"

@@ -20,6 +20,7 @@ from demo.screen import Screen, lines_of
 from demo.world import FAILURE_TABLE, Queues
 from dlq_cli.console.work import MOST_STOPS, State, Works
 from spark_reprocess.command_line.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
+from spark_reprocess.figures import counted
 
 _TRIES = 5
 
@@ -78,9 +79,9 @@ class Operator:
         for group_id in left[shown:]:
             self._run_silently("decide", *self._archive, group_id, "redrive")
         if more := len(left[shown:]):
-            self._screen.say(
-                f"and the same for {more} more group{'s' if more > 1 else ''}", "green"
-            )
+            groups = counted(more, "more group") if shown else counted(more, "group")
+            how = "and the same for" if shown else "the operator decides again to redrive"
+            self._screen.say(f"{how} {groups}", "green")
 
     def redrive(self, reason: str = "") -> int:
         """Redrive the plan by ramp, or without a *reason* only show what would be sent.
@@ -103,7 +104,7 @@ class Operator:
             self._quote(lines)
             if exit_code != NOT_ALL_SENT:
                 return exit_code
-            self._screen.say("exit code 4: not all is sent yet; the same command goes on", "yellow")
+            self._screen.say("exit code 4: it cannot be judged yet; the same command goes on", "yellow")
         raise DemoError(f"the ramp did not end in {_TRIES} runs")
 
     def _quote(self, lines: Sequence[str]) -> None:

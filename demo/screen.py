@@ -130,8 +130,10 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """Print an event with its time."""
-        elapsed = Text(f"{self.elapsed_seconds:5.1f} s  ", style="dim")
-        self.console.print(elapsed + Text(text, style=style))
+        elapsed = f"{self.elapsed_seconds:5.1f} s  "
+        lines = self._wrapped(elapsed + text, " " * len(elapsed))
+        rest = "\n".join(lines).removeprefix(elapsed)
+        self.console.print(Text(elapsed, style="dim") + Text(rest, style=style))
 
     def notify_once(self, text: str) -> None:
         """Print an event the first time it happens, in a colour that fits its text."""

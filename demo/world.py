@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 REGION = "us-east-1"
 MAIN_MAX_RECEIVE_COUNT = 2
 MAX_ATTEMPTS = 4
-MAIN_VISIBILITY_SECONDS = 2
+MAIN_VISIBILITY_SECONDS = 1
 """Short: a ramp waits for its multiple. The consumer's heartbeat keeps a message hidden longer."""
 
 FAILURE_TABLE = "orders-failures"
