@@ -4,6 +4,7 @@ Of a group: what the analysis found, its messages, and what people say about it.
 archived copy, and what runs did with each.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -97,7 +98,7 @@ def _group(visit: Visit) -> Response:
         "one_group.html.jinja",
         report=report,
         group=group,
-        states=report.outcomes and report.outcomes[group_id].counts,
+        states=report.outcomes and Counter(report.outcomes[group_id].counts),
         place=report.place,
         view=view,
         findings=findings,

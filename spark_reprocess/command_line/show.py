@@ -107,7 +107,7 @@ def print_run(history: RunHistory, failure_table: str | None) -> None:
     print_heading(f"{run.verb}, run {run.run_id}")
     fields = {
         "by": run.actor,
-        "caller": str(run.caller),
+        "caller": str(run.caller) if run.caller_arn or run.caller_fault else "",
         "why": run.reason,
         "began": _format_time(run.time),
         "to": ", ".join(run.destinations or [run.destination]),

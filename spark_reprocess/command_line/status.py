@@ -91,7 +91,11 @@ def print_status(status: ArchiveStatus) -> None:
         (
             one.plan_id,
             *(one.counts.get(word, 0) for word in words),
-            "?" if one.returned is None else one.returned,
+            "-"
+            if not one.counts.get(Disposition.SENT)
+            else "?"
+            if one.returned is None
+            else one.returned,
         )
         for one in status.plans
     ]

@@ -79,7 +79,7 @@ def total(outcomes: Collection[Outcome]) -> Outcome:
     sent = [one for one in outcomes if one.sent]
     return Outcome(
         group_id="",
-        counts=sum((Counter(one.counts) for one in outcomes), Counter[str]()),
+        counts=dict(sum((Counter(one.counts) for one in outcomes), Counter[str]())),
         sent=sum(one.sent for one in sent),
         last_sent_at=max((one.last_sent_at or 0 for one in sent), default=None),
         returned=_sum(one.returned for one in sent),
@@ -131,11 +131,11 @@ def read_outcomes(
     sums = rows.group_by(["group_id", "state"]).aggregate(
         [([], "count_all"), ("sent_at", "count"), ("sent_at", "max")]
     )
-    counts: dict[str, Counter[str]] = {one.group_id: Counter() for one in plan.groups}
+    counts: dict[str, dict[str, int]] = {one.group_id: {} for one in plan.groups}
     sent, last = Counter[str](), dict[str, float]()
     for row in sums.to_pylist():
         group_id = row["group_id"]
-        counts.setdefault(group_id, Counter())[row["state"]] = row["count_all"]
+        counts.setdefault(group_id, {})[row["state"]] = row["count_all"]
         if row["sent_at_count"]:
             sent[group_id] += row["sent_at_count"]
             sent_at = datetime.fromisoformat(row["sent_at_max"]).timestamp()

@@ -188,7 +188,7 @@ def _counts_of_run(archive: Archive, run: RunRecord, claim_ttl_seconds: float) -
             counts.update(str(one.outcome) for one in attempt.results or ())
             left = len(attempt.claim.message_ids) - len(attempt.results or ())
             counts[str(Disposition.BUSY if is_busy else Disposition.IN_DOUBT)] += left
-    return dict(+counts)
+    return dict(sorted((+counts).items()))
 
 
 def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHistory:
