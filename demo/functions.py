@@ -166,7 +166,7 @@ class Functions:
             # Where a minute is a second, the breaker is read and written four times as often.
             clock_seconds=lambda: 4 * time.monotonic(),
         )
-        returns = ReturnsCounter(ReturnsTable(client, FAILURE_TABLE, _now_seconds))
+        returns = ReturnsCounter(ReturnsTable(client, FAILURE_TABLE, _now_seconds).add)
         return replace(replayer, breakers={queue: worker}, returns=returns)
 
     def _show(self, update: Update) -> None:

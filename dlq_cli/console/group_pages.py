@@ -145,7 +145,9 @@ def _text(one: Group) -> str:
 
 def _groups(visit: Visit) -> Response:
     try:
-        report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
+        console = visit.console
+        plan_id, table = visit.query.get("plan"), console.failure_table
+        report = read_report(console.archive, plan_id, console.now(), table)
     except NoReportError:
         # Where a person begins: this page has the buttons to drain and to analyze.
         return visit.see_other("/works", begin="yes")

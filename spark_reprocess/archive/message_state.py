@@ -200,13 +200,17 @@ def planned_states(
     archive: Archive,
     message_ids: Any,  # noqa: ANN401 - an Arrow column
     now_seconds: float | None = None,
+    claimed: pa.Table | None = None,
 ) -> Any:  # noqa: ANN401 - an Arrow column
     """Return the state of each of these messages of a plan; the archive may have lost some.
+
+    *claimed* is ``claimed_table``, if the caller has read it before.
 
     Raises:
         ArchiveError: a file of the ledger cannot be read.
     """
-    states = states_among(claimed_table(archive, now_seconds), message_ids)
+    claimed = claimed_table(archive, now_seconds) if claimed is None else claimed
+    states = states_among(claimed, message_ids)
     erased = pa.array({one for record in erasures(archive) for one in record.messages}, pa.string())
     is_lost = pc.and_not(_is_in(message_ids, erased), _is_in(states, pa.array(SETTLED)))
     return pc.if_else(is_lost, ERASED, states)
