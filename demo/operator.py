@@ -104,9 +104,7 @@ class Operator:
             self._quote(lines)
             if exit_code != NOT_ALL_SENT:
                 return exit_code
-            self._screen.say(
-                "exit code 4: it cannot be judged yet; the same command goes on", "yellow"
-            )
+            self._screen.say("exit code 4: not judged yet; the same command goes on", "yellow")
         raise DemoError(f"the ramp did not end in {_TRIES} runs")
 
     def _quote(self, lines: Sequence[str]) -> None:

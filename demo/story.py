@@ -225,7 +225,7 @@ class Run:
 
     def _try_too_early(self) -> None:
         self._screen.title(
-            "3. The operator puts the messages back too early: a ramp sends 1 of each group first"
+            "3. The operator decides too early: a ramp sends 1 message of each group first"
         )
         self._screen.note(
             "A ramp sends the messages in steps: 1 of each group, then 2, 6, 18, ... The next step"
