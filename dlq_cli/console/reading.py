@@ -1,7 +1,7 @@
 """What the console reads of a report: its plan, its findings, and what is remembered. No Spark."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.message_state import claimed_table
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding, Lead
-from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
+from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.triage import GroupMemory
@@ -66,7 +66,6 @@ class Report:
         findings: of the analysis; None where the plan is not beside its report.
         memory: what people said, without the texts of notes.
         groups: in the plan's order.
-        outcomes: as ``read_outcomes`` returns them.
         newest: id of the newest report, if this is another one; empty for the newest.
     """
 
@@ -74,7 +73,6 @@ class Report:
     findings: Findings | None
     memory: GroupMemory
     groups: tuple[Group, ...]
-    outcomes: Mapping[str, Outcome] | None
     newest: str = ""
 
     @property
@@ -128,7 +126,7 @@ def read_report(
         for rank, (planned, one) in enumerate(zip(plan.groups, listed, strict=True), start=1)
     )
     is_newest = not newest or newest == plan.plan_id
-    return Report(plan, findings, memory, groups, outcomes, "" if is_newest else newest or "")
+    return Report(plan, findings, memory, groups, "" if is_newest else newest or "")
 
 
 def read_plan_now(archive: Archive, plan_id: str | None) -> Plan:

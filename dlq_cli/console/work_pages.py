@@ -188,14 +188,15 @@ def _ledger(visit: Visit) -> Response:
 
 def _outcomes(visit: Visit) -> Response:
     """Say of each group of a plan what came back, until every failure would have."""
-    console, asked = visit.console, visit.query.get("group", "")
+    console, group = visit.console, visit.query.get("group")
     plan = read_plan_now(console.archive, visit.query.get("plan"))
+    plan = plan.only(group) if group else plan
     found = read_outcomes(console.archive, plan, console.failure_table, make_client=sqs_client)
-    sent = [one for one in (found or {}).values() if one.sent and asked in {"", one.group_id}]
+    sent = [one for one in (found or {}).values() if one.sent]
     sent.sort(key=lambda one: -(one.returned or 0))
     response = visit.page(
         "outcomes.html.jinja",
-        asked=asked,
+        has_ids=not group,
         plan_id=plan.plan_id,
         outcomes=sent[:_SHOWN_GROUPS],
         more=max(0, len(sent) - _SHOWN_GROUPS),

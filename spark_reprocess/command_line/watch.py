@@ -91,9 +91,9 @@ class Watch:
 
     def _has_ended(self, plan: Plan) -> bool:
         now, table = self._now_seconds(), self._options.failure_table
-        claimed, ids = claimed_table(self._archive, now), {one.group_id for one in plan.groups}
+        claimed = claimed_table(self._archive, now)
         found = read_outcomes(self._archive, plan, table, claimed, self._make_client) or {}
-        self.outcomes = tuple(one for one in found.values() if one.sent and one.group_id in ids)
+        self.outcomes = tuple(one for one in found.values() if one.sent)
         seconds, is_late = self._options.ramp_rules.minute_seconds, self._deadline.seconds_left <= 0
         return is_late or all(one.is_known(now, seconds) for one in self.outcomes)
 

@@ -104,7 +104,7 @@ def read_outcomes(
 
     Args:
         archive: which has the plan's messages.
-        plan: may have a part of its groups; the others are in the answer, too.
+        plan: its groups are those of the answer.
         failure_table: has the counters of returns; None: what came back is not known.
         claimed: ``claimed_table``; None reads it now.
         make_client: for asking the destinations how long a failure takes; None, or no table, to
@@ -134,8 +134,10 @@ def read_outcomes(
     counts: dict[str, dict[str, int]] = {one.group_id: {} for one in plan.groups}
     sent, last = Counter[str](), dict[str, float]()
     for row in sums.to_pylist():
-        group_id = row["group_id"]
-        counts.setdefault(group_id, {})[row["state"]] = row["count_all"]
+        # Small groups are in the table, and not in the plan.
+        if (group_id := row["group_id"]) not in counts:
+            continue
+        counts[group_id][row["state"]] = row["count_all"]
         if row["sent_at_count"]:
             sent[group_id] += row["sent_at_count"]
             sent_at = datetime.fromisoformat(row["sent_at_max"]).timestamp()

@@ -18,7 +18,6 @@ from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.replay import Replayer
 from dlq_replay.returns import ReturnsCounter
-from dlq_replay.returns_table import ReturnsTable
 from dlq_replay.sending import forever
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
@@ -53,7 +52,7 @@ class RampWorld:
     main: ModelQueue
     dlq: ModelQueue
     parked: ModelQueue
-    counters: ReturnsTable
+    add_returns: Callable[..., bool]
     url: str = ""
     fails: Callable[[Message], bool] = lambda _: False
     is_consuming: bool = True
@@ -76,7 +75,7 @@ class RampWorld:
             now_seconds=lambda: self.clock.now_ms() // 1000,
             draw_up_to=lambda top: random.randint(0, top),
             executor=InlineExecutor(),
-            returns=ReturnsCounter(self.counters.add, self.clock.time),
+            returns=ReturnsCounter(self.add_returns, self.clock.time),
         )
 
     def step(self) -> None:
@@ -120,15 +119,19 @@ class RampWorld:
 
 @contextmanager
 def ramp_world(
-    clock: VirtualClock, counters: ReturnsTable, suffix: str = ""
+    clock: VirtualClock, add_returns: Callable[..., bool], suffix: str = ""
 ) -> Iterator[RampWorld]:
     """Set it all up behind a server, until the block ends."""
     with serve_in_thread(SqsModel(clock)) as served:
-        yield world_at(served.front, clock, counters, suffix, url=served.url)
+        yield world_at(served.front, clock, add_returns, suffix, url=served.url)
 
 
 def world_at(
-    front: Front, clock: VirtualClock, counters: ReturnsTable, suffix: str = "", **fields: Any
+    front: Front,
+    clock: VirtualClock,
+    add_returns: Callable[..., bool],
+    suffix: str = "",
+    **fields: Any,
 ) -> RampWorld:
     fifo = {"FifoQueue": "true"} if suffix else {}
 
@@ -142,4 +145,4 @@ def world_at(
     parked = queue("parked")
     dlq = queue("dlq", parked, VisibilityTimeout="2")
     main = queue("main", dlq, VisibilityTimeout=str(VISIBILITY_SECONDS))
-    return RampWorld(clock, main, dlq, parked, counters, **fields)
+    return RampWorld(clock, main, dlq, parked, add_returns, **fields)

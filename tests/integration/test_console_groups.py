@@ -1,5 +1,6 @@
 """The console's pages about groups, without Spark: what they show, and what they let nobody do."""
 
+import json
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -150,6 +151,9 @@ def test_what_was_sent_is_not_pending_any_more(
     assert main(["groups", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
     assert "messages: 0 pending, 6 sent" in printed
+    assert main(["groups", "--archive", archive.root, "--json"]) == 0
+    states = [one["states"] for one in json.loads(capsys.readouterr().out)["groups"]]
+    assert states == [{"sent": 4}, {"sent": 2, "discarded": 1}]
     assert [one in printed for one in groups_of(plan)] == [False, False]
     page = browser.get(f"/groups/{pending_group}").text
     assert "Nothing of this group is pending" in page

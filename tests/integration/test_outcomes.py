@@ -4,11 +4,12 @@ import itertools
 import json
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,8 +23,8 @@ from spark_reprocess.archive.ledger import Claim, Ledger, Result, RunRecord, rec
 from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.watch import Watch
-from spark_reprocess.progress import silent
 from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.console_works import World, redrive_answer
@@ -39,6 +40,9 @@ from tests.console_world import (
 )
 from tests.failure_table import create_failure_table
 from tests.integration.conftest import MakeQueue
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Capture = pytest.CaptureFixture[str]
 RUN = "20251120T110000Z-0000000aaaa"
@@ -273,7 +277,10 @@ def test_what_another_plan_sent_does_not_count_as_good_here(
 
 
 def watch_of(sending: Sending, wait: Any, **options: Any) -> Watch:
-    """A watch on a clock that goes on with each wait, of a run that has sent some already."""
+    """A watch on a clock that goes on with each wait, of a run that has sent some already.
+
+    Prints its progress as it is in the end.
+    """
     clock = VirtualClock(round(SENT_AT.timestamp() * 1000))
 
     def waited(event: threading.Event, seconds: float) -> None:
@@ -282,7 +289,13 @@ def watch_of(sending: Sending, wait: Any, **options: Any) -> Watch:
 
     wanted = RedriveOptions(sending.archive.root, failure_table=TABLE, **options)
     watch = Watch(wanted, now_seconds=clock.time, wait=waited)
-    watch.run(sending.plan_id, silent)
+
+    @contextmanager
+    def progress(label: str, status: Callable[[], str]) -> Iterator[None]:
+        yield
+        print_line(f"{label}: {status()}")
+
+    watch.run(sending.plan_id, progress)
     return watch
 
 
@@ -290,7 +303,7 @@ def watch_of(sending: Sending, wait: Any, **options: Any) -> Watch:
     ("new", "allowed", "exit_code"), [(0, None, 0), (1, None, 3), (1, "1", 0), (4, None, 3)]
 )
 def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
-    returned: Sending, new: int, allowed: str | None, exit_code: int
+    returned: Sending, capsys: Capture, new: int, allowed: str | None, exit_code: int
 ) -> None:
     waits, group = list[bool](), returned.groups[0]
     ids = frozenset([f"first-{n}" for n in (4, 6, 8, 10)][:new])
@@ -302,6 +315,7 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
 
     assert watch.exit_code_after(0) == exit_code
     assert [one.returned for one in watch.outcomes] == [2 + new]
+    assert f"watching: sent 4, came back {2 + new} (" in capsys.readouterr().out
     # 150 s and a minute, a look each 10 s; or until nothing more can come back.
     assert len(waits) == (1 if new == 4 else 21)
 
@@ -316,3 +330,38 @@ def test_watch_ends_early_with_its_time_budget_or_a_signal(
     assert (len(waits), budget.exit_code_after(4)) == (2, 4)
     assert stopped.exit_code_after(0) == 130
     assert "the watch ended early: interrupted" in capsys.readouterr().err
+
+
+def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
+    spark: "SparkSession", sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.6")
+    group, ids = sending.groups[0], frozenset(f"first-{n}" for n in (0, 2, 4, 6))
+    is_over = threading.Event()
+
+    def fail() -> None:
+        # Once the run has made the counters.
+        while not (sending.table.add(sending.plan_id, group, returned=ids) or is_over.wait(0.02)):
+            pass
+
+    consumer = threading.Thread(target=fail)
+    to = ["--to-queue-url", sending.destination, "--include-foreign", "--group", group]
+    words = [*to, "--at-once", "--watch", "--execute", "--reason", "fixed"]
+
+    consumer.start()
+    try:
+        assert main(sending.words("redrive", *words)) == 3
+    finally:
+        is_over.set()
+        consumer.join()
+    answer = capsys.readouterr()
+    said = f"{group}: sent 4, came back 4 (4 being replayed, 0 parked again)"
+    assert said in answer.out.splitlines()
+    assert f"{group}: more came back than may" in answer.err
+    # Nothing new came back of a run that finds nothing to do.
+    assert main(sending.words("redrive", *words, "--json")) == 0
+    [outcome] = json.loads(capsys.readouterr().out)["outcomes"]
+    assert (outcome["group_id"], outcome["sent"], outcome["returned"]) == (group, 4, 4)
+    without_table = ["redrive", "--archive", sending.archive.root, *words]
+    assert main(without_table) == 0
+    assert "what comes back cannot be known" in capsys.readouterr().out

@@ -44,7 +44,7 @@ def world(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RampW
     create_failure_table(client, TABLE)
     clock = VirtualClock(time.time_ns() // 1_000_000)
     counters = ReturnsTable(client, TABLE, lambda: int(clock.time()))
-    with ramp_world(clock, counters) as running:
+    with ramp_world(clock, counters.add) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", running.url)
         yield running
     client.delete_table(TableName=TABLE)

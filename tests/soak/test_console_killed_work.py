@@ -101,7 +101,7 @@ def incident(tmp_path: Path, moto_url: str) -> Iterator[Incident]:
     client = boto3.client("dynamodb", "us-east-1", endpoint_url=moto_url)
     create_failure_table(client, TABLE)
     counters = ReturnsTable(client, TABLE, lambda: int(time.time()))
-    with ramp_world(SystemTime(), counters) as world:
+    with ramp_world(SystemTime(), counters.add) as world:
 
         def step() -> None:
             with suppress(QueueError):

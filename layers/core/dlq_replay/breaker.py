@@ -155,7 +155,7 @@ class BreakerView:
             return f"{limited} works again"
         if silent_since is None:
             return f"{limited} deletes less than a third of what is usual"
-        minutes = self.minute - self.rules.minute(silent_since)
+        minutes = (self.now_seconds - silent_since) // self.rules.minute_seconds
         return f"{limited} has deleted nothing for {minutes:,} minutes"
 
     def applies_to(self, message: Message) -> bool:
