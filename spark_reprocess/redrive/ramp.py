@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -147,13 +147,16 @@ class Ramp:
         returns = self._read_returns(wanted)
         number, archive = len(known) + 1, self.runner.archive
         folder = self.steps.table(number, self.context.run_id)
-        drawn = self._drawn(wanted, number)
-        is_small = sum(wanted.values()) <= DRIVER_ROWS
-        write_table(drawn.toArrow() if is_small else drawn, archive, folder)
-        rows = read_table(drawn.sparkSession, archive, folder, _COLUMNS)
-        counts = {
-            row["group_id"]: row["count"] for row in rows.groupBy("group_id").count().collect()
-        }
+        drawn = self._drawn(known, wanted, number)
+        if sum(wanted.values()) <= DRIVER_ROWS:
+            held = drawn.toArrow()
+            write_table(held, archive, folder)
+            counts = Counter(held["group_id"].to_pylist())
+        else:
+            write_table(drawn, archive, folder)
+            rows = read_table(drawn.sparkSession, archive, folder, _COLUMNS)
+            found = rows.groupBy("group_id").count().collect()
+            counts = Counter({row["group_id"]: row["count"] for row in found})
         if not counts:
             self._stopped_by = f"{_WAITS}: what is left stands behind messages that stay"
             return None
@@ -171,13 +174,13 @@ class Ramp:
         self.steps.create(Step(number, run_id, who, self.now_seconds(), folder, groups))
         return self.steps.read()[number - 1]
 
-    def _drawn(self, wanted: Mapping[str, int], number: int) -> DataFrame:
+    def _drawn(self, known: Sequence[Step], wanted: Mapping[str, int], number: int) -> DataFrame:
         """Draw so many messages of each group, and say where in the step each of them is.
 
         On FIFO the heads of message groups come first, and what stands behind one that is not drawn
         is not drawn either. Otherwise chance decides, in the same way in every run.
         """
-        rows, chance = self._candidates(), self._chance("message_id")
+        rows, chance = self._candidates(known), self._chance("message_id")
         if self.in_order:
             arrived = Window.partitionBy(PARKED_QUEUE, "message_group_id").orderBy(*arrival_order())
             rows = rows.withColumn("depth", F.row_number().over(arrived))
@@ -204,10 +207,10 @@ class Ramp:
             "message_id", "group_id", "unit", position.cast("long").alias("position")
         )
 
-    def _candidates(self) -> DataFrame:
+    def _candidates(self, known: Sequence[Step]) -> DataFrame:
         rows = self.rows.where(F.col("disposition") == Disposition.SEND)
-        for step in self.steps.read()[self.ended :]:
-            rows = rows.join(self._table(step), "message_id", "left_anti")
+        if taken := [self._table(step) for step in known[self.ended :]]:
+            rows = rows.join(reduce(DataFrame.union, taken), "message_id", "left_anti")
         return rows.drop("unit", "chunk", "place")
 
     def _chance(self, column: str) -> list[Column]:
