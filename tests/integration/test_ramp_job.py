@@ -343,7 +343,7 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
 
     def slowly() -> None:
         if len(world.handled) == 2:
-            world.counters.add(_plan_id(plan), late, returned=frozenset(map(str, range(9))))
+            world.add_returns(_plan_id(plan), late, returned=frozenset(map(str, range(9))))
             time.sleep(0.5)
 
     world.main.front.faults.add(
