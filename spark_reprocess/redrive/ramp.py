@@ -150,7 +150,7 @@ class Ramp:
         if sum(wanted.values()) <= DRIVER_ROWS:
             held = drawn.toArrow()
             write_table(held, archive, folder)
-            counts = Counter(held["group_id"].to_pylist())
+            counts = Counter(map(str, held["group_id"].to_pylist()))
         else:
             write_table(drawn, archive, folder)
             rows = read_table(drawn.sparkSession, archive, folder, _COLUMNS)
