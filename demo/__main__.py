@@ -73,7 +73,7 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--queue", choices=("standard", "fifo"), default="standard", help="(default standard)")
-    add("--console", action="store_true", help="leave the rest to you after the first canary")
+    add("--console", action="store_true", help="leave the rest to you once the bugs are fixed")
     limit = (
         f"1 to {_MAX_MESSAGES} (default 150); with --input the first N, by default {_MAX_MESSAGES}"
     )

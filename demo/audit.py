@@ -30,6 +30,7 @@ class Journal:
         processing_count: how often each message was processed; above 1 means duplicates.
         replayed: what came back with a higher replay count than it was sent with.
         redriven: what came back by a redrive.
+        returned: copies of a redrive that came to the replay function, each counted once.
         altered: what differed from what was sent, or was never sent.
         broken_groups: message groups in which a dead letter overtook another, or changed its group.
     """
@@ -38,6 +39,7 @@ class Journal:
         self.processing_count = Counter[str]()
         self.replayed, self.redriven, self.altered = set[str](), set[str](), set[str]()
         self.broken_groups = set[str]()
+        self.returned = 0
         self._sent = sent
         self._lock = threading.Lock()
         self._copies: set[tuple[str, str]] = set()
@@ -68,10 +70,12 @@ class Journal:
 
     def dead_lettered(self, record: Mapping[str, Any]) -> None:
         """Note a copy that the replay function received."""
+        content = from_record(record)
         with self._lock:
             if self._is_first_receive(record):
                 # Never the same number twice, because this copy was not counted before.
-                self._dead[from_record(record).identity] = (len(self._copies), _group(record))
+                self._dead[content.identity] = (len(self._copies), _group(record))
+                self.returned += content.has_plan and not content.replay_count
 
     def _is_first_receive(self, record: Mapping[str, Any]) -> bool:
         copy = (record["eventSourceARN"], record["messageId"])

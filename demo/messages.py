@@ -21,7 +21,6 @@ _MAX_OWN_ATTRIBUTES = 7
 
 COUNTER = "sqs-dlq-replay-nb"
 CONTEXT = "sqs-dlq-context"
-_CANARY_MARK = 1_000_000
 
 Attributes = Mapping[str, tuple[str, str | bytes]]
 """By name: the type, label included, and the text or the bytes."""
@@ -47,23 +46,19 @@ class Content:
 
     @property
     def replay_count(self) -> int:
-        """The product's counter; 0 if it is absent, or only the mark of a canary."""
-        return 0 if self.is_canary else self._counter
+        """The product's counter; 0 if it is absent."""
+        text = self._text(COUNTER)
+        return int(text) if text.isascii() and text.isdigit() else 0
 
     @property
-    def is_canary(self) -> bool:
-        """Whether this copy was sent as a canary."""
-        return self._counter >= _CANARY_MARK
+    def is_unproven(self) -> bool:
+        """Whether a ramp sent this copy in a step that was not its last one."""
+        return '"canary":' in self._text(CONTEXT)
 
     @property
     def has_plan(self) -> bool:
         """Whether the context, which is compact JSON, names a redrive plan."""
         return '"plan":' in self._text(CONTEXT)
-
-    @property
-    def _counter(self) -> int:
-        text = self._text(COUNTER)
-        return int(text) if text.isascii() and text.isdigit() else 0
 
     def _text(self, name: str) -> str:
         return str(self.attributes.get(name, ("", ""))[1])

@@ -19,10 +19,11 @@ from demo import ROOT, DemoError
 from demo.screen import Screen, lines_of
 from demo.world import FAILURE_TABLE, Queues
 from dlq_cli.console.work import MOST_STOPS, State, Works
+from spark_reprocess.command_line.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
+from spark_reprocess.figures import counted
 
-CANARY_WAIT_SECONDS = 3
-STOPPED_BY_CANARY = 3
-_INTERRUPTED = 130
+_TRIES = 5
+
 _HINTS = ("report: ", "next")
 """How the end of a verb's output begins, which names the next command."""
 
@@ -64,9 +65,9 @@ class Operator:
     def analyze(self, *, is_again: bool = False) -> None:
         """Analyze the archive, which writes a plan; show the groups the first time."""
         lines = self._run("analyze", *self._archive)[1]
-        self._quote(lines[:1] if is_again else lines, is_cut=False)
+        self._quote(lines[:1] if is_again else lines)
         if not is_again:
-            self._quote(self._run("groups", *self._archive)[1], is_cut=False)
+            self._quote(self._run("groups", *self._archive)[1])
 
     def approve(self, shown: int) -> None:
         """Decide to redrive every group; show only the first *shown* commands."""
@@ -78,36 +79,38 @@ class Operator:
         for group_id in left[shown:]:
             self._run_silently("decide", *self._archive, group_id, "redrive")
         if more := len(left[shown:]):
-            self._screen.say(
-                f"and the same for {more} more group{'s' if more > 1 else ''}", "green"
-            )
+            groups = counted(more, "more group") if shown else counted(more, "group")
+            how = "and the same for" if shown else "the operator decides again to redrive"
+            self._screen.say(f"{how} {groups}", "green")
 
-    def redrive(self, reason: str = "", *, has_canary: bool = True) -> int:
-        """Redrive the plan, or without a *reason* only show what would be sent.
+    def redrive(self, reason: str = "") -> int:
+        """Redrive the plan by ramp, or without a *reason* only show what would be sent.
 
-        By default a canary waits a minute or more, because SQS may take that long to return a
-        failed message. Here failures are faster, so the wait is set.
+        Where a slow machine leaves a step without a verdict, the same command goes on.
 
         Returns:
-            0, or ``STOPPED_BY_CANARY``.
+            Its exit code: ``DONE`` or ``STOPPED``.
         """
-        words = [*self._archive, "--main-queue-url", self._queues.main.url]
-        if has_canary:
-            words += ["--canary", "10%", "--parked-queue-url", self._queues.parked.url]
-            words += ["--canary-wait", str(CANARY_WAIT_SECONDS), "--force-canary-wait"]
+        words = [*self._archive, "--ramp", "--main-queue-url", self._queues.main.url]
+        words += ["--parked-queue-url", self._queues.parked.url, "--failure-table", FAILURE_TABLE]
         if not reason:
             _, lines = self._run("redrive", *words)
-            self._quote(lines[-3:])
-            return 0
+            self._quote(lines[-2:])
+            return DONE
         words += ["--reason", reason, "--execute"]
-        exit_code, lines = self._run("redrive", *words, exit_codes=(0, STOPPED_BY_CANARY))
-        self._quote(lines)
-        return exit_code
+        exit_codes = (DONE, STOPPED, NOT_ALL_SENT)
+        for _ in range(_TRIES):
+            exit_code, lines = self._run("redrive", *words, exit_codes=exit_codes)
+            self._quote(lines)
+            if exit_code != NOT_ALL_SENT:
+                return exit_code
+            self._screen.say("exit code 4: not judged yet; the same command goes on", "yellow")
+        raise DemoError(f"the ramp did not end in {_TRIES} runs")
 
-    def _quote(self, lines: Sequence[str], *, is_cut: bool = True) -> None:
-        """Show lines up to the hints. An error is shown completely."""
+    def _quote(self, lines: Sequence[str]) -> None:
+        """Show lines up to the hints."""
         for line in takewhile(lambda line: not line.startswith(_HINTS), lines):
-            self._screen.quote(line, is_cut=is_cut and not line.startswith("dlq: "))
+            self._screen.quote(line)
 
     def _run(
         self, verb: str, *words: str, exit_codes: Sequence[int] = (0,)
@@ -136,12 +139,14 @@ class Operator:
             # Raised as DemoError, so that the account is still made after an error of the job.
             traceback.print_exc()
             raise DemoError(f"{verb} broke: {type(error).__name__}: {error}") from error
-        if exit_code == _INTERRUPTED:
+        if exit_code == INTERRUPTED:
             raise KeyboardInterrupt
         return exit_code, lines
 
 
 def _start_session() -> None:
+    # For a JVM that lives for a minute, what would take its time is the compilers.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # py4j logs interrupted calls to the current standard error, unless logging is set up.
     logging.basicConfig(stream=sys.stderr)
     from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - loads slowly

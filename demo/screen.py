@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from textwrap import wrap
 from typing import TextIO
 
 from rich.console import Console
@@ -129,8 +130,10 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """Print an event with its time."""
-        elapsed = Text(f"{self.elapsed_seconds:5.1f} s  ", style="dim")
-        self.console.print(elapsed + Text(text, style=style))
+        elapsed = f"{self.elapsed_seconds:5.1f} s  "
+        lines = self._wrapped(elapsed + text, " " * len(elapsed))
+        rest = "\n".join(lines).removeprefix(elapsed)
+        self.console.print(Text(elapsed, style="dim") + Text(rest, style=style))
 
     def notify_once(self, text: str) -> None:
         """Print an event the first time it happens, in a colour that fits its text."""
@@ -140,17 +143,25 @@ class Screen:
             self.say(text, "green" if is_good else "red" if "fail" in text else "")
 
     def command(self, text: str) -> None:
-        """Print a command line before it runs."""
+        """Print a command line before it runs; a long one over several lines, as a shell has it."""
         self._phase = " ".join(text.split()[:2])
-        self.console.print(Text(f"$ {text}", style="bold cyan"))
+        lines = self._wrapped(f"$ {text}", "      ")
+        self.console.print(Text(" \\\n".join(lines), style="bold cyan"))
 
-    def quote(self, text: str, *, is_cut: bool = False) -> None:
-        """Print a line of a command's output; a terminal may cut it at its width."""
-        line = Text(f"    {text}", style="cyan")
-        if is_cut and self._is_terminal:
-            self.console.print(line, no_wrap=True, overflow="ellipsis")
-        else:
-            self.console.print(line)
+    def quote(self, text: str) -> None:
+        """Print a line of a command's output; a long one over several lines."""
+        lines = self._wrapped(f"    {text}", "      ")
+        self.console.print(Text("\n".join(lines), style="cyan"))
+
+    def _wrapped(self, text: str, indent: str) -> list[str]:
+        """Break a line between words. What has no blank, such as a path, stays whole."""
+        return wrap(
+            text,
+            self.console.width - 2,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 def account_table(states: Mapping[str, FinalState], sent: Mapping[str, DemoMessage]) -> Table:

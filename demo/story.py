@@ -16,20 +16,27 @@ from demo import DemoError, InputError
 from demo.audit import Account, FinalState, Journal, account, read_archive, read_queue
 from demo.functions import Functions
 from demo.messages import DemoMessage, read_input
-from demo.operator import CANARY_WAIT_SECONDS, STOPPED_BY_CANARY, Operator, open_console
+from demo.operator import Operator, open_console
 from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
 from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
 from demo.world import (
     MAIN_MAX_RECEIVE_COUNT,
+    MAIN_VISIBILITY_SECONDS,
     MAX_ATTEMPTS,
     create_queues,
+    forget_limit,
     local_aws,
     poll,
 )
 from dlq_replay.consumer.heartbeat import TIMEOUT_SECONDS
+from spark_reprocess.command_line.verb import STOPPED
+from spark_reprocess.figures import counted
 
 # A heartbeat, a backoff and a visibility timeout end within this time.
 _PATIENCE_SECONDS = TIMEOUT_SECONDS + 30
+
+_RAMPS_AFTER_FIX = 2
+"""On a busy machine a message may be received too often, and come back without a bug."""
 
 
 def play(options: argparse.Namespace, work: Path) -> int:
@@ -92,6 +99,7 @@ class Run:
         # Lambda starts more than one environment of a function; on FIFO one has all groups.
         handlers = [(functions.consumer(), self._queues.main) for _ in range(2 - self._is_fifo)]
         handlers.append((functions.replay(), self._queues.dlq))
+        self._returned: list[int] = []
         self._stopping = threading.Event()
         self._pollers = [
             threading.Thread(
@@ -169,6 +177,8 @@ class Run:
         self._wait_until_settled(120 + 0.25 * len(self._messages))
         # Where no limit was set.
         self._operator.start_spark()
+        # The last replays, of bugs alone, may have set one.
+        forget_limit(self._queues.main)
         now = self.counts()
         self._screen.say(
             f"{now['processed']} of {len(self.sent)} are processed, {now['replayed']} were "
@@ -214,37 +224,52 @@ class Run:
             self._screen.say(f"open it in a browser: {self._report}", "green")
 
     def _try_too_early(self) -> None:
-        self._screen.title("3. The operator decides, and sends a canary before anything is mended")
+        self._screen.title(
+            "3. The operator decides too early: a ramp sends 1 message of each group first"
+        )
         self._screen.note(
-            "A canary is a few messages of each group that go ahead; a failure comes straight back."
-            f" In this small\nworld {2 * CANARY_WAIT_SECONDS} s are enough to wait for it; without"
-            " the forced wait it is what SQS may need, 180 s."
+            "A ramp sends the messages in steps: 1 of each group, then 2, 6, 18, ... The next step"
+            " goes when\nevery failure of the last one has had the time to come back, and none did."
+            " Here that takes seconds:\nthe main queue's visibility timeout,"
+            f" {MAIN_VISIBILITY_SECONDS} s, times {MAIN_MAX_RECEIVE_COUNT} tries, and a minute of"
+            " CloudWatch, here 1 s."
         )
         self._operator.approve(shown=2)
         self._operator.redrive()
-        if self._operator.redrive("perhaps it works now") != STOPPED_BY_CANARY:
-            raise DemoError("the canary did not stop the redrive")
+        exit_code = self._ramp("perhaps it works now")
+        sent, came_back = len(self._journal.redriven), f"{self._returned[-1]} came back"
+        left = len(self.sent) - len(self._journal.processing_count) - sent
         self._screen.say(
-            "exit code 3: what the canary stopped stays in the archive, unsent", "yellow"
+            f"exit code 3: the ramp is stopped. {counted(sent, 'message')} went, and {came_back};"
+            f" the other {left} stay in the archive"
+            if exit_code == STOPPED
+            else "each group had one step, and nobody waits for what comes back of a last step:"
+            f" {came_back} of {counted(sent, 'message')}",
+            "yellow",
         )
-        self._wait_until_settled(30)
         if self._queues.parked.depth().total:
             self._operator.drain()
 
+    def _ramp(self, reason: str) -> int:
+        """Redrive; note how many messages came back of that, and return the exit code."""
+        before = self._journal.returned
+        exit_code = self._operator.redrive(reason)
+        self._wait_until_settled(60)
+        self._returned.append(self._journal.returned - before)
+        return exit_code
+
     def _put_right(self) -> None:
-        self._screen.title("4. The bugs are mended: the next canary passes, and the rest follows")
+        self._screen.title("4. The bugs are fixed: the next ramp goes through all its steps")
         self._screen.say(self._shop.fix(), "green")
-        self._operator.analyze(is_again=True)
-        self._operator.approve(shown=0)
-        if self._operator.redrive("bugs fixed") == STOPPED_BY_CANARY:
-            # For instance on a slow machine.
-            self._screen.say(
-                "the canary could not decide, but the operator knows that everything is fixed"
-            )
-            self._operator.redrive("bugs fixed", has_canary=False)
+        for _ in range(_RAMPS_AFTER_FIX):
+            self._operator.analyze(is_again=True)
+            self._operator.approve(shown=0)
+            if self._ramp("bugs fixed") != STOPPED:
+                break
+            self._operator.drain()
 
     def _leave_to_viewer(self) -> None:
-        self._screen.title("4. The bugs are mended: put the messages back yourself, in the console")
+        self._screen.title("4. The bugs are fixed: put the messages back yourself, in the console")
         self._screen.say(self._shop.fix(), "green")
         open_console(self._work, self._queues, self._screen)
 
@@ -261,6 +286,12 @@ class Run:
         result = account(self.sent, self._journal, left, is_viewers=self._options.console)
         self._screen.title("5. Every message is accounted for")
         self._screen.console.print(account_table(result.states, self.sent))
+        if self._returned:
+            first, *rest = self._returned
+            self._screen.console.print(
+                f"Of the ramp before the bugs were fixed {counted(first, 'message')} came back"
+                + (f"; of the ramp after it {sum(rest) or 'nothing'}." if rest else ".")
+            )
         if self._report:
             words = [sys.executable, "-m", "dlq_cli", "console", "--archive", str(self._work)]
             command = f"PYTHONPATH=layers/core {shlex.join(words)}/archive"

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 REGION = "us-east-1"
 MAIN_MAX_RECEIVE_COUNT = 2
 MAX_ATTEMPTS = 4
+MAIN_VISIBILITY_SECONDS = 1
+"""Short: a ramp waits for its multiple. The consumer's heartbeat keeps a message hidden longer."""
+
 FAILURE_TABLE = "orders-failures"
 _PROCESSED_TABLE = "orders-processed"
 _OPTIONAL = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "LOG_LEVEL", "BREAKER")
@@ -113,9 +116,13 @@ def local_aws(log: Path) -> Iterator[None]:
         for name in list(os.environ):
             if name.startswith(("AWS_", "POWERTOOLS_")) or name in _OPTIONAL:
                 del os.environ[name]
+        sqs_url = sqs.wait_for_url()
         os.environ.update(
             AWS_ENDPOINT_URL=others.wait_for_url(),
-            AWS_ENDPOINT_URL_SQS=sqs.wait_for_url(),
+            AWS_ENDPOINT_URL_SQS=sqs_url,
+            # The SQS server has the metrics of its queues.
+            AWS_ENDPOINT_URL_CLOUDWATCH=sqs_url,
+            DLQ_MINUTE_SECONDS="1",
             AWS_ACCESS_KEY_ID="demo",
             AWS_SECRET_ACCESS_KEY="demo",  # noqa: S106 - the servers accept any
             AWS_DEFAULT_REGION=REGION,
@@ -141,7 +148,7 @@ def create_queues(*, is_fifo: bool) -> Queues:
     suffix = ".fifo" if is_fifo else ""
     parked = _create(client, f"orders-parked{suffix}", 30)
     dlq = _create(client, f"orders-dlq{suffix}", 6, parked, 1000)
-    main = _create(client, f"orders{suffix}", 30, dlq, MAIN_MAX_RECEIVE_COUNT)
+    main = _create(client, f"orders{suffix}", MAIN_VISIBILITY_SECONDS, dlq, MAIN_MAX_RECEIVE_COUNT)
     for table, key in ((FAILURE_TABLE, "message_id"), (_PROCESSED_TABLE, "id")):
         boto3.client("dynamodb").create_table(
             TableName=table,
@@ -164,6 +171,12 @@ def create_queues(*, is_fifo: bool) -> Queues:
         BACKOFF_CAP_SECONDS="6",
     )
     return Queues(main, dlq, parked)
+
+
+def forget_limit(queue: Queue) -> None:
+    """Delete the circuit breaker of *queue*: nothing may wait an hour for the end of its limit."""
+    key = {"message_id": {"S": f"breaker#{queue.arn.rpartition(':')[2]}"}}
+    boto3.client("dynamodb").delete_item(TableName=FAILURE_TABLE, Key=key)
 
 
 def _create(

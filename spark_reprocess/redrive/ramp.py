@@ -22,9 +22,10 @@ from spark_reprocess.analysis.message_table import in_order_unit, in_order_units
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.frames import DRIVER_ROWS, arrival_order, read_table, write_table
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.limits import Limit
 from spark_reprocess.ramp.readings import Probe
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, StepWatch, Verdict, step_size
-from spark_reprocess.redrive.breaker_gate import WAITING, Limit
+from spark_reprocess.redrive.breaker_gate import WAITING, waiting_for
 from spark_reprocess.redrive.dispositions import with_chunks
 from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.queues import PARKED_QUEUE
@@ -259,8 +260,8 @@ class Ramp:
             going = {one: n for one, n in opened.items() if n and not self._is_bad(one)}
             work = [Tally(one, Disposition.SEND, count) for one, count in going.items()]
             limit = self.read_limit()
-            if limit.waiting or not work:
-                self._stopped_by = limit.waiting
+            self._stopped_by = waiting_for(limit)
+            if self._stopped_by or not work:
                 break
             unproven = frozenset(one for one, part in step.groups.items() if not part.is_last)
             context = replace(self.context, limit=limit, step=step.number, unproven_groups=unproven)

@@ -17,7 +17,7 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.replay import Replayer
-from dlq_replay.returns import Counters, ReturnsCounter
+from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import forever
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
@@ -52,7 +52,7 @@ class RampWorld:
     main: ModelQueue
     dlq: ModelQueue
     parked: ModelQueue
-    counters: Counters
+    add_returns: Callable[..., bool]
     url: str = ""
     fails: Callable[[Message], bool] = lambda _: False
     is_consuming: bool = True
@@ -75,7 +75,7 @@ class RampWorld:
             now_seconds=lambda: self.clock.now_ms() // 1000,
             draw_up_to=lambda top: random.randint(0, top),
             executor=InlineExecutor(),
-            returns=ReturnsCounter(self.counters, self.clock.time),
+            returns=ReturnsCounter(self.add_returns, self.clock.time),
         )
 
     def step(self) -> None:
@@ -118,14 +118,20 @@ class RampWorld:
 
 
 @contextmanager
-def ramp_world(clock: VirtualClock, counters: Counters, suffix: str = "") -> Iterator[RampWorld]:
+def ramp_world(
+    clock: VirtualClock, add_returns: Callable[..., bool], suffix: str = ""
+) -> Iterator[RampWorld]:
     """Set it all up behind a server, until the block ends."""
     with serve_in_thread(SqsModel(clock)) as served:
-        yield world_at(served.front, clock, counters, suffix, url=served.url)
+        yield world_at(served.front, clock, add_returns, suffix, url=served.url)
 
 
 def world_at(
-    front: Front, clock: VirtualClock, counters: Counters, suffix: str = "", **fields: Any
+    front: Front,
+    clock: VirtualClock,
+    add_returns: Callable[..., bool],
+    suffix: str = "",
+    **fields: Any,
 ) -> RampWorld:
     fifo = {"FifoQueue": "true"} if suffix else {}
 
@@ -139,4 +145,4 @@ def world_at(
     parked = queue("parked")
     dlq = queue("dlq", parked, VisibilityTimeout="2")
     main = queue("main", dlq, VisibilityTimeout=str(VISIBILITY_SECONDS))
-    return RampWorld(clock, main, dlq, parked, counters, **fields)
+    return RampWorld(clock, main, dlq, parked, add_returns, **fields)

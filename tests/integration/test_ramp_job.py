@@ -62,7 +62,7 @@ def world(moto_endpoint: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> I
     create_failure_table(client, TABLE)
     clock = VirtualClock(time.time_ns() // 1_000_000)
     counters = ReturnsTable(client, TABLE, lambda: int(clock.time()))
-    with ramp_world(clock, counters, suffix) as running:
+    with ramp_world(clock, counters.add, suffix) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", running.url)
         yield running
     client.delete_table(TableName=TABLE)
@@ -343,7 +343,7 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
 
     def slowly() -> None:
         if len(world.handled) == 2:
-            world.counters.add(_plan_id(plan), late, returned=frozenset(map(str, range(9))))
+            world.add_returns(_plan_id(plan), late, returned=frozenset(map(str, range(9))))
             time.sleep(0.5)
 
     world.main.front.faults.add(

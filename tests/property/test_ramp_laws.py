@@ -180,7 +180,7 @@ def play(scenario: Scenario, rule: Rule = Rule()) -> Ending:
     counters = FakeCounters.of([(PLAN, group) for group in scenario.groups], table_faults)
     counters.items = dict.fromkeys(counters.items, Returns(len(earlier), 0, earlier))
     clock = VirtualClock()
-    world = world_at(Front(SqsModel(clock)), clock, counters, limits=LIMITS, step_seconds=0.1)
+    world = world_at(Front(SqsModel(clock)), clock, counters.add, limits=LIMITS, step_seconds=0.1)
     ending = Ending(scenario, world, counters)
     world.fails, world.loses_answer = (
         lambda one: ending.fails(one.body),

@@ -76,6 +76,18 @@ def test_every_message_is_well() -> None:
     }
 
 
+def test_copy_of_a_redrive_that_comes_back_counts_once() -> None:
+    journal, redriven = Journal(MESSAGES), '{"v":1,"plan":"p"}'
+    plain = record(MESSAGES[FIRST], DLQ)
+    of_redrive = record(MESSAGES[FIRST], DLQ, 1, context=redriven)
+    replayed = record(MESSAGES[FIRST], DLQ, 2, context=redriven, counter="1")
+
+    for copy in (plain, of_redrive, of_redrive, replayed):
+        journal.dead_lettered(copy)
+
+    assert journal.returned == 1
+
+
 def test_lost_message_is_named() -> None:
     result = conclude(processed(MESSAGES, but=[FIRST]))
 
@@ -140,7 +152,7 @@ def test_dead_letters_of_a_group_that_overtake_are_found() -> None:
 
 def test_generated_messages_are_the_same_in_every_run_and_have_bugs() -> None:
     assert invent(40, seed=1) == invent(40, seed=1) != invent(40, seed=2)
-    assert [broken_count(n) for n in (2, 10, 150)] == [2, 4, 60]
+    assert [broken_count(n) for n in (2, 10, 150)] == [2, 4, 54]
 
 
 LINES = {
