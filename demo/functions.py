@@ -139,10 +139,7 @@ class Functions:
         return replay
 
     def _with_breaker(self, replayer: Replayer) -> Replayer:
-        """Return *replayer* with the product's circuit breaker, whose minutes are seconds.
-
-        Breaker and counter of returns wait longer for DynamoDB.
-        """
+        """Return *replayer* with the product's circuit breaker, whose minutes are seconds."""
         rules = BreakerRules(
             minute_seconds=1,
             lag=1,
@@ -163,14 +160,14 @@ class Functions:
         client = boto3.client("dynamodb", config=Config(read_timeout=5, retries=retries))
         metrics: Any = boto3.client("cloudwatch")
         worker = BreakerWorker(
-            _Breaker(client, FAILURE_TABLE, queue.name, _now_seconds, self._show),
+            _Breaker(client, FAILURE_TABLE, queue.name, lambda: int(time.time()), self._show),
             rules,
             partial(read_deletions, lambda: metrics, queue.name, minute_seconds=1),
             max_receive_count=MAIN_MAX_RECEIVE_COUNT if queue.is_fifo else None,
             # Where a minute is a second, the breaker is read and written four times as often.
             clock_seconds=lambda: 4 * time.monotonic(),
         )
-        returns = ReturnsCounter(ReturnsTable(client, FAILURE_TABLE, _now_seconds))
+        returns = ReturnsCounter(ReturnsTable(client, FAILURE_TABLE, lambda: int(time.time())))
         return replace(replayer, breakers={queue: worker}, returns=returns)
 
     def _show(self, update: Update) -> None:
@@ -203,10 +200,6 @@ class _Breaker(DynamoDbBreaker):
         if is_done:
             self.show(update)
         return is_done, state
-
-
-def _now_seconds() -> int:
-    return int(time.time())
 
 
 def _arrival(record: Mapping[str, Any]) -> str:

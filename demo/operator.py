@@ -79,9 +79,8 @@ class Operator:
         for group_id in left[shown:]:
             self._run_silently("decide", *self._archive, group_id, "redrive")
         if more := len(left[shown:]):
-            groups = counted(more, "more group") if shown else counted(more, "group")
             how = "and the same for" if shown else "the operator decides again to redrive"
-            self._screen.say(f"{how} {groups}", "green")
+            self._screen.say(f"{how} {counted(more, 'more group')}", "green")
 
     def redrive(self, reason: str = "") -> int:
         """Redrive the plan by ramp, or without a *reason* only show what would be sent.
