@@ -22,10 +22,9 @@ from demo.audit import Journal
 from demo.messages import DemoMessage, Trait, from_record
 from demo.shop import Shop
 from demo.world import FAILURE_TABLE, MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, Handler, failed_ids
-from dlq_replay.breaker import BreakerRules, BreakerState, Update
-from dlq_replay.breaker_table import DynamoDbBreaker
+from dlq_replay.breaker import BreakerRules, Update
+from dlq_replay.breaker_table import DynamoDbBreaker, read_deletions
 from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.queue_metric import read_deletions
 from dlq_replay.replay import Replayer
 from dlq_replay.returns import ReturnsCounter
 from dlq_replay.returns_table import ReturnsTable
@@ -147,11 +146,8 @@ class Functions:
             full_least=12,
             quiet=5,
             hold_seconds=(2, 4),
-            first_hold_seconds=1,
             full_hold_seconds=2,
-            fifo_hold_seconds=1,
-            hold_limit_seconds=60,
-            hold_limit_spread_seconds=1,
+            hold_limit_seconds=(60, 61),
         )
         queue = replayer.policy.main_queue
         # moto on a busy machine is slower than the 0.3 s that the product waits for DynamoDB. As in
@@ -160,14 +156,14 @@ class Functions:
         client = boto3.client("dynamodb", config=Config(read_timeout=5, retries=retries))
         metrics: Any = boto3.client("cloudwatch")
         worker = BreakerWorker(
-            _Breaker(client, FAILURE_TABLE, queue.name, lambda: int(time.time()), self._show),
+            _Breaker(client, FAILURE_TABLE, queue.name, _now_seconds, self._show),
             rules,
             partial(read_deletions, lambda: metrics, queue.name, minute_seconds=1),
             max_receive_count=MAIN_MAX_RECEIVE_COUNT if queue.is_fifo else None,
             # Where a minute is a second, the breaker is read and written four times as often.
             clock_seconds=lambda: 4 * time.monotonic(),
         )
-        returns = ReturnsCounter(ReturnsTable(client, FAILURE_TABLE, lambda: int(time.time())))
+        returns = ReturnsCounter(ReturnsTable(client, FAILURE_TABLE, _now_seconds).add)
         return replace(replayer, breakers={queue: worker}, returns=returns)
 
     def _show(self, update: Update) -> None:
@@ -184,7 +180,7 @@ class Functions:
             self.notify(
                 f"circuit breaker: the consumer works again: up to {limit} replays a second go"
             )
-        elif "limit" in update.remove:
+        elif "since" in update.put:
             self.notify("circuit breaker: nobody is turned away: no limit any more")
 
 
@@ -194,12 +190,16 @@ class _Breaker(DynamoDbBreaker):
 
     show: Callable[[Update], object]
 
-    def update(self, update: Update) -> tuple[bool, BreakerState]:
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
         """Update, as the product does, and show what was done."""
-        is_done, state = DynamoDbBreaker.update(self, update)
+        is_done, numbers = DynamoDbBreaker.update(self, update)
         if is_done:
             self.show(update)
-        return is_done, state
+        return is_done, numbers
+
+
+def _now_seconds() -> int:
+    return int(time.time())
 
 
 def _arrival(record: Mapping[str, Any]) -> str:

@@ -228,17 +228,14 @@ class Run:
             " goes when\nevery failure of the last one has had the time to come back, and none did:"
             " here after a few seconds,\nin AWS after minutes."
         )
-        self._operator.approve(shown=2)
+        self._operator.approve()
         self._operator.redrive()
         exit_code = self._ramp("perhaps it works now")
         sent = len(self._journal.redriven)
         left = len(self.sent) - len(self._journal.processing_count) - sent
-        what = (
-            "exit code 3: the ramp is stopped" if exit_code == STOPPED else "the ramp had one step"
-        )
         self._screen.say(
-            f"{what}: {counted(sent, 'message')} went, and {self._returned[-1]} came back;"
-            f" {left} stay in the archive",
+            f"exit code {exit_code}: {counted(sent, 'message')} went, and {self._returned[-1]} came"
+            f" back; {left} stay in the archive",
             "yellow",
         )
         if self._queues.parked.depth().total:
@@ -257,8 +254,8 @@ class Run:
         self._screen.say(self._shop.fix(), "green")
         # On a busy machine a message may be received too often, and come back without a bug.
         for _ in range(2):
-            self._operator.analyze(is_again=True)
-            self._operator.approve(shown=0)
+            self._operator.analyze()
+            self._operator.approve()
             if self._ramp("bugs fixed") != STOPPED:
                 break
             self._operator.drain()
@@ -281,12 +278,9 @@ class Run:
         result = account(self.sent, self._journal, left, is_viewers=self._options.console)
         self._screen.title("5. Every message is accounted for")
         self._screen.console.print(account_table(result.states, self.sent))
-        if self._returned:
-            first, *rest = self._returned
-            self._screen.console.print(
-                f"Of the ramp before the bugs were fixed {counted(first, 'message')} came back"
-                + (f"; of the ramp after it {sum(rest) or 'nothing'}." if rest else ".")
-            )
+        for when, count in zip(("before", "after"), self._returned, strict=False):
+            text = f"What came back of the ramp {when} the bugs were fixed: {count or 'nothing'}"
+            self._screen.console.print(text)
         if self._report:
             words = [sys.executable, "-m", "dlq_cli", "console", "--archive", str(self._work)]
             command = f"PYTHONPATH=layers/core {shlex.join(words)}/archive"

@@ -117,7 +117,6 @@ def local_aws(log: Path) -> Iterator[None]:
         os.environ.update(
             AWS_ENDPOINT_URL=others.wait_for_url(),
             AWS_ENDPOINT_URL_SQS=sqs_url,
-            # The SQS server has the metrics of its queues.
             AWS_ENDPOINT_URL_CLOUDWATCH=sqs_url,
             DLQ_MINUTE_SECONDS="1",
             AWS_ACCESS_KEY_ID="demo",

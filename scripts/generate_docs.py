@@ -134,8 +134,7 @@ def costs() -> Lines:
     never = (3 * looks + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
     never += lambda_dollars(looks * MILLION / EVENT_MESSAGES, looks * MILLION)
     rules = BreakerRules()
-    longest = rules.hold_limit_seconds + rules.hold_limit_spread_seconds
-    holds = 2 * longest / sum(rules.hold_seconds)
+    holds = 2 * rules.hold_limit_seconds[1] / sum(rules.hold_seconds)
     never_held = never + holds * batched
     parked = MILLION * (REQUESTS_PER_PARKED * SQS_PER_REQUEST + PUTS_PER_PARKED * S3_PUT)
     parked += MILLION * MESSAGE_GB * S3_GB_MONTH

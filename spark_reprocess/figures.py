@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-from dlq_replay.breaker import BreakerRules, BreakerState, limit_in_words
-
 UNKNOWN = "unknown"
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 
@@ -58,14 +56,6 @@ def spoken(time: datetime, now: datetime) -> str:
     then = in_utc(time)
     year = "" if then.year == in_utc(now).year else f" {then.year}"
     return f"{then.day} {then:%b}{year}, {then:%H:%M}".replace(" ", _UNBROKEN)
-
-
-def limit_sentence(state: BreakerState, now: datetime) -> str:
-    """Format a limit: ``limited to 1 replay a minute since 03:12 UTC; …``; empty for none."""
-    since = datetime.fromtimestamp(state.numbers.get("since", 0), UTC)
-    then = f"{since:%H:%M}" if since.date() == in_utc(now).date() else spoken(since, now)
-    seconds, rules = int(now.timestamp()), BreakerRules()
-    return limit_in_words(state, seconds, rules, f" since {then} UTC") or ""
 
 
 def iso(time: datetime) -> str:

@@ -5,7 +5,7 @@ a page unescaped.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -212,9 +212,13 @@ class Findings:
     @property
     def statuses(self) -> dict[str, int]:
         """How many groups have which status; those that none has are left out."""
-        counts = Counter(group.status for group in self.groups)
-        counts[Status.GONE.value] += len(self.gone)
-        return {one.value: counts[one.value] for one in Status if counts[one.value]}
+        return count_statuses((group.status for group in self.groups), len(self.gone))
+
+
+def count_statuses(statuses: Iterable[str], gone: int) -> dict[str, int]:
+    """Count groups by status, in the order of ``Status``; those that none has are left out."""
+    counts = Counter([*statuses, *[Status.GONE.value] * gone])
+    return {one.value: counts[one.value] for one in Status if counts[one.value]}
 
 
 def format_statuses(statuses: Mapping[str, int]) -> str:

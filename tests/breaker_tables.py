@@ -1,9 +1,9 @@
 """A breaker's item in memory: DynamoDB's conditional update, limits and faults."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from dlq_replay.breaker import BreakerState, Update, apply
+from dlq_replay.breaker import Update, apply
 from dlq_replay.errors import TableError
 
 ITEM_UNITS_A_SECOND = 1000
@@ -23,28 +23,26 @@ class FakeBreaker:
     now_seconds: Callable[[], float] = lambda: 0.0
     faults: Callable[[str], None] = lambda _: None
     units_a_second: int = ITEM_UNITS_A_SECOND
-    state: BreakerState = field(default_factory=BreakerState)
+    numbers: Mapping[str, int] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     largest_bytes: int = 0
     _used: tuple[int, int] = (0, 0)
 
-    def read(self) -> BreakerState:
+    def read(self) -> Mapping[str, int]:
         self.calls.append("read")
         self.faults("read")
-        return self.state
+        return self.numbers
 
-    def update(self, update: Update) -> tuple[bool, BreakerState]:
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
         self.calls.append("update")
         self.faults("update")
-        changed = apply(self.state, update)
-        self._use(changed or self.state)
-        if changed is None:
-            return False, self.state
-        self.state = changed
-        return True, changed
+        changed = apply(self.numbers, update)
+        self._use(changed or self.numbers)
+        self.numbers = self.numbers if changed is None else changed
+        return changed is not None, self.numbers
 
-    def _use(self, state: BreakerState) -> None:
-        size = _size_bytes(state)
+    def _use(self, numbers: Mapping[str, int]) -> None:
+        size = _size_bytes(numbers)
         self.largest_bytes = max(self.largest_bytes, size)
         second, used = int(self.now_seconds()), -(-size // 1024)
         used += self._used[1] if self._used[0] == second else 0
@@ -57,8 +55,8 @@ def denied(_: str) -> None:
     raise TableError("AccessDeniedException: not authorized")
 
 
-def _size_bytes(state: BreakerState) -> int:
+def _size_bytes(numbers: Mapping[str, int]) -> int:
     """As DynamoDB counts: names in UTF-8, numbers two digits a byte and one more."""
     key = len("message_id") + len("breaker#orders")
-    numbers = {**state.numbers, "expires_at": 1_700_000_000}
-    return key + sum(len(n) + (len(str(value)) + 1) // 2 + 1 for n, value in numbers.items())
+    all_numbers = {**numbers, "expires_at": 1_700_000_000}
+    return key + sum(len(n) + (len(str(value)) + 1) // 2 + 1 for n, value in all_numbers.items())

@@ -51,7 +51,7 @@ def tries(draw: st.DrawFn) -> Try:
         message_ids=tuple(ids),
         ttl_seconds=draw(st.sampled_from((0, 60, 900, 3000))),
         edits=draw(st.dictionaries(texts, texts, max_size=2)),
-        is_canary=draw(st.booleans()),
+        step=draw(st.integers(0, 9)),
         end=draw(st.integers(1, CHUNK_MESSAGES)),
     )
     settled_at = timestamp(NOW - draw(st.sampled_from([one for one in AGES if one <= age])))

@@ -30,7 +30,6 @@ class FakeCounters:
         self,
         plan_id: str,
         group_id: str,
-        *,
         returned: frozenset[str] = frozenset(),
         parked: frozenset[str] = frozenset(),
     ) -> bool:

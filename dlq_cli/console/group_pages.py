@@ -10,7 +10,6 @@ from starlette.responses import Response
 from dlq_cli.console.deciding import MeanwhileError, decide_groups
 from dlq_cli.console.reading import Group, Report, entry_digest, read_report
 from dlq_cli.console.site import GROUPS, Visit, done_of, number_of, page_route
-from spark_reprocess.archive.message_state import SETTLED
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import epoch
 from spark_reprocess.findings import Findings, format_predicate
@@ -146,7 +145,9 @@ def _text(one: Group) -> str:
 
 def _groups(visit: Visit) -> Response:
     try:
-        report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
+        console = visit.console
+        plan_id, table = visit.query.get("plan"), console.failure_table
+        report = read_report(console.archive, plan_id, console.now(), table)
     except NoReportError:
         # Where a person begins: this page has the buttons to drain and to analyze.
         return visit.see_other("/works", begin="yes")
@@ -188,17 +189,22 @@ def _row(one: Group) -> dict[str, Any]:
 def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[str, Any]:
     """Return what the report's templates need for its head and its chart.
 
-    The head counts what is pending now, where that is known, not what the analysis found.
+    The head counts what is pending now, where that is known, and which groups are stopped now, not
+    what the analysis found.
 
     The groups without a colour of their own are one row of numbers: a page need not carry the
     arrivals of a thousand.
     """
     columns = [one.arrivals for one in findings.groups]
     others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
-    states = (report.states or {}).values()
-    settled = sum(n for counts in states for state, n in counts.items() if state in SETTLED)
-    pending_groups = sum(bool(one.listed.pending) for one in report.groups)
-    findings = replace(findings, decided=findings.decided + settled)
+    listed = [one.listed for one in report.groups]
+    left = [one.count if one.pending is None else one.pending for one in listed]
+    settled = sum(one.count for one in listed) - sum(left)
+    now = {one.group_id: one.status for one in listed}
+    groups = tuple(
+        replace(one, status=now.get(one.group_id, one.status)) for one in findings.groups
+    )
+    findings = replace(findings, decided=findings.decided + settled, groups=groups)
     return {
         **head_view(findings),
         "groups": [
@@ -211,7 +217,7 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
             }
             for rank, one in enumerate(findings.groups, start=1)
         ],
-        "pending_groups": pending_groups + findings.unlisted_groups if settled else None,
+        "pending_groups": sum(map(bool, left)) + findings.unlisted_groups if settled else None,
         "path_of_groups": path_of_groups,
         "data": {
             **chart_data(findings),

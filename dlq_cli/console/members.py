@@ -25,7 +25,6 @@ FILES_AT_ONCE = 16
 MOST_FOUND = 200
 """Messages that a search for text finds, at most; the reader searches further from there."""
 
-
 SORTS: Mapping[str, tuple[str, str]] = {
     "oldest": ("sent_at", "ascending"),
     "newest": ("sent_at", "descending"),

@@ -14,12 +14,14 @@ from starlette.responses import Response
 from dlq_cli.console.members import SORTS, WantedMessages, group_messages
 from dlq_cli.console.reading import read_plan_now, read_report
 from dlq_cli.console.site import GROUPS, Visit, done_of, page_route
+from dlq_replay.returns import Returns
 from spark_reprocess.analysis.mask import Masks, excerpt
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.editing.json_text import INDENTED
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Sample
+from spark_reprocess.inspect.outcomes import read_returns
 from spark_reprocess.inspect.show import ArchivedCopy, LedgerEntry, ShowOptions, show
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.views import ShownSample, group_view, shown_sample, shown_samples
@@ -78,7 +80,9 @@ class Shown:
 def _group(visit: Visit) -> Response:
     console = visit.console
     group_id = visit.request.path_params["group_id"]
-    report = read_report(console.archive, visit.query.get("plan"), console.now())
+    report = read_report(
+        console.archive, visit.query.get("plan"), console.now(), console.failure_table
+    )
     group = report.group(group_id)
     state = report.memory.state(group_id)
     notes = read_notes(console.archive, report.memory, [group_id])
@@ -93,7 +97,6 @@ def _group(visit: Visit) -> Response:
         "one_group.html.jinja",
         report=report,
         group=group,
-        states=report.states and report.states[group_id],
         place=report.place,
         view=view,
         findings=findings,
@@ -119,6 +122,8 @@ def _messages(visit: Visit) -> Response:
     page = group_messages(console.archive, plan, group_id, wanted, now, shown.text)
     values = {"group_id": group_id, "wanted": wanted, "page": page, "sorts": SORTS}
     values |= {"place": visit.query.get("plan", ""), "planned": group}
+    returns = read_returns(console.archive, plan.plan_id, [group_id], console.failure_table)
+    values["returns"] = returns.get(group_id, Returns())
     name = "messages_list.html.jinja" if visit.is_fragment else "messages.html.jinja"
     return visit.page(name, **values)
 

@@ -1,8 +1,7 @@
 """What the console reads of a report: its plan, its findings, and what is remembered. No Spark."""
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -12,9 +11,10 @@ from typing import Any
 from spark_reprocess.analysis.outputs import findings_of
 from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
 from spark_reprocess.archive.group_records import read_memory
+from spark_reprocess.archive.message_state import claimed_table
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding, Lead
-from spark_reprocess.inspect.status import group_states
+from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.triage import GroupMemory
@@ -66,7 +66,6 @@ class Report:
         findings: of the analysis; None where the plan is not beside its report.
         memory: what people said, without the texts of notes.
         groups: in the plan's order.
-        states: as ``group_states`` returns them.
         newest: id of the newest report, if this is another one; empty for the newest.
     """
 
@@ -74,7 +73,6 @@ class Report:
     findings: Findings | None
     memory: GroupMemory
     groups: tuple[Group, ...]
-    states: Mapping[str, Counter[str]] | None
     newest: str = ""
 
     @property
@@ -91,13 +89,16 @@ find_report = partial(find_plan, takes_files=False)
 """Returns the plan of the report of an id, None for the newest. A page names no other file."""
 
 
-def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
-    """Read a report, and the states of its messages.
+def read_report(
+    archive: Archive, plan_id: str | None, now: datetime, failure_table: str | None = None
+) -> Report:
+    """Read a report, and what became of its messages.
 
     Args:
         archive: which has it.
         plan_id: of the report; None for the newest.
         now: what the ages of claims are counted to.
+        failure_table: has the counters of returns; None: what came back is not known.
 
     Raises:
         InputError: there is no such report, or its plan has faults.
@@ -116,15 +117,16 @@ def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
         # The plan alone decides; without its summary there are no leads and no samples to show.
         pass
     memory = read_memory(archive)
-    states = group_states(archive, plan, now.timestamp())
-    listed = list_groups(plan, summary, memory, {}, states)
+    claimed = claimed_table(archive, now.timestamp())
+    outcomes = read_outcomes(archive, plan, failure_table, claimed)
+    listed = list_groups(plan, summary, memory, {}, outcomes)
     found = {one.group_id: one for one in findings.groups} if findings else {}
     groups = tuple(
         Group(planned, one, found.get(planned.group_id), rank)
         for rank, (planned, one) in enumerate(zip(plan.groups, listed, strict=True), start=1)
     )
     is_newest = not newest or newest == plan.plan_id
-    return Report(plan, findings, memory, groups, states, "" if is_newest else newest or "")
+    return Report(plan, findings, memory, groups, "" if is_newest else newest or "")
 
 
 def read_plan_now(archive: Archive, plan_id: str | None) -> Plan:

@@ -97,6 +97,11 @@ class Console:
     on_glue: bool = False
 
     @property
+    def failure_table(self) -> str | None:
+        """The table in which returns are counted; None without one."""
+        return self.values.get("failure-table")
+
+    @property
     def origin(self) -> str:
         """The main queue and the stack, as a report has them; without both, the archive."""
         queue = self.values.get("main-queue-url", "").rpartition("/")[2]

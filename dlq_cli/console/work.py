@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_reprocess.actor import actor
-from spark_reprocess.archive.files import new_id
+from spark_reprocess.archive.files import NEW_ID, new_id
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -48,7 +47,6 @@ _ANSWER_FILE = "answer"
 _ERRORS_FILE = "errors"
 
 _AS_JSON = "--json"
-_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6,11}")
 _TAIL_BYTES = 64 * 1024
 """Of errors and progress that are read, from the end."""
 
@@ -205,7 +203,7 @@ class Works:
             InputError: this is no id of a work; or see ``check_owner``.
             ArchiveError: the folder cannot be written, or no process can be started.
         """
-        if not _ID.fullmatch(work_id):
+        if not NEW_ID.fullmatch(work_id):
             raise InputError(f"{work_id!r}: is no id of a work")
         with self._starting:
             folder = self.folder / work_id
@@ -231,7 +229,7 @@ class Works:
     def get(self, work_id: str) -> Work | None:
         """Return a work; None if there is none of this id, or its record is damaged."""
         folder = self.folder / work_id
-        record = _read(folder / _COMMAND_FILE) if _ID.fullmatch(work_id) else None
+        record = _read(folder / _COMMAND_FILE) if NEW_ID.fullmatch(work_id) else None
         if record is None:
             return None
         # In this order: a process writes the exit code before it releases the lock.

@@ -26,6 +26,7 @@ from dlq_cli.on_glue import NOT_THERE
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import RECORD_DAMAGE
 from spark_reprocess.archive.message_state import UNDECIDED
+from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.verb import (
     INTERRUPTED,
@@ -35,12 +36,16 @@ from spark_reprocess.command_line.verb import (
     STOPPED,
 )
 from spark_reprocess.errors import JobError
+from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.inspect.status import PlanCount, StatusOptions, status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.texts import quoted
 
 STOP_POLLING = 286
 """The status with which htmx takes a fragment and then asks no more."""
+
+_SHOWN_GROUPS = 50
+"""Those of which most came back."""
 
 _OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
 _UNFINISHED = {NOT_ALL_SENT, STOPPED, INTERRUPTED}
@@ -69,7 +74,7 @@ def _counts(visit: Visit) -> Response:
     options = StatusOptions(
         console.archive.root,
         parked_queue_url=console.values.get("parked-queue-url"),
-        failure_table=console.values.get("failure-table"),
+        failure_table=console.failure_table,
         main_queue_url=console.values.get("main-queue-url"),
         dlq_url=console.values.get("dlq-url"),
     )
@@ -123,8 +128,8 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
         titles=_titles(visit.console, value_of(work.words, "--plan")) if sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
+        group=value_of(work.words, "--group"),
         claim_ttl=int(value_of(work.words, "--claim-ttl") or 900),
-        can_send=bool(visit.console.stack or visit.console.values.get("parked-queue-url")),
     )
 
 
@@ -179,6 +184,26 @@ def _ledger(visit: Visit) -> Response:
     plans = status(StatusOptions(visit.console.archive.root)).plans if plan_id else ()
     counts = next((one for one in plans if one.plan_id == plan_id), PlanCount(plan_id, {}))
     return visit.page("work_ledger.html.jinja", plan=counts)
+
+
+def _outcomes(visit: Visit) -> Response:
+    """Say of each group of a plan what came back, until every failure would have."""
+    console, group = visit.console, visit.query.get("group")
+    plan = read_plan_now(console.archive, visit.query.get("plan"))
+    plan = plan.only(group) if group else plan
+    found = read_outcomes(console.archive, plan, console.failure_table, make_client=sqs_client)
+    sent = [one for one in (found or {}).values() if one.sent]
+    sent.sort(key=lambda one: -(one.returned or 0))
+    response = visit.page(
+        "outcomes.html.jinja",
+        has_ids=not group,
+        plan_id=plan.plan_id,
+        outcomes=sent[:_SHOWN_GROUPS],
+        more=max(0, len(sent) - _SHOWN_GROUPS),
+    )
+    if all(one.is_known(console.now().timestamp()) for one in sent):
+        response.status_code = STOP_POLLING
+    return response
 
 
 def _again(visit: Visit) -> Response:
@@ -275,6 +300,7 @@ ROUTES = (
     page_route("/works/{work_id}", lambda one: _shown(one, _found(one), "one_work.html.jinja")),
     page_route("/works/{work_id}/state", _state),
     page_route("/works/{work_id}/ledger", _ledger),
+    page_route("/outcomes", _outcomes),
     page_route("/works/{work_id}/again", _again, "POST"),
     page_route("/works/{work_id}/stop", _stop, "POST"),
     *chain.from_iterable(

@@ -17,8 +17,8 @@ from typing import Any
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
-from dlq_replay.breaker import BreakerRules, BreakerState, Update, apply
-from dlq_replay.breaker_worker import BreakerWorker, was_replayed
+from dlq_replay.breaker import BreakerRules, Update, apply, was_replayed
+from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.decision import Replay
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Destination, Passage
@@ -377,7 +377,7 @@ class SimulatedBreaker:
         )
         self._deleted: Counter[int] = Counter()
         self._per_minute_before = samples_before * rules.minute_seconds
-        self._state = BreakerState()
+        self._numbers: Mapping[str, int] = {}
         self.now_seconds = 0
         self.worker = BreakerWorker(
             self, self._rules, self._read_deletions, clock_seconds=lambda: self.now_seconds
@@ -387,15 +387,15 @@ class SimulatedBreaker:
         """Count a sample that main deleted, in seconds from the start of the outage."""
         self._deleted[self._rules.minute(STARTED_SECONDS + at_seconds)] += 1
 
-    def read(self) -> BreakerState:
-        """Return the state."""
-        return self._state
+    def read(self) -> Mapping[str, int]:
+        """Return the numbers."""
+        return self._numbers
 
-    def update(self, update: Update) -> tuple[bool, BreakerState]:
-        """Change the state if it is as expected."""
-        changed = apply(self._state, update)
-        self._state = changed or self._state
-        return changed is not None, self._state
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
+        """Change the numbers if they are as expected."""
+        changed = apply(self._numbers, update)
+        self._numbers = self._numbers if changed is None else changed
+        return changed is not None, self._numbers
 
     def _read_deletions(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
         first, minute = self._rules.minute(STARTED_SECONDS), self._rules.minute

@@ -1,4 +1,4 @@
-"""Publishes a daily notice while messages are parked, or a group is new or regressed.
+"""Publishes a daily notice while messages are parked, or a group is stopped, regressed or new.
 
 A CloudWatch alarm notifies only when its state changes. This function repeats the notice every day.
 It also notifies of failed runs of the scheduled Spark job, which no metric shows. For alarms it
@@ -8,6 +8,7 @@ publishes how long ago the schedule started the job, and how old a parked messag
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -62,6 +63,9 @@ NEW_FOR = timedelta(hours=25)
 _MOST_GROUPS = 20
 """Groups that a notice names, at most."""
 
+_NAMED = ("stopped", "regressed", "new")
+"""Statuses of groups that a notice names, in its order."""
+
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 _GROUP_ID = re.compile(r"g-[0-9a-f]{10}")
 
@@ -84,30 +88,35 @@ class Groups:
     """The groups that the last analysis found.
 
     Attributes:
-        regressed: ids and numbers of messages, of those that failed again after they were resolved;
+        stopped: ids and numbers of messages, of those of which too much of a redrive came back;
             most messages first.
+        regressed: likewise, of those that failed again after they were resolved.
         new: likewise, of those that an analysis listed for the first time within ``NEW_FOR``.
     """
 
+    stopped: tuple[tuple[str, int], ...] = ()
     regressed: tuple[tuple[str, int], ...] = ()
     new: tuple[tuple[str, int], ...] = ()
 
     @property
+    def _named(self) -> list[tuple[str, str, int]]:
+        """All of them, each with its status."""
+        return [(status, *one) for status in _NAMED for one in getattr(self, status)]
+
+    @property
     def title(self) -> str:
-        """How many there are: ``1 regressed and 2 new groups``; empty for none."""
-        counts = ((len(self.regressed), "regressed"), (len(self.new), "new"))
-        parts = [f"{count} {status}" for count, status in counts if count]
-        is_one = len(self.regressed) + len(self.new) == 1
-        return f"{' and '.join(parts)} group{'' if is_one else 's'}" if parts else ""
+        """How many there are: ``1 stopped, 1 regressed and 2 new groups``; empty for none."""
+        counts = Counter(status for status, *_ in self._named)
+        *others, last = [f"{count} {status}" for status, count in counts.items()] or [""]
+        text = f"{', '.join(others)} and {last}" if others else last
+        return text and f"{text} group{'' if counts.total() == 1 else 's'}"
 
     @property
     def lines(self) -> list[str]:
         """One line for each, and one for those that are left out."""
-        named = [("regressed", *one) for one in self.regressed]
-        named += [("new", *one) for one in self.new]
         lines = [
             f"  {group_id}  {status}, {n} message{'' if n == 1 else 's'}"
-            for status, group_id, n in named
+            for status, group_id, n in self._named
         ]
         left_out = len(lines) - _MOST_GROUPS
         more = [f"  and {left_out} more: see dlq groups"] if left_out > 0 else []
@@ -145,7 +154,7 @@ class Waiting:
     def is_due(self) -> bool:
         """Whether somebody has to know.
 
-        Groups that are neither new nor regressed were named before, and the alarm on undecided
+        Groups of other statuses were named before, and the alarm on undecided
         messages still stands. What is in the parked queue no analysis has seen.
         """
         if self.groups is None:
@@ -159,7 +168,7 @@ class Waiting:
 
     @property
     def subject(self) -> str:
-        """The subject of the notice: how many groups are new or regressed, or messages wait."""
+        """The subject of the notice: how many groups need somebody, or how many messages wait."""
         if self.groups and self.groups.title:
             text = f"{self.groups.title} of dead letters of {self.main_queue}"
             is_short = len(text) <= SUBJECT_MAX_CHARACTERS
@@ -184,6 +193,8 @@ class Waiting:
             )
         if self.groups and self.groups.title:
             lines += [f"In the last analysis: {self.groups.title}", *self.groups.lines]
+            if self.groups.stopped:
+                lines.append(_OF_STOPPED)
         if self.report is not None:
             lines.append(f"Latest report: {self.report}")
         until = _UNTIL_NOTHING_WAITS if self.groups is None else _UNTIL_NO_GROUP_IS_NEW
@@ -199,10 +210,14 @@ What to do, each with --stack and the name of the stack:
   dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
   dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed"""
 
+_OF_STOPPED = (
+    "Stopped: too much of a redrive came back. Nothing more of the group is sent until somebody "
+    "decides again: dlq decide ID redrive"
+)
 _UNTIL_NOTHING_WAITS = "This notice comes once a day until nothing waits."
 _UNTIL_NO_GROUP_IS_NEW = (
-    "This notice comes once a day while messages are in the parked queue, or a group is new or "
-    "regressed."
+    "This notice comes once a day while messages are in the parked queue, or a group is "
+    "stopped, regressed or new."
 )
 
 
@@ -366,7 +381,7 @@ def _groups(
     try:
         answer = s3.get_object(Bucket=bucket, Key=f"{prefix}{report_id}.json")
         raw = json.loads(answer["Body"].read())
-        found: dict[str, list[tuple[str, int]]] = {"regressed": [], "new": []}
+        found: dict[str, list[tuple[str, int]]] = {status: [] for status in _NAMED}
         for group_id, group in raw["groups"].items():
             status = group["status"]
             if status in ("new", "known"):

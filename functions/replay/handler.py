@@ -23,7 +23,7 @@ from botocore.session import Session
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
-from dlq_replay.breaker_table import DynamoDbBreaker, breaker_client_config
+from dlq_replay.breaker_table import DynamoDbBreaker, breaker_client_config, read_deletions
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.deadline import DeadlineExecutor, calls_until, checking_deadline
 from dlq_replay.decision import Park, Replay
@@ -41,7 +41,6 @@ from dlq_replay.measures import (
 )
 from dlq_replay.plan import Failed
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
-from dlq_replay.queue_metric import metric_client_config, read_deletions
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.retry import awake_seconds
 from dlq_replay.returns import ReturnsCounter
@@ -206,7 +205,7 @@ def _returns_counter(table_name: str | None, session: Session) -> ReturnsCounter
     if table_name is None:
         return ReturnsCounter()
     client = make_client(session, "dynamodb", breaker_client_config())
-    return ReturnsCounter(ReturnsTable(client, table_name, _now_seconds))
+    return ReturnsCounter(ReturnsTable(client, table_name, _now_seconds).add)
 
 
 def _breakers(
@@ -219,7 +218,7 @@ def _breakers(
         return {}
     client = make_client(session, "dynamodb", breaker_client_config())
     # Made only where the metric is read: few environments ever do.
-    make_metric_client = partial(make_client, session, "cloudwatch", metric_client_config())
+    make_metric_client = partial(make_client, session, "cloudwatch", breaker_client_config())
     workers = {}
     for queue, attributes in main_queues.items():
         table = DynamoDbBreaker(client, settings.failure_table, queue.name, _now_seconds)

@@ -236,10 +236,7 @@ class _Analysis:
 
     def _slim(self, messages: DataFrame) -> DataFrame:
         states = ledger_states(self.spark, self.archive, self.now.timestamp())
-        decided = states.where(F.col("state").isin(*DECIDED)).select(
-            "message_id",
-            F.lit(True).alias("is_decided"),  # noqa: FBT003 - a value
-        )
+        decided = states.select("message_id", F.col("state").isin(*DECIDED).alias("is_decided"))
         has_error = F.coalesce("error_type", "error_message").isNotNull()
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
         grouped = with_groups(messages.withColumn("has_error", has_error), kept)

@@ -34,6 +34,10 @@ _FORMAT_FILE = "format"
 _FORMAT = b"1\n"
 
 
+NEW_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6,11}")
+"""What ``new_id`` makes."""
+
+
 def new_id(now_seconds: float, after: Iterable[str] = ()) -> str:
     """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path.
 

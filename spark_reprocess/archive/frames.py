@@ -22,8 +22,7 @@ from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import MESSAGES, Archive
-from spark_reprocess.archive.ledgers import ledger_files
-from spark_reprocess.archive.message_state import CLAIM_TTL_SECONDS, CLAIMED, ClaimReader, Entry
+from spark_reprocess.archive.message_state import CLAIM_TTL_SECONDS, CLAIMED, Entry, claim_sources
 from spark_reprocess.archive.message_store import (
     BUCKET_DIGITS,
     digest,
@@ -363,17 +362,11 @@ def ledger_states(
     Raises:
         ArchiveError: the newest compacted file cannot be read.
     """
-    files = ledger_files(archive)
-    reader = ClaimReader(archive, now_seconds, claim_ttl_seconds)
     parts = []
-    if files.compacted:
-        paths = spark.createDataFrame(pa.table({"path": [files.compacted.path]}))
-        parts.append(paths.mapInArrow(reader.compacted, from_arrow_schema(CLAIMED)))
-    if names := files.others:
-        table = pa.Table.from_pylist([name._asdict() for name in names])
-        tasks = max(spark.sparkContext.defaultParallelism, len(names) // _ATTEMPTS_PER_TASK)
-        spread = spark.createDataFrame(table).repartition(tasks)
-        parts.append(spread.mapInArrow(reader.attempts, from_arrow_schema(CLAIMED)))
+    for read, rows in claim_sources(archive, now_seconds, claim_ttl_seconds):
+        tasks = max(spark.sparkContext.defaultParallelism, rows.num_rows // _ATTEMPTS_PER_TASK)
+        spread = spark.createDataFrame(rows).repartition(min(tasks, rows.num_rows))
+        parts.append(spread.mapInArrow(read, from_arrow_schema(CLAIMED)))
     # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
     claimed = reduce(DataFrame.union, parts or [spark.createDataFrame(CLAIMED.empty_table())])
     entry = F.max(F.struct(*Entry._fields)).alias("entry")

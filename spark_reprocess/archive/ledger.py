@@ -33,6 +33,7 @@ _CLAIM_FILE = re.compile(
     rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/(?P<unit>[^/]+)"
     r"/chunk-(?P<chunk>\d+)\.attempt-(?P<number>\d+)\.from-(?P<first>\d+)\.claim\.json"
 )
+_RUN_FILE = re.compile(rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/runs/(?P<run_id>[^/]+)\.json")
 
 
 OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
@@ -310,6 +311,19 @@ def run_records(
             with damage_named(archive, path):
                 found[run] = RunRecord(**json.loads(content))
     return found
+
+
+def find_runs(
+    archive: Archive, plan_id: str | None = None, run_id: str | None = None
+) -> list[RunRecord]:
+    """Return the records of the runs of a plan, or of the run of this id, the oldest first.
+
+    Raises: as ``run_records`` does.
+    """
+    folder = LEDGER if plan_id is None else run_folder(plan_id, "").rstrip("/")
+    found = [match for path in archive.list(folder) if (match := _RUN_FILE.fullmatch(path))]
+    runs = [(one["plan_id"], one["run_id"]) for one in found if run_id in (None, one["run_id"])]
+    return [*run_records(archive, sorted(runs)).values()]
 
 
 def run_folder(plan_id: str, run_id: str) -> str:

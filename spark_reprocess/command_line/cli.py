@@ -27,7 +27,7 @@ VERBS = {
     "restore": "archive to parked queue (dry run by default)",
     "erase": "messages out of the archive (dry run by default)",
     "status": "counts of messages, by state",
-    "show": "what happened to one message",
+    "show": "what happened to one message, or in one run",
     "export": "the messages of a group as JSON lines, unmasked",
 }
 """Every verb, in the order of ``--help``, and its line there."""

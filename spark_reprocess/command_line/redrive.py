@@ -43,6 +43,7 @@ from spark_reprocess.command_line.verb import (
     Verb,
     progress_here,
 )
+from spark_reprocess.command_line.watch import Watch, print_outcomes
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
@@ -112,6 +113,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_breaker(parser)
     add_ramp(parser)
     add(
+        "--watch",
+        dest="watches",
+        action="store_true",
+        help="after the send, say what comes back until every failure would have; exit code 3 if "
+        "more came back than may",
+    )
+    add(
         "--include-foreign",
         action="store_true",
         help="also messages that came from another queue, or may have; requires --to-queue-url",
@@ -138,16 +146,25 @@ def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa
 def _run(options: RedriveOptions) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.redrive.redrive import redrive
+    from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
 
     # Whoever collects the output, a log, keeps what an erase does not reach.
     if not (sys.stdout.isatty() or AS_JSON.get()):
         options = replace(options, has_samples=False)
+    watch = Watch(options) if options.watches and options.execute else None
     summary = redrive(start_spark(), options, progress=progress_here())
+    if not AS_JSON.get():
+        print_redrive(summary, names_plan=options.plan is None)
+    if watch and summary.stopped_by != BY_SIGNAL:
+        watch.run(summary.plan_id, progress_here())
+    outcomes = watch.outcomes if watch else ()
     print_answer(
-        redrive_fields(summary),
-        lambda: print_redrive(summary, names_plan=options.plan is None),
+        {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
+        lambda: print_outcomes(outcomes, options.failure_table),
     )
     exit_code = exit_code_of(summary)
+    if watch:
+        exit_code = watch.exit_code_after(exit_code)
     if exit_code != INTERRUPTED and summary.executed and summary.is_stopped:
         print_error(stopped_sentence(summary.ramp))
         return STOPPED

@@ -1,4 +1,4 @@
-"""``show``: what happened to one message. Bodies are printed only where the user asks for them."""
+"""``show``: what happened to one message, or in one run. Bodies are printed only if asked for."""
 
 import argparse
 import sys
@@ -14,14 +14,17 @@ from spark_reprocess.command_line.terminal import (
     print_line,
 )
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
+from spark_reprocess.command_line.watch import print_outcomes
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, second
 from spark_reprocess.inspect.show import (
     ArchivedCopy,
     DeadLetterHistory,
     LedgerEntry,
+    RunHistory,
     ShowOptions,
     show,
+    show_run,
 )
 from spark_reprocess.report.texts import indented_json, looks_like_json
 from spark_reprocess.triage import is_group_id
@@ -29,6 +32,8 @@ from spark_reprocess.triage import is_group_id
 _ABOUT = """\
 Shows the history of one dead letter: every archived copy, why each was parked, and each run that
 sent or discarded one: who, with which credentials, why, when, where to, and under which new id.
+Of a run, by the id that redrive and restore print: the same, what it did, and what came back of
+each group since.
 
 The id can be that of an archived copy, of the first copy, or of a copy that a redrive sent. Bodies
 and values of attributes are shown only if you ask for them. Changes nothing; needs no Spark."""
@@ -36,7 +41,7 @@ and values of attributes are shown only if you ask for them. Changes nothing; ne
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("message_id", metavar="MESSAGE_ID", help="SQS's id of a copy")
+    add("message_id", metavar="ID", help="SQS's id of a copy, or the id of a run")
     add(
         "--body",
         dest="has_body",
@@ -50,6 +55,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show bodies and attributes as they are",
     )
     add_claim_ttl(parser)
+    add("--failure-table", metavar="NAME", help="the table in which returns are counted")
 
 
 def _run(options: ShowOptions) -> int:
@@ -59,6 +65,9 @@ def _run(options: ShowOptions) -> int:
         raise InputError(
             f"{options.message_id}: that is a group: {groups}; its messages: {messages}"
         )
+    if of_run := show_run(options):
+        print_answer(of_run, lambda: print_run(of_run, options.failure_table))
+        return DONE
     history = show(options)
     print_answer(history, lambda: print_history(history))
     return DONE
@@ -90,6 +99,26 @@ def print_history(history: DeadLetterHistory) -> None:
             time = _format_time(entry.claimed_at)
             print_heading(f"  {time}  {outcome}{sent_as}{detail}{step}")
             print_fields([*_entry_fields(entry)], indent="    ")
+
+
+def print_run(history: RunHistory, failure_table: str | None) -> None:
+    """Print who did what, and what came back of it."""
+    run = history.run
+    print_heading(f"{run.verb}, run {run.run_id}")
+    fields = {
+        "by": run.actor,
+        "caller": str(run.caller) if run.caller_arn or run.caller_fault else "",
+        "why": run.reason,
+        "began": _format_time(run.time),
+        "to": ", ".join(run.destinations or [run.destination]),
+        "plan": run.plan_id,
+        "policy": run.policy_sha256 or "",
+        "messages": ", ".join(
+            f"{count:,} {state.replace('_', ' ')}" for state, count in history.counts.items()
+        ),
+    }
+    print_fields([*fields.items()])
+    print_outcomes(history.outcomes, failure_table)
 
 
 def _fields(copy: ArchivedCopy) -> Fields:

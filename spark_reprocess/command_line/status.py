@@ -11,7 +11,7 @@ from spark_reprocess.command_line.terminal import print_answer, print_line, prin
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import duration, minute
-from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOptions, status
+from spark_reprocess.inspect.status import EXAMPLES, LATEST, ArchiveStatus, StatusOptions, status
 
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
@@ -30,7 +30,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--failure-table",
         metavar="NAME",
-        help="also say whether replays to --main-queue-url are limited",
+        help="also say what came back of the latest plans, and whether replays to --main-queue-url "
+        "are limited",
     )
     parser.add_argument("--main-queue-url", metavar="URL", help="the queue of that limit")
     parser.add_argument("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
@@ -56,8 +57,6 @@ _COLUMNS = {
     "of them in doubt": Disposition.IN_DOUBT,
     "busy": Disposition.BUSY,
 }
-_LATEST = 20
-"""Drains and plans that are listed at most: the latest ones."""
 
 
 def print_status(status: ArchiveStatus) -> None:
@@ -88,9 +87,20 @@ def print_status(status: ArchiveStatus) -> None:
         )
     words = _WORDS.values()
     drains = [(one.drain_id, one.messages, one.undecided) for one in status.drains]
-    plans = [(one.plan_id, *(one.counts.get(word, 0) for word in words)) for one in status.plans]
+    plans = [
+        (
+            one.plan_id,
+            *(one.counts.get(word, 0) for word in words),
+            "-"
+            if not one.counts.get(Disposition.SENT)
+            else "?"
+            if one.returned is None
+            else one.returned,
+        )
+        for one in status.plans
+    ]
     _print_latest("drain", ("messages", UNDECIDED), drains)
-    _print_latest("plan", tuple(_WORDS), plans)
+    _print_latest("plan", (*_WORDS, "came back"), plans)
     for line in _next_steps(status):
         print_line(line)
 
@@ -111,9 +121,9 @@ def _breaker_lines(status: ArchiveStatus) -> Iterator[str]:
 
 def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     if rows:
-        print_table((name, *columns), rows[-_LATEST:])
-    if len(rows) > _LATEST:
-        print_line(f"and {len(rows) - _LATEST:,} older {name}s; --json lists all")
+        print_table((name, *columns), rows[-LATEST:])
+    if len(rows) > LATEST:
+        print_line(f"and {len(rows) - LATEST:,} older {name}s; --json lists all")
 
 
 def _next_steps(status: ArchiveStatus) -> Iterator[str]:

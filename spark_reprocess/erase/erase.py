@@ -36,7 +36,7 @@ from spark_reprocess.archive.files import COMMANDS, MESSAGES, Archive, new_id, o
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_index import REPORTS
-from spark_reprocess.archive.message_state import claimed_table, strongest
+from spark_reprocess.archive.message_state import claimed_table, states_among
 from spark_reprocess.archive.message_store import (
     drain_ids,
     drain_of,
@@ -300,7 +300,9 @@ def _decided_long_ago(archive: Archive, now_seconds: float, days: int) -> tuple[
 def _decided_at(claimed: pa.Table) -> dict[str, float]:
     """Return when each decided message was last acted on, in epoch seconds."""
     found = {}
-    for row in strongest(claimed).to_pylist():
+    acted = claimed.group_by("message_id").aggregate([("time", "max")])
+    states = states_among(claimed, acted["message_id"])
+    for row in acted.append_column("state", states).to_pylist():
         if row["state"] in DECIDED:
             # Somebody changed a time that cannot be read: the message stays.
             with suppress(ValueError):

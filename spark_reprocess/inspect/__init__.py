@@ -1,4 +1,5 @@
 """The verbs that only read.
 
-``show``: one dead letter's history. ``status``: counts. ``export``: the messages of a group.
+``show``: the history of one dead letter, or of one run. ``status``: counts. ``export``: the
+messages of a group. ``outcomes``: what became of a plan's messages, on every screen.
 """

@@ -1,26 +1,36 @@
-"""The verb ``show``: the history of one dead letter, read from the archive without Spark."""
+"""The verb ``show``: the history of one dead letter or of one run, read without Spark."""
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.erasures import expired_copies
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import NEW_ID, Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Attempt,
     RunRecord,
+    find_runs,
     run_records,
 )
+from spark_reprocess.archive.ledgers import ledger_files, read_attempts
 from spark_reprocess.archive.lookup import find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_index import read_message_index
 from spark_reprocess.archive.message_state import UNDECIDED, entries_of, states_of
 from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.clients import sqs_client
 from spark_reprocess.errors import InputError
+from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
+from spark_reprocess.plan.plan_file import find_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +38,12 @@ class ShowOptions:
     """Which message to show, and how much of it.
 
     Attributes:
-        message_id: of an archived copy, of the first copy, or of a copy that a redrive sent.
+        message_id: of an archived copy, of the first copy, or of a copy that a redrive sent; or
+            the id of a run.
         has_body: whether to return bodies and attribute values, masked.
         is_unmasked: whether to return them unmasked.
         claim_ttl_seconds: how long a claim without a result counts as busy.
+        failure_table: the table in which returns are counted; None without one.
     """
 
     archive: str
@@ -39,6 +51,7 @@ class ShowOptions:
     has_body: bool = False
     is_unmasked: bool = False
     claim_ttl_seconds: float = 900
+    failure_table: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,57 @@ class DeadLetterHistory:
     asked_id: str
     first_ids: tuple[str, ...]
     copies: tuple[ArchivedCopy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunHistory:
+    """One run of a redrive or a restore.
+
+    Attributes:
+        counts: of the messages that it claimed, by what its results say; ``busy`` and ``in_doubt``
+            where they say nothing.
+        outcomes: what became of each group of its plan, over all runs; empty without a plan.
+    """
+
+    run: RunRecord
+    counts: Mapping[str, int]
+    outcomes: tuple[Outcome, ...]
+
+
+def show_run(options: ShowOptions) -> RunHistory | None:
+    """Find the run whose id is that of the options; None if there is none.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+    """
+    archive, run_id = open_archive(options.archive), options.message_id
+    # No listing for the id of a message.
+    found = find_runs(archive, run_id=run_id) if NEW_ID.fullmatch(run_id) else []
+    if not found:
+        return None
+    [run] = found
+    outcomes: Mapping[str, Outcome] | None = None
+    with suppress(InputError):
+        plan = find_plan(archive, run.plan_id, takes_files=False).plan()
+        outcomes = read_outcomes(archive, plan, options.failure_table, make_client=sqs_client)
+    counts = _counts_of_run(archive, run, options.claim_ttl_seconds)
+    return RunHistory(run, counts, tuple((outcomes or {}).values()))
+
+
+def _counts_of_run(archive: Archive, run: RunRecord, claim_ttl_seconds: float) -> dict[str, int]:
+    counts, files, now_seconds = Counter[str](), ledger_files(archive), time.time()
+    for batch in files.compacted.batches(["run_id", "messages"]) if files.compacted else ():
+        own = batch.filter(pc.equal(batch.column("run_id"), pa.scalar(run.run_id)))
+        outcomes = pc.struct_field(pc.list_flatten(own.column("messages")), "outcome")
+        counts.update(pc.fill_null(outcomes, str(Disposition.IN_DOUBT)).to_pylist())
+    names = [name for name in files.others if name.plan_id == run.plan_id]
+    for attempt in read_attempts(archive, names):
+        if attempt.claim.run_id == run.run_id:
+            is_busy = attempt.is_busy(now_seconds, claim_ttl_seconds)
+            counts.update(str(one.outcome) for one in attempt.results or ())
+            left = len(attempt.claim.message_ids) - len(attempt.results or ())
+            counts[str(Disposition.BUSY if is_busy else Disposition.IN_DOUBT)] += left
+    return dict(sorted((+counts).items()))
 
 
 def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHistory:

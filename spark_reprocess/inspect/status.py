@@ -14,23 +14,25 @@ from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import attempt_names
-from spark_reprocess.archive.message_index import shown_table
 from spark_reprocess.archive.message_state import (
     UNDECIDED,
     claimed_table,
-    planned_states,
     states_among,
     strongest,
 )
 from spark_reprocess.archive.message_store import read_columns
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
-from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.inspect.breakers import DlqStatus, dlq_status
-from spark_reprocess.plan.plan import Plan
+from spark_reprocess.errors import InputError
+from spark_reprocess.inspect.outcomes import read_outcomes, total
+from spark_reprocess.limits import DlqStatus, dlq_status
+from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 
 EXAMPLES = 5
 """Message ids that are named for a state, at most."""
+
+LATEST = 20
+"""Plans and drains that are printed at most, and plans of which what came back is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class StatusOptions:
     Attributes:
         parked_queue_url: the queue, None for the archive alone.
         claim_ttl_seconds: how long a claim without a result counts as busy.
-        failure_table: the table with the circuit breaker, None for none; needs *main_queue_url*.
+        failure_table: the table with what came back and, with *main_queue_url*, the circuit
+            breaker; None for none.
         main_queue_url: the queue of the breaker.
         dlq_url: its dead-letter queue, where held messages wait.
     """
@@ -68,10 +71,13 @@ class PlanCount:
 
     Attributes:
         counts: by ``Disposition``; a message that every run failed to send has no state.
+        returned: how many of those that it sent came back; None if that is not known, or nobody
+            asked.
     """
 
     plan_id: str
     counts: Mapping[str, int]
+    returned: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,25 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     dlq = (
         dlq_status(table, main_queue, options.dlq_url, sqs_client) if table and main_queue else None
     )
+    if table:
+        claimed, older = claimed_table(archive), found.plans[:-LATEST]
+        latest = [_with_returns(archive, one, table, claimed) for one in found.plans[-LATEST:]]
+        found = replace(found, plans=(*older, *latest))
     return replace(found, queue=queue, dlq=dlq)
+
+
+def _with_returns(
+    archive: Archive, plan: PlanCount, failure_table: str, claimed: pa.Table
+) -> PlanCount:
+    if not plan.counts.get(Disposition.SENT):
+        return plan
+    try:
+        of_plan = find_plan(archive, plan.plan_id, takes_files=False).plan()
+    except InputError:
+        # The report is gone.
+        return plan
+    outcomes = read_outcomes(archive, of_plan, failure_table, claimed) or {}
+    return replace(plan, returned=total(outcomes.values()).returned)
 
 
 def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
@@ -184,29 +208,6 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
         blockers=blockers,
         expired=_expired(archive, messages),
     )
-
-
-def group_states(
-    archive: Archive, plan: Plan, now_seconds: float | None = None
-) -> Mapping[str, Counter[str]] | None:
-    """Count the messages of each group of a plan by their states now.
-
-    Returns:
-        By group id, the counts by state; None where the plan's table cannot be read.
-
-    Raises:
-        ArchiveError: the ledger cannot be read.
-    """
-    try:
-        members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
-    except (ArchiveError, InputError):
-        return None
-    states = planned_states(archive, members["message_id"], now_seconds)
-    rows = members.select(["group_id"]).append_column("state", states)
-    counts: dict[str, Counter[str]] = {one.group_id: Counter() for one in plan.groups}
-    for row in rows.group_by(["group_id", "state"]).aggregate([([], "count_all")]).to_pylist():
-        counts.setdefault(row["group_id"], Counter())[row["state"]] = row["count_all"]
-    return counts
 
 
 def _expired(archive: Archive, messages: pa.Table) -> int:

@@ -3,6 +3,7 @@
 No call raises for what AWS answers: what is not known keeps a step from being good.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ MakeAwsClient = Callable[[str], Any]
 """Makes the client of a service in the destination's Region."""
 
 _FUNCTION_METRICS = ("Errors", "Throttles")
+_MAX_POINTS = 1440
+"""The most that CloudWatch returns for one metric. It keeps minutes for 15 days, then five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Probe:
         redelivery: of the destination.
         function_arn: of the replay function; None where nobody named it. Its trigger and its errors
             are not looked at then: a function that does not run leaves dead letters in the DLQ.
+        stack_queue: name of the stack's main queue, for which the function publishes what concerns
+            its whole DLQ.
         limit: says which limit the circuit breaker sets for the destination; empty for none.
     """
 
@@ -47,6 +52,7 @@ class Probe:
     redelivery: Redelivery
     make_client: ClientFactory
     make_aws_client: MakeAwsClient
+    stack_queue: str
     function_arn: str | None = None
     limit: Callable[[], str] = lambda: ""
     rules: RampRules = field(default_factory=RampRules)
@@ -89,18 +95,22 @@ class Probe:
         return self.make_aws_client(service).get_paginator(call).paginate(**request)
 
     def _function_faults(self, first_sent_at: float, now: float) -> dict[str, int]:
-        ours = {MAIN_QUEUE_DIMENSION: QueueAddress.from_url(self.main).name}
-        dimensions = {SERVICE_DIMENSION: SERVICE, **ours}
-        name = Metric.RETURNS_NOT_COUNTED.value
-        missed = self._metric(NAMESPACE, name, dimensions, "Sum", first_sent_at, now)
-        faults = {"returns that it could not count": round(sum(missed.values()))}
+        ours = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: self.stack_queue}
+        recent = max(first_sent_at, now - self.rules.patience * self.rules.minute_seconds)
+
+        def count(namespace: str, name: str, of: Mapping[str, str], since: float) -> int:
+            return round(sum(self._metric(namespace, name, of, "Sum", since, now).values()))
+
+        missed, failed = Metric.RETURNS_NOT_COUNTED.value, Metric.FAILED_TOTAL.value
+        faults = {
+            "returns that it could not count": count(NAMESPACE, missed, ours, first_sent_at),
+            # A copy whose return cannot be counted now is one of them.
+            "messages that it left in the DLQ": count(NAMESPACE, failed, ours, recent),
+        }
         if self.function_arn is not None:
-            young = now - self.rules.patience * self.rules.minute_seconds
             of = {"FunctionName": self.function_arn.rpartition(":")[2]}
             for name in _FUNCTION_METRICS:
-                since = max(first_sent_at, young)
-                points = self._metric("AWS/Lambda", name, of, "Sum", since, now)
-                faults[name.lower()] = round(sum(points.values()))
+                faults[name.lower()] = count("AWS/Lambda", name, of, recent)
         return faults
 
     def _of_queue(
@@ -118,15 +128,20 @@ class Probe:
         since: float,
         now: float,
     ) -> dict[int, float]:
-        """Return a statistic by minute, without minutes for which there is none."""
+        """Return a statistic by minute, without minutes for which there is none.
+
+        Of more than a day some minutes together, under the first of them.
+        """
         seconds = self.rules.minute_seconds
+        minutes = now // seconds - since // seconds + 1
+        together = 1 if minutes <= _MAX_POINTS else 5 * math.ceil(minutes / 5 / _MAX_POINTS)
         answer = self.make_aws_client("cloudwatch").get_metric_statistics(
             Namespace=namespace,
             MetricName=name,
             Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
             StartTime=datetime.fromtimestamp(since // seconds * seconds, UTC),
             EndTime=datetime.fromtimestamp((now // seconds + 1) * seconds, UTC),
-            Period=max(1, round(seconds)),
+            Period=max(1, round(seconds)) * together,
             Statistics=[statistic],
         )
         return {
@@ -142,6 +157,7 @@ def checked_probe(
     make_client: ClientFactory,
     make_aws_client: MakeAwsClient,
     function_arn: str | None,
+    stack_queue_url: str | None,
 ) -> Probe:
     """Return the probe of a destination, of which *attributes* are given.
 
@@ -164,4 +180,7 @@ def checked_probe(
             f"{QueueAddress.from_url(dead_letters).name} names "
             + (QueueAddress.from_arn(feeds).name if feeds else "none")
         )
-    return Probe(main, dead_letters, redelivery, make_client, make_aws_client, function_arn)
+    stack_queue = QueueAddress.from_url(stack_queue_url or main).name
+    return Probe(
+        main, dead_letters, redelivery, make_client, make_aws_client, stack_queue, function_arn
+    )

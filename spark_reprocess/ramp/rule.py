@@ -143,7 +143,7 @@ class Reading:
         main: SQS's counts of the destination.
         dead_letters: those of its DLQ.
         ages: by minute, the age in seconds of the destination's oldest message.
-        deleted: by minute, the messages that the destination deleted.
+        deleted: by minute, the messages that the destination deleted since the step began.
     """
 
     obstacle: str = ""
@@ -203,8 +203,7 @@ class StepWatch:
                 yield f"the replay function had {count:,} {name} since the step"
         if not reading.deleted:
             yield "the main queue's metric NumberOfMessagesDeleted cannot be read"
-        first = int(self.first_sent_at // self.rules.minute_seconds)
-        deleted = sum(count for minute, count in reading.deleted.items() if minute >= first)
+        deleted = sum(reading.deleted.values())
         if deleted < expected:
             yield f"the consumer deleted {deleted:,} messages since the step, of {expected:,}"
 
@@ -228,4 +227,6 @@ class StepWatch:
         is_late = now >= self.sent_at + seconds
         is_empty = not later and reading.main is not None and not reading.main.total
         self._empty_looks = self._empty_looks + 1 if is_empty and is_late else 0
-        return now if self._empty_looks >= _LOOKS else None
+        # Nothing is in flight, so what failed has returned already.
+        emptied_at = max(self.sent_at, now - self.failure_seconds)
+        return emptied_at if self._empty_looks >= _LOOKS else None

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -21,9 +21,11 @@ from dlq_replay.returns_table import ReturnsTable
 from spark_reprocess.analysis.message_table import in_order_unit, in_order_units
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.frames import DRIVER_ROWS, arrival_order, read_table, write_table
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.limits import Limit
 from spark_reprocess.ramp.readings import Probe
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, StepWatch, Verdict, step_size
-from spark_reprocess.redrive.breaker_gate import WAITING, Limit
+from spark_reprocess.redrive.breaker_gate import WAITING, waiting_for
 from spark_reprocess.redrive.dispositions import with_chunks
 from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.queues import PARKED_QUEUE
@@ -34,15 +36,16 @@ from spark_reprocess.redrive.steps import (
     Step,
     Steps,
     group_ramp,
-    messages_of,
     of_group,
+    sent_of,
 )
 from spark_reprocess.spark.interrupts import asking_to_stop
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"
-_TOO_MANY_RETURNS = "more messages came back than may"
 _WAITS = f"{WAITING} for the ramp"
+_TOO_MANY_RETURNS = f"{_WAITS}: more messages came back than may"
 _SENT = (Disposition.SENT, Disposition.SENT_BEFORE)
+_NOT_CHOSEN = (Disposition.LEAVE, Disposition.NOT_SELECTED, Disposition.OVER_LIMIT)
 
 
 @dataclass
@@ -57,6 +60,7 @@ class Ramp:
         ended: how many steps had ended before the dispositions were resolved. What later ones hold
             is never drawn again.
         in_order: whether what stands behind a message of its message group waits.
+        is_part: whether an option chose some of the plan's messages.
         name: of the sends among those of the run.
         read_limit: reads what the circuit breaker allows now.
         wait: waits for an event, but no longer than so many seconds.
@@ -77,10 +81,14 @@ class Ramp:
     name: str
     read_limit: Callable[[], Limit]
     in_order: bool = False
+    is_part: bool = False
     now_seconds: Callable[[], float] = time.time
     wait: Callable[[threading.Event, float], object] = threading.Event.wait
     groups: dict[str, GroupRamp] = field(default_factory=dict)
-    _executed: dict[int, Step] = field(default_factory=dict)
+    _executed: dict[int, Mapping[str, int]] = field(default_factory=dict)
+    """By number of the step and group id, how many of its messages were to be sent."""
+    _blockers: dict[int, str] = field(default_factory=dict)
+    """By number of the step, why nobody can tell yet; empty if one can."""
     _tallies: list[Tally] = field(default_factory=list)
     _stopped_by: str = ""
 
@@ -113,7 +121,7 @@ class Ramp:
         self._judge(known, self._left())
         left = self._left()
         wanted = {
-            one: step_size(messages_of(self._of(known, one), one), count)
+            one: step_size(sent_of(self._of(known, one), one), count)
             for one, count in left.items()
             if one not in self.groups or self.groups[one].verdict is Verdict.GOOD
         }
@@ -122,8 +130,8 @@ class Ramp:
     def _left(self) -> dict[str, int]:
         """Return by group how many messages no step has; without groups that are stopped."""
         left = Counter(self.to_send)
-        for step in self._executed.values():
-            left.subtract({one: part.messages for one, part in step.groups.items()})
+        for opened in list(self._executed.values()):
+            left.subtract(opened)
         return {one: left[one] for one in self.to_send if left[one] > 0 and not self._is_bad(one)}
 
     def _is_bad(self, group_id: str) -> bool:
@@ -139,13 +147,16 @@ class Ramp:
         returns = self._read_returns(wanted)
         number, archive = len(known) + 1, self.runner.archive
         folder = self.steps.table(number, self.context.run_id)
-        drawn = self._drawn(wanted, number)
-        is_small = sum(wanted.values()) <= DRIVER_ROWS
-        write_table(drawn.toArrow() if is_small else drawn, archive, folder)
-        rows = read_table(drawn.sparkSession, archive, folder, _COLUMNS)
-        counts = {
-            row["group_id"]: row["count"] for row in rows.groupBy("group_id").count().collect()
-        }
+        drawn = self._drawn(known, wanted, number)
+        if sum(wanted.values()) <= DRIVER_ROWS:
+            held = drawn.toArrow()
+            write_table(held, archive, folder)
+            counts = Counter(map(str, held["group_id"].to_pylist()))
+        else:
+            write_table(drawn, archive, folder)
+            rows = read_table(drawn.sparkSession, archive, folder, _COLUMNS)
+            found = rows.groupBy("group_id").count().collect()
+            counts = Counter({row["group_id"]: row["count"] for row in found})
         if not counts:
             self._stopped_by = f"{_WAITS}: what is left stands behind messages that stay"
             return None
@@ -163,13 +174,13 @@ class Ramp:
         self.steps.create(Step(number, run_id, who, self.now_seconds(), folder, groups))
         return self.steps.read()[number - 1]
 
-    def _drawn(self, wanted: Mapping[str, int], number: int) -> DataFrame:
+    def _drawn(self, known: Sequence[Step], wanted: Mapping[str, int], number: int) -> DataFrame:
         """Draw so many messages of each group, and say where in the step each of them is.
 
         On FIFO the heads of message groups come first, and what stands behind one that is not drawn
         is not drawn either. Otherwise chance decides, in the same way in every run.
         """
-        rows, chance = self._candidates(), self._chance("message_id")
+        rows, chance = self._candidates(known), self._chance("message_id")
         if self.in_order:
             arrived = Window.partitionBy(PARKED_QUEUE, "message_group_id").orderBy(*arrival_order())
             rows = rows.withColumn("depth", F.row_number().over(arrived))
@@ -196,10 +207,10 @@ class Ramp:
             "message_id", "group_id", "unit", position.cast("long").alias("position")
         )
 
-    def _candidates(self) -> DataFrame:
+    def _candidates(self, known: Sequence[Step]) -> DataFrame:
         rows = self.rows.where(F.col("disposition") == Disposition.SEND)
-        for step in self.steps.read()[self.ended :]:
-            rows = rows.join(self._table(step), "message_id", "left_anti")
+        if taken := [self._table(step) for step in known[self.ended :]]:
+            rows = rows.join(reduce(DataFrame.union, taken), "message_id", "left_anti")
         return rows.drop("unit", "chunk", "place")
 
     def _chance(self, column: str) -> list[Column]:
@@ -210,63 +221,82 @@ class Ramp:
 
     def _execute(self, step: Step) -> None:
         """Send what is left of a step, and write down that it is sent."""
-        self._executed[step.number] = step
-        tallies: dict[str, list[Tally]] = {}
-        for attempt in range(len(step.groups) + 1):
-            going = [one for one in step.groups if not self._is_bad(one)]
-            name = f"{self.name}-step-{step.number}-{attempt}"
-            result, before = self._send_groups(step, going, name)
-            tallies |= {one: [t for t in result.tallies if t.group_id == one] for one in going}
-            if result.stopped_by != _TOO_MANY_RETURNS:
-                break
-            # The groups of which too many came back are stopped; the others go on.
-            self._decide(self.steps.read(), going)
-        settled = [one for of_group in tallies.values() for one in of_group]
-        words = {one.word for one in settled}
-        self._tallies += [one for one in settled if one.word != Disposition.NOT_REACHED]
-        self._stopped_by = result.stopped_by
-        if Disposition.BUSY in words:
-            self._stopped_by = self._stopped_by or self._wait_for_other_run(step)
-        elif not self._stopped_by:
-            for tally in settled:
-                before[tally.group_id] += tally.count if tally.word in _SENT else 0
-            self.steps.end(step, self.now_seconds(), before)
-            if self.in_order and words - {*_SENT}:
-                # Only a plan that is resolved anew shows what waits behind these.
-                self._stopped_by = f"{_WAITS}: some of step {step.number} could not be sent"
-
-    def _send_groups(
-        self, step: Step, group_ids: Collection[str], name: str
-    ) -> tuple[Sent, Counter[str]]:
-        """Send the open messages of a step; also count by group those that were sent before."""
         table = with_chunks(self._table(step)).drop("group_id")
         rows = self.rows.drop("unit", "chunk", "place").join(table, "message_id")
-        rows = rows.where(F.col("group_id").isin(*group_ids))
-        counts = rows.groupBy("group_id", "disposition").count().collect()
-        tallies = [Tally(row["group_id"], row["disposition"], row["count"]) for row in counts]
-        before = Counter(
-            {t.group_id: t.count for t in tallies if t.word == Disposition.SENT_BEFORE}
-        )
-        work = [one for one in tallies if one.word == Disposition.SEND]
-        limit = self.read_limit()
-        if limit.waiting:
-            left = tuple(replace(one, word=Disposition.NOT_REACHED) for one in work)
-            return Sent(left, limit.waiting), before
-        unproven = frozenset(one for one, part in step.groups.items() if not part.is_last)
-        context = replace(self.context, limit=limit, step=step.number, unproven_groups=unproven)
-        trouble = partial(self._returns_trouble, step)
-        return self.runner.execute(rows, work, context, name, trouble), before
+        found = Counter[tuple[str, str]]()
+        for row in rows.groupBy("group_id", "disposition").count().collect():
+            found[row["group_id"], row["disposition"]] = row["count"]
+        opened = {one: found[one, Disposition.SEND] for one in step.groups}
+        self._executed[step.number] = opened
+        settled: list[Tally] = []
+        # What could not be sent of a step that is sent is drawn again, by runs that begin later.
+        if step.sent_at is None:
+            settled = self._send_open(step, rows, opened)
+        sent = Counter({one: found[one, Disposition.SENT_BEFORE] for one in step.groups})
+        for tally in settled:
+            sent[tally.group_id] += tally.count if tally.word in _SENT else 0
+        words = {tally.word for tally in settled}
+        others = [Disposition.BUSY, *(_NOT_CHOSEN if self.is_part else ())]
+        is_shared = Disposition.BUSY in words or any(found[g, w] for g in opened for w in others)
+        if step.sent_at is None and not self._stopped_by:
+            if is_shared:
+                self._stopped_by = self._wait_for_other_run(step)
+            else:
+                step = self.steps.end(step, self.now_seconds(), sent)
+        if not self._stopped_by:
+            step = self.steps.read()[step.number - 1]
+            settled = [one for one in settled if one.word != Disposition.BUSY]
+            settled += _sent_by_others(step, opened, settled, sent)
+            unsent = sum(opened.values()) - sum(one.count for one in settled if one.word in _SENT)
+            if self.in_order and unsent:
+                # Only a plan that is resolved anew shows what waits behind these.
+                self._stopped_by = f"{_WAITS}: some of step {step.number} could not be sent"
+        self._tallies += [one for one in settled if one.word != Disposition.NOT_REACHED]
+
+    def _send_open(self, step: Step, rows: DataFrame, opened: Mapping[str, int]) -> list[Tally]:
+        """Send the open messages of a step; return what became of them."""
+        tallies: dict[str, list[Tally]] = {}
+        for attempt in range(len(step.groups) + 1):
+            going = {one: n for one, n in opened.items() if n and not self._is_bad(one)}
+            work = [Tally(one, Disposition.SEND, count) for one, count in going.items()]
+            limit = self.read_limit()
+            self._stopped_by = waiting_for(limit)
+            if self._stopped_by or not work:
+                break
+            unproven = frozenset(one for one, part in step.groups.items() if not part.is_last)
+            context = replace(self.context, limit=limit, step=step.number, unproven_groups=unproven)
+            name = f"{self.name}-step-{step.number}-{attempt}"
+            result = self.runner.execute(
+                rows.where(F.col("group_id").isin(*going)),
+                work,
+                context,
+                name,
+                partial(self._returns_trouble, step),
+            )
+            tallies |= {one: [t for t in result.tallies if t.group_id == one] for one in going}
+            self._stopped_by = result.stopped_by
+            if result.stopped_by != _TOO_MANY_RETURNS:
+                break
+            self._decide(self.steps.read(), going)
+            if self.in_order:
+                # What stands behind a message of a stopped group must not go.
+                break
+        return [one for of_group in tallies.values() for one in of_group]
 
     def _returns_trouble(self, step: Step) -> str:
         """Return why the step must stop now: too much came back; empty if it need not."""
-        known = self.steps.read()
+        try:
+            known = self.steps.read()
+        except ArchiveError:
+            # The tasks cannot read it either, and stop by themselves.
+            return ""
         found = self._states(known, step.groups, self._read_returns(step.groups))
         is_bad = any(one.verdict is Verdict.BAD and not self._is_bad(one.group_id) for one in found)
         return _TOO_MANY_RETURNS if is_bad else ""
 
     def _wait_for_other_run(self, step: Step) -> str:
         """Wait until another run has sent the step; return why not, empty if it has."""
-        why = f"{_WAITS}: another run sends step {step.number}"
+        why = f"{_WAITS}: another run has messages of step {step.number} to send"
 
         def has_ended() -> bool:
             return self.steps.read()[step.number - 1].sent_at is not None
@@ -285,24 +315,34 @@ class Ramp:
             return
         rules, failure_seconds = self.probe.rules, self.probe.redelivery.failure_seconds
         watches = {
-            number: StepWatch(step.began_at, step.sent_at or step.began_at, failure_seconds, rules)
+            number: StepWatch(
+                step.began_at,
+                (step.sent_at or step.began_at) + self.probe.redelivery.delay_seconds,
+                failure_seconds,
+                rules,
+            )
             for number, step in steps.items()
         }
-        blockers = dict.fromkeys(steps, "")
 
         def is_decided() -> bool:
             now, returns = self.now_seconds(), self._read_returns(left)
             for number, watch in watches.items():
                 reading = self.probe.read(watch.first_sent_at, now)
-                blockers[number] = watch.blocker(reading, now, _expected(steps[number], returns))
-            self._decide(known, left, returns, blockers)
-            return not any(blockers.values()) or all(map(self._is_bad, left))
+                why = watch.blocker(reading, now, _expected(steps[number], returns))
+                self._blockers[number] = why
+            self._decide(known, left, returns)
+            is_known = all(one in returns for one in left)
+            is_seen = is_known and not any(self._blockers[number] for number in steps)
+            return is_seen or all(map(self._is_bad, left))
+
+        def status() -> str:
+            return " and ".join(filter(None, {self._blockers[number] for number in steps}))
 
         ready_at = max(watch.ready_at for watch in watches.values())
-        until = max(watch.sent_at for watch in watches.values()) + self._patience_seconds
-        until = until if ready_at <= until else 0
-        self._stopped_by = self._wait(is_decided, until, lambda: " and ".join(blockers.values()))
-        waiting = [one for one in self.groups.values() if one.verdict is Verdict.UNKNOWN]
+        until = self.now_seconds() + self._patience_seconds
+        self._stopped_by = self._wait(is_decided, until if ready_at <= until else 0, status)
+        waiting = [self.groups[one] for one in left if one in self.groups]
+        waiting = [one for one in waiting if one.verdict is Verdict.UNKNOWN]
         if waiting and not self._stopped_by:
             ready_at = max(watch.ready_at for watch in watches.values())
             after = f"{datetime.fromtimestamp(ready_at, UTC):%H:%M} UTC"
@@ -333,21 +373,16 @@ class Ramp:
         known: Sequence[Step],
         group_ids: Iterable[str],
         returns: Mapping[str, Returns] | None = None,
-        blockers: Mapping[int, str] | None = None,
     ) -> None:
         """Note how far these groups are, and stop those of which too many came back."""
         returns = self._read_returns(group_ids) if returns is None else returns
-        for one in self._states(known, group_ids, returns, blockers):
+        for one in self._states(known, group_ids, returns):
             if one.verdict is Verdict.BAD and not self._is_bad(one.group_id):
                 self.stop_group(one.group_id, one.why)
             self.groups[one.group_id] = one
 
     def _states(
-        self,
-        known: Sequence[Step],
-        group_ids: Iterable[str],
-        returns: Mapping[str, Returns],
-        blockers: Mapping[int, str] | None = None,
+        self, known: Sequence[Step], group_ids: Iterable[str], returns: Mapping[str, Returns]
     ) -> list[GroupRamp]:
         """Return how far those of the groups are that have a step."""
         left = self._left()
@@ -358,7 +393,7 @@ class Ramp:
                 left.get(one, 0),
                 returns.get(one),
                 self.allowed,
-                (blockers or {}).get(own[-1].number, ""),
+                self._blockers.get(own[-1].number, "nobody has looked yet"),
                 in_order=self.in_order,
             )
             for one in group_ids
@@ -371,6 +406,23 @@ class Ramp:
             return self.returns.read(self.context.plan_id, [*group_ids])
         except TableError:
             return {}
+
+
+def _sent_by_others(
+    step: Step, opened: Mapping[str, int], settled: Sequence[Tally], known: Mapping[str, int]
+) -> list[Tally]:
+    """Return how many open messages other runs sent, as far as the record of the step says.
+
+    *known* is how many of a group this run knows to be sent.
+    """
+    mine = Counter[str]()
+    for tally in settled:
+        mine[tally.group_id] += tally.count
+    counts = {
+        one: min(count - mine[one], (step.sent or {}).get(one, 0) - known[one])
+        for one, count in opened.items()
+    }
+    return [Tally(one, Disposition.SENT_BEFORE, n) for one, n in counts.items() if n > 0]
 
 
 def _expected(step: Step, returns: Mapping[str, Returns]) -> int:

@@ -31,11 +31,12 @@ from spark_reprocess.clients import (
     sqs_sender,
 )
 from spark_reprocess.errors import InputError
+from spark_reprocess.limits import read_limit
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp.readings import Probe, checked_probe
 from spark_reprocess.ramp.rule import Forecast, step_sizes
-from spark_reprocess.redrive.breaker_gate import Limit, is_waiting, read_limit
+from spark_reprocess.redrive.breaker_gate import is_waiting, waiting_for
 from spark_reprocess.redrive.dispositions import DESTINATION
 from spark_reprocess.redrive.edits import edit_samples, sql_faults
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary, other_edits
@@ -155,8 +156,9 @@ def redrive(
                 steps[url],
                 ended[url],
                 name,
-                lambda: read_limit(options.failure_table, url) or Limit(),
+                partial(read_limit, options.failure_table, url),
                 in_order=queues.is_fifo and not options.allow_reordering,
+                is_part=bool(options.group or options.where or options.limit),
                 now_seconds=now_seconds,
                 wait=wait,
             ).send()
@@ -199,6 +201,7 @@ def _probes(
                 make_client,
                 partial(aws_client, region=region),
                 options.function_arn,
+                options.main_queue_url,
             )
             for url, attributes in destinations.items()
         }
@@ -222,7 +225,7 @@ def _check_table(table: str | None, url: str) -> None:
 
 
 def _limit_sentence(table: str | None, url: str) -> str:
-    return (read_limit(table, url) or Limit()).sentence
+    return read_limit(table, url).sentence
 
 
 def _forecast(
@@ -275,15 +278,15 @@ def _send_all(
     ones come last.
     """
     sent: dict[str, Sent] = {}
-    limits = {url: read_limit(options.failure_table, url) or Limit() for url in planned}
+    limits = {url: read_limit(options.failure_table, url) for url in planned}
     for url in sorted(planned, key=lambda url: bool(limits[url].sentence)):
         tallies = planned[url]
         if any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
             sent[url] = Sent(not_reached(tallies))
             continue
-        limit = read_limit(options.failure_table, url) or Limit()
-        if limit.waiting:
-            sent[url] = Sent(not_reached(tallies), limit.waiting)
+        limit = read_limit(options.failure_table, url)
+        if why := waiting_for(limit):
+            sent[url] = Sent(not_reached(tallies), why)
             continue
         to_here = replace(contexts[url], limit=limit)
         # The operator's destination has the run's own name.
@@ -308,8 +311,8 @@ def _limits_in_words(options: RedriveOptions, urls: Iterable[str]) -> Iterator[s
     """Say which destinations are limited now, and of which that is not known."""
     for url in urls:
         limit = read_limit(options.failure_table, url)
-        if limit is None:
-            yield f"{_name(url)}: its limit is not known: table {options.failure_table} fails"
+        if limit.fault:
+            yield f"{_name(url)}: its limit is not known: {limit.fault}"
         elif limit.sentence:
             yield f"{_name(url)}: {limit.sentence}"
 

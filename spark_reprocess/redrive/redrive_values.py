@@ -82,6 +82,7 @@ class RedriveOptions(ResendOptions):
         failure_table: the table with the circuit breakers of the destinations and the counters of
             what comes back; None: no limits are kept to, and nothing is counted.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
+        watches: whether the verb goes on after the send, to say what comes back.
     """
 
     plan: str | None = None
@@ -103,6 +104,7 @@ class RedriveOptions(ResendOptions):
     time_budget_seconds: float | None = None
     failure_table: str | None = None
     decisions_sha256: str | None = None
+    watches: bool = False
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""

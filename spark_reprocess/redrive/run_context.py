@@ -13,7 +13,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, Probe, new_id
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
 from spark_reprocess.editing.edit import Edit
-from spark_reprocess.redrive.breaker_gate import Limit
+from spark_reprocess.limits import Limit
 from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.queues import SizeLimits
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions

@@ -48,13 +48,15 @@ from spark_reprocess.archive.message_state import states_of
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.redrive.breaker_gate import BreakerGate, read_limit
+from spark_reprocess.limits import read_limit
+from spark_reprocess.redrive.breaker_gate import READ_SECONDS, BreakerGate
 from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.stop_signals import StopSignals, stop_marker
+from spark_reprocess.repeating import repeating
 
 _COLUMNS: dict[str, pa.DataType] = {
     "group_id": pa.string(),
@@ -377,7 +379,9 @@ class SendTask:
             return nullcontext()
         read = partial(read_limit, request.failure_table, self.context.destination)
         free_window = None if self.free_windows is None else self.free_windows[task]
-        return BreakerGate(read, self.context.limit, limiter, signals, free_window).watching()
+        gate = BreakerGate(read, self.context.limit, limiter, signals, free_window)
+        gate.look()
+        return repeating(gate.look, READ_SECONDS, "breaker")
 
     def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
         if self.context.probe:

@@ -130,6 +130,14 @@ def messages_of(steps: Sequence[Step], group_id: str) -> int:
     return sum(step.groups[group_id].messages for step in steps)
 
 
+def sent_of(steps: Iterable[Step], group_id: str) -> int:
+    """Return how many messages of a group SQS confirmed; of a step that still goes on, all."""
+    return sum(
+        step.groups[group_id].messages if step.sent is None else step.sent.get(group_id, 0)
+        for step in steps
+    )
+
+
 def group_ramp(
     group_id: str,
     own: Sequence[Step],
@@ -145,24 +153,21 @@ def group_ramp(
     Args:
         group_id: of the group.
         own: its steps since it was last stopped, at least one.
-        left: how many of its messages no step has.
+        left: how many of its messages this run is to send beside them.
         returns: what is counted; None if nothing is known.
         allowed: how many may come back.
         blocker: why nobody can tell yet whether the last step is good; empty if one can.
         in_order: whether what came back must go before what follows.
     """
     part, messages = own[-1].groups[group_id], messages_of(own, group_id)
-    sent = sum(
-        step.groups[group_id].messages if step.sent is None else step.sent.get(group_id, 0)
-        for step in own
-    )
+    sent = sent_of(own, group_id)
     before = own[0].groups[group_id].returned_before
     returned = None if returns is None else max(0, returns.returned - before)
     most = allowed.of_sent(sent)
     verdict, why = Verdict.UNKNOWN, blocker
     if returned is not None and returned > most:
         verdict, why = Verdict.BAD, f"{returned:,} of {sent:,} messages came back, {most:,} may"
-    elif part.is_last and own[-1].sent is not None:
+    elif part.is_last and own[-1].sent is not None and not left:
         verdict, why = Verdict.SENT, ""
     elif returned is None:
         why = "it is not known what came back"

@@ -6,8 +6,6 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from spark_reprocess.canary.options import CanarySample
-from spark_reprocess.canary.watch import CanaryReport, GroupVerdict
 
 from dlq_cli.__main__ import GROUPS, LINES
 from dlq_cli.stack.rules import Finding, Severity
@@ -15,14 +13,17 @@ from dlq_cli.stack.trial import Check
 from dlq_cli.stack_values import StackValues, stack_options
 from dlq_cli.verbs.rehearse import Outcome, Rehearsal
 from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.ledger import RunRecord
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
-from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry
+from spark_reprocess.inspect.outcomes import Outcome as OfGroup
+from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry, RunHistory
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
+from spark_reprocess.ramp.rule import Forecast, GroupRamp
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
 from spark_reprocess.run import RunSummary, Undecided
@@ -66,12 +67,12 @@ def test_every_exit_code_has_a_row() -> None:
     [
         ("groups", [ListedGroup]),
         ("status", [ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker]),
-        ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry]),
+        ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry, RunHistory, RunRecord, OfGroup]),
         ("status without a stack", [StackValues]),
         ("doctor", [Finding, Check]),
         ("drain", [DrainSummary, QueueCounts]),
         ("rehearse", [Rehearsal, Outcome]),
-        ("redrive", [RedriveSummary, Tally, EditSample, CanarySample, CanaryReport, GroupVerdict]),
+        ("redrive", [RedriveSummary, Tally, EditSample, Forecast, GroupRamp]),
         ("erase", [EraseSummary]),
         ("run", [RunSummary, Undecided]),
     ],

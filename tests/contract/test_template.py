@@ -1,6 +1,5 @@
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 

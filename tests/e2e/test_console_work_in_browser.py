@@ -26,6 +26,8 @@ HOSTILE = (
     "<b hx-on:click=hostile=1 autofocus onfocus=hostile=1>\u202e</b>"
 )
 
+FORECAST = {"sizes": [1, 2, 6, 18, 54, 162, 486], "step_seconds": 270, "seconds": 1620}
+
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
@@ -42,10 +44,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def paths(world: World, text: str) -> list[str]:
     """One page of each kind, with *text* wherever a message, a command or AWS has the word."""
     executed = [*world.preview_words, "--execute", "--reason", text]
-    verdict = {"group_id": world.group_id, "sent": 3, "returned": 1, "allowed": 0}
-    verdict |= {"verdict": "failed", "why": text, "failures": {text: text}}
-    canary = {"groups": [verdict], "waited_seconds": 190, "archived": 1, "main_queue": None}
-    drawn = {"counts": {world.group_id: 3}, "without": [], "stale_seconds": 60, "wait_seconds": 120}
+    numbers = {"step": 2, "steps": 9, "sent": 3, "returned": 1, "allowed": 0}
+    ramp = [{"group_id": world.group_id, "verdict": "bad", "why": text, **numbers}]
     problem = {
         "group_id": "",
         "word": "edit_failed",
@@ -55,15 +55,15 @@ def paths(world: World, text: str) -> list[str]:
     }
     sample = {"group_id": world.group_id, "message_id": text, "lines": [f"-{text}", f"+{text}"]}
     seen: dict[str, Any] = {"problems": [problem], "samples": [sample], "notes": [text]}
-    dry_run = world.dry_run(**seen, drawn={**drawn, "is_recommended": True})
-    stopped_answer = redrive_answer(world, {"sent": 3, "in_doubt": 17}, run_id="r", canary=canary)
+    dry_run, at_once = world.dry_run(**seen, forecast=FORECAST), world.dry_run(**seen)
+    stopped_answer = redrive_answer(world, {"sent": 3, "stopped": 17}, run_id="r", ramp=ramp)
     stopped = world.ended(executed, stopped_answer, 3, f"dlq: {text}\n{text}\n")
     died = world.ended(executed, exit_code=None)
     died.folder.joinpath("progress.jsonl").write_text(
         json.dumps({"label": text, "seconds": 9, "text": text}) + "\n"
     )
     restored = world.ended(["restore", "--where", text], redrive_answer(world))
-    works = [one.work_id for one in (dry_run, stopped, died, restored)]
+    works = [one.work_id for one in (dry_run, at_once, stopped, died, restored)]
     return ["/works", "/redrive", "/restore", "/erase", *(f"/works/{one}" for one in works)]
 
 
@@ -88,10 +88,14 @@ def test_hostile_texts_of_works_are_inert(browser: Browser, world: World) -> Non
             it.assert_quiet()
 
 
-def test_enter_sends_the_canary_and_never_everything(browser: Browser, world: World) -> None:
-    dry_run = world.dry_run()
+def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: World) -> None:
+    at_once, dry_run = world.dry_run(), world.dry_run(forecast=FORECAST)
     with desk(browser, world.console) as it:
+        page = it.go(f"/works/{at_once.work_id}")
+        page.get_by_label("Why").fill("it is fixed")
+        page.get_by_label("Why").press("Enter")
         page = it.go(f"/works/{dry_run.work_id}")
+        assert world.works.all()[0].work_id == dry_run.work_id
         page.get_by_label("Why").fill("it is fixed")
         page.get_by_label("Why").press("Enter")
         page.wait_for_url(re.compile(f"/works/(?!{dry_run.work_id})"))
@@ -99,7 +103,7 @@ def test_enter_sends_the_canary_and_never_everything(browser: Browser, world: Wo
     newest = world.works.all()[0]
 
     assert newest.after == dry_run.work_id
-    assert "--canary" in newest.words
+    assert "--ramp" in newest.words
 
 
 def test_page_follows_the_work_keeps_the_focus_and_shows_its_end(

@@ -21,8 +21,9 @@ import pytest
 from botocore.config import Config
 
 from dlq_cli.on_glue import follow, privacy_options, start
+from dlq_replay.breaker_table import read_deletions
 from dlq_replay.message import SendEntry
-from dlq_replay.queue_metric import read_deletions
+from dlq_replay.returns_table import ReturnsTable
 from dlq_replay.sqs import SqsQueue
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
@@ -160,6 +161,8 @@ def test_the_replay_function_on_standard_queues(
     stack = Stack.of(TEMPLATE, waits | INVOICES)
     queues = make_queues()
     make_failure_table()
+    returns = ReturnsTable(boto3.client("dynamodb"), "FailureTable", lambda: 1_800_000_000)
+    returns.begin("plan", ["group"])
     aws.calls.clear()
 
     # Before a breaker opens for messages without a recorded error.
@@ -172,9 +175,12 @@ def test_the_replay_function_on_standard_queues(
     main = f"arn:aws:sqs:{ACCOUNT}:MainQueue"
     full = message("full", attributes=filler(10), DeadLetterQueueSourceArn=main)
     new = [message(f"m-{n}", DeadLetterQueueSourceArn=main) for n in range(30)]
-    handle(stack, monkeypatch, due, invoice, exhausted, full, *new)
+    redriven = context(plan_id="plan", group_id="group", source_queue="MainQueue")
+    back = message("back", attributes=redriven, DeadLetterQueueSourceArn=main)
+    handle(stack, monkeypatch, due, invoice, exhausted, full, back, *new)
 
     assert missing(aws.calls, stack, "ReplayRole") == set()
+    assert returns.read("plan", ["group"])["group"].returned == 1
     # Holds by visibility are the way of FIFO queues.
     assert unused(aws.calls + MADE_BY_LAMBDA, stack, "ReplayRole") == {
         ("sqs:ChangeMessageVisibility", f"arn:aws:sqs:{ACCOUNT}:DeadLetterQueue")

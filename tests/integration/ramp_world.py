@@ -10,15 +10,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
 from dlq_replay.message import Message
-from dlq_replay.policy import ReplayPolicy
+from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.replay import Replayer
-from dlq_replay.returns import Counters, ReturnsCounter
+from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import forever
 from local_sqs.clock import VirtualClock
+from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
@@ -26,9 +28,6 @@ from tests.inline_executor import InlineExecutor
 
 VISIBILITY_SECONDS = 1
 MAX_RECEIVES = 2
-
-STEP_SECONDS = 0.02
-"""Between two steps on a virtual clock."""
 
 
 @dataclass
@@ -41,37 +40,50 @@ class RampWorld:
         handled: what it handled, in order.
         url: of the server.
         is_consuming: whether the consumer receives anything.
+        is_replaying: whether the function does.
         last: what happens last in each step.
+        loses_answer: whether Lambda does not get an answer of the function.
+        faults: when the function missed a return, and when it left a message in the DLQ.
+        step_seconds: between two steps.
+        limits: of the function's queues, as it knows them.
     """
 
     clock: VirtualClock
     main: ModelQueue
     dlq: ModelQueue
     parked: ModelQueue
-    counters: Counters
-    url: str
+    add_returns: Callable[..., bool]
+    url: str = ""
     fails: Callable[[Message], bool] = lambda _: False
     is_consuming: bool = True
+    is_replaying: bool = True
     handled: list[Message] = field(default_factory=list)
     last: Callable[[], object] = lambda: None
+    loses_answer: Callable[[], bool] = lambda: False
+    faults: dict[str, list[float]] = field(default_factory=lambda: {"missed": [], "left": []})
+    step_seconds: float = 0.02
+    limits: QueueLimits = field(default_factory=QueueLimits)
 
     def __post_init__(self) -> None:
         self.replayer = Replayer(
-            policy=ReplayPolicy(QueueAddress.from_url(self.main.url), 3, Backoff(1, 1)),
+            policy=ReplayPolicy(
+                QueueAddress.from_url(self.main.url), 3, Backoff(1, 1), limits=self.limits
+            ),
             main_queue=self.main,
             dlq=self.dlq,
             parked_queue=self.parked,
             now_seconds=lambda: self.clock.now_ms() // 1000,
             draw_up_to=lambda top: random.randint(0, top),
             executor=InlineExecutor(),
-            returns=ReturnsCounter(self.counters, self.clock.time),
+            returns=ReturnsCounter(self.add_returns, self.clock.time),
         )
 
     def step(self) -> None:
         """One poll of the consumer, one of the replay function."""
         if self.is_consuming:
             self.consume()
-        self.replay()
+        if self.is_replaying:
+            self.replay()
         self.last()
 
     def consume(self) -> None:
@@ -86,9 +98,12 @@ class RampWorld:
         batch = [one for one in self.dlq.receive() if isinstance(one, Message)]
         if not batch:
             return
-        response = self.replayer.replay(batch, forever).to_partial_batch_response()
-        left = {item["itemIdentifier"] for item in response["batchItemFailures"]}
-        self.dlq.delete([one for one in batch if one.message_id not in left])
+        outcome = self.replayer.replay(batch, forever)
+        left = {one.message_id for one in outcome.outcomes if one.is_left}
+        self.faults["missed"] += [self.clock.time()] * outcome.uncounted_returns
+        self.faults["left"] += [self.clock.time()] * len(outcome.failed)
+        if not self.loses_answer():
+            self.dlq.delete([one for one in batch if one.message_id not in left])
 
     def wait(self, _: threading.Event, seconds: float) -> None:
         """Wait as a ramp does."""
@@ -98,25 +113,36 @@ class RampWorld:
         """Let so many virtual seconds pass, step by step."""
         until = self.clock.time() + seconds
         while (left := until - self.clock.time()) > 0:
-            self.clock.advance(min(STEP_SECONDS, left))
+            self.clock.advance(min(self.step_seconds, left))
             self.step()
 
 
 @contextmanager
-def ramp_world(clock: VirtualClock, counters: Counters, suffix: str = "") -> Iterator[RampWorld]:
-    """Set it all up until the block ends."""
-    model = SqsModel(clock)
-    with serve_in_thread(model) as served:
-        fifo = {"FifoQueue": "true"} if suffix else {}
+def ramp_world(
+    clock: VirtualClock, add_returns: Callable[..., bool], suffix: str = ""
+) -> Iterator[RampWorld]:
+    """Set it all up behind a server, until the block ends."""
+    with serve_in_thread(SqsModel(clock)) as served:
+        yield world_at(served.front, clock, add_returns, suffix, url=served.url)
 
-        def queue(name: str, feeds: ModelQueue | None = None, **attributes: str) -> ModelQueue:
-            if feeds is not None:
-                most = "1000" if name == "dlq" else MAX_RECEIVES
-                policy = {"deadLetterTargetArn": feeds.arn, "maxReceiveCount": most}
-                attributes["RedrivePolicy"] = json.dumps(policy)
-            return ModelQueue(served.front, name + suffix, **fifo, **attributes)
 
-        parked = queue("parked")
-        dlq = queue("dlq", parked, VisibilityTimeout="2")
-        main = queue("main", dlq, VisibilityTimeout=str(VISIBILITY_SECONDS))
-        yield RampWorld(clock, main, dlq, parked, counters, served.url)
+def world_at(
+    front: Front,
+    clock: VirtualClock,
+    add_returns: Callable[..., bool],
+    suffix: str = "",
+    **fields: Any,
+) -> RampWorld:
+    fifo = {"FifoQueue": "true"} if suffix else {}
+
+    def queue(name: str, feeds: ModelQueue | None = None, **attributes: str) -> ModelQueue:
+        if feeds is not None:
+            most = "1000" if name == "dlq" else MAX_RECEIVES
+            policy = {"deadLetterTargetArn": feeds.arn, "maxReceiveCount": most}
+            attributes["RedrivePolicy"] = json.dumps(policy)
+        return ModelQueue(front, name + suffix, **fifo, **attributes)
+
+    parked = queue("parked")
+    dlq = queue("dlq", parked, VisibilityTimeout="2")
+    main = queue("main", dlq, VisibilityTimeout=str(VISIBILITY_SECONDS))
+    return RampWorld(clock, main, dlq, parked, add_returns, **fields)

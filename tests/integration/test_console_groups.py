@@ -1,5 +1,6 @@
 """The console's pages about groups, without Spark: what they show, and what they let nobody do."""
 
+import json
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -150,6 +151,9 @@ def test_what_was_sent_is_not_pending_any_more(
     assert main(["groups", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
     assert "messages: 0 pending, 6 sent" in printed
+    assert main(["groups", "--archive", archive.root, "--json"]) == 0
+    states = [one["states"] for one in json.loads(capsys.readouterr().out)["groups"]]
+    assert states == [{"sent": 4}, {"sent": 2, "discarded": 1}]
     assert [one in printed for one in groups_of(plan)] == [False, False]
     page = browser.get(f"/groups/{pending_group}").text
     assert "Nothing of this group is pending" in page
@@ -400,3 +404,28 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
                 if (value := attributes.get(name)) is not None:
                     assert value.startswith((f"{BASE}/", "#", "data:,")), (path, value)
                     assert not value.startswith("//")
+
+
+def test_group_is_shown_as_stopped_with_the_reason_until_somebody_decides_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
+    (group_id,) = groups_of(plan_of(archive))
+    why = "3 of 9 messages came back, 0 may"
+    add_statement(archive, group_id, Statement(NOW, "ada@desk", stopped=why))
+    browser = opened(console_of(archive))
+    pages = [browser.get(path).text for path in ("/", f"/groups/{group_id}")]
+    main(["groups", "--archive", archive.root])
+    printed = capsys.readouterr().out
+    main(["decide", "--archive", archive.root, group_id, "redrive"])
+
+    assert all('class="status stopped"' in page for page in pages)
+    assert f"A redrive of this group was stopped: {why}" in pages[1]
+    assert f"which was stopped: {why}" in pages[1]
+    assert "Groups: 1 stopped" in pages[0]
+    assert "groups: 1 stopped" in printed
+    assert f"stopped: {why}; decide again" in printed
+    assert 'class="status stopped"' not in browser.get("/").text
+    after = browser.get(f"/groups/{group_id}").text
+    assert "A redrive of this group was stopped" not in after
+    assert f"which was stopped: {why}" in after

@@ -57,7 +57,7 @@ def started(works: Works, *words: str) -> Work:
         (0, "done"),
         (1, "Spark failed"),
         (2, "refused"),
-        (3, "stopped by the canary"),
+        (3, "stopped: too much came back"),
         (4, "some messages were not sent"),
         (130, "stopped"),
         (77, "exit code 77"),

@@ -75,12 +75,11 @@ def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
             ("/redrive/execute", fields, why)
             for fields, why in (
                 ({"how": "all", "reason": " "}, "reason: say"),
-                ({"how": "canary", "reason": "x", "canary": ""}, "canary: say how many"),
                 (
-                    {"how": "canary", "reason": "x", "canary": "lots"},
-                    "canary: must be a whole number",
+                    {"how": "ramp", "reason": "x", "allow_returns": "lots"},
+                    "allow returns: must be a whole number",
                 ),
-                ({"how": "", "reason": "x"}, "choose: a canary first"),
+                ({"how": "", "reason": "x"}, "choose: by ramp, or all at once"),
                 ({"how": "all", "reason": "x", "max_rate": "-1"}, "max rate"),
             )
         ),
@@ -122,24 +121,21 @@ def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: World) 
 
     assert words == [
         *[*world.preview_words, "--limit", "5", "--decisions-sha256", answer["decisions_sha256"]],
-        *["--max-rate", "5", "--execute", "--reason=-it is fixed"],
+        *["--at-once", "--max-rate", "5", "--execute", "--reason=-it is fixed"],
     ]
     assert world.works.all()[0].after == dry_run.work_id
 
 
-def test_canary_has_its_size_its_wait_and_where_failures_come_back(world: World) -> None:
-    fields = {"canary": "10%", "canary_wait": "4", "force_canary_wait": "1"}
+@pytest.mark.parametrize(
+    ("allowed", "words"), [("", ["--ramp"]), (" 2.5% ", ["--ramp", "--allow-returns", "2.5%"])]
+)
+def test_ramp_has_what_may_come_back(world: World, allowed: str, words: list[str]) -> None:
+    fields = {"how": "ramp", "allow_returns": allowed, "reason": "x"}
 
-    words = world.started(
-        "/redrive/execute", after=world.dry_run().work_id, how="canary", reason="x", **fields
-    )
+    started = world.started("/redrive/execute", after=world.dry_run().work_id, **fields)
 
-    start = words.index("--canary")
-    assert words[start:] == [
-        *["--canary", "10%", "--canary-wait", "4", "--force-canary-wait"],
-        *["--execute", "--reason", "x"],
-    ]
-    assert words.count("--parked-queue-url") == 1
+    assert started[started.index("--ramp") :] == [*words, "--execute", "--reason", "x"]
+    assert started.count("--parked-queue-url") == 1
 
 
 def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: World) -> None:
@@ -255,13 +251,7 @@ def test_only_what_is_not_done_goes_on(world: World, exit_code: int, offers: boo
 
 
 def test_dry_run_leads_to_its_form(world: World) -> None:
-    drawn = {
-        "counts": {world.group_id: 3},
-        "without": [],
-        "stale_seconds": 60,
-        "wait_seconds": 120,
-        "is_recommended": True,
-    }
+    forecast = {"sizes": [1, 2, 6, 11], "step_seconds": 120, "seconds": 360}
     problem = {
         "group_id": "",
         "word": "edit_failed",
@@ -271,38 +261,54 @@ def test_dry_run_leads_to_its_form(world: World) -> None:
     }
     sample = {"group_id": world.group_id, "message_id": "m-2", "lines": ["-a", "+<b>"]}
 
-    page = world.page(world.dry_run(drawn=drawn, problems=[problem], samples=[sample]))
+    page = world.page(world.dry_run(forecast=forecast, problems=[problem], samples=[sample]))
 
     assert "Nothing was sent. 20 messages would go to" in page
     assert "2 left: the plan&#39;s edit does not fit them [no such path]: m-1" in page
-    assert 'value="3"' in page
-    assert "2 min" in page
+    assert "4 steps of 1, 2, 6, 11 messages of each group, at least 6 min in all" in page
+    assert "Send by ramp" in page
+    assert "--ramp --execute" in page
     assert "+&lt;b&gt;" in page
     assert f'action="{BASE}/redrive/execute"' in page
 
 
-def test_verdict_of_the_canary_is_shown(world: World) -> None:
-    verdict = {
-        "group_id": world.group_id,
-        "sent": 2,
-        "returned": 1,
-        "allowed": 0,
-        "verdict": "failed",
-        "why": "",
-        "failures": {"first-<1>": "KeyError"},
-    }
-    canary = {"groups": [verdict], "waited_seconds": 90, "archived": 1, "main_queue": None}
-    counts = {"sent": 2, "stopped_by_canary": 18}
+def test_dry_run_without_a_ramp_says_why_and_sends_at_once(world: World) -> None:
+    page = world.page(world.dry_run(notes=["everything goes at once: no --failure-table"]))
+
+    assert "everything goes at once: no --failure-table" in page
+    assert "Send all 20 messages at once" in page
+    assert "Send by ramp" not in page
+    assert "allow_returns" not in page
+    assert "--at-once --execute" in page
+
+
+def ramp_of(group_id: str, verdict: str, **fields: Any) -> dict[str, Any]:
+    numbers = {"step": 2, "steps": 4, "sent": 3, "returned": 0, "allowed": 0}
+    return {"group_id": group_id, "verdict": verdict, "why": "", **numbers, **fields}
+
+
+def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
+    world: World,
+) -> None:
+    why = "1 of 3 messages came back, 0 may"
+    groups = [
+        ramp_of("g-sent", "sent", step=4, sent=20),
+        ramp_of("g-unknown", "unknown", returned=None, why="a failure may <still> return"),
+        ramp_of(world.group_id, "bad", returned=1, why=why),
+    ]
+    counts = {"sent": 3, "stopped": 17}
     words = [*world.preview_words, "--execute", "--reason", "x"]
-    answer = redrive_answer(world, counts, run_id="r-1", canary=canary)
+    answer = redrive_answer(world, counts, run_id="r-1", ramp=groups)
 
-    page = world.page(
-        world.ended(words, answer, 3, "dlq: stopped by the canary (failed)\nWARN x\n")
-    )
+    page = world.page(world.ended(words, answer, 3, "dlq: stopped: too many\nWARN x\n"))
 
-    assert "the rest of this group was not sent" in page
-    assert "/messages/first-%3C1%3E" in page
-    assert "stopped by the canary" in page
+    assert "4 of 4" in page
+    assert "a failure may &lt;still&gt; return" in page
+    assert '<td class="number">?</td>' in page
+    assert why in page
+    assert page.count("The rest of this group was not sent") == 1
+    assert f'/groups/{world.group_id}?plan={world.plan_id}">decide again' in page
+    assert "stopped: too much came back" in page
     assert "WARN x" in page
 
 
@@ -312,10 +318,10 @@ def test_verdict_of_the_canary_is_shown(world: World) -> None:
         (["redrive"], None),
         (["redrive"], {"groups": [1], "run_id": ""}),
         (["redrive"], {"run_id": "", "groups": [], "problems": [{}], "destinations": {}}),
-        (["redrive"], {"drawn": {"counts": {"g-1": 3}}}),
-        (["redrive"], {"drawn": {"counts": [], "wait_seconds": 1}}),
+        (["redrive"], {"forecast": {"sizes": [1]}}),
+        (["redrive"], {"forecast": {"sizes": 7, "seconds": 1}}),
         (["redrive"], {"samples": [{"message_id": "m-1"}]}),
-        (["redrive", "--execute"], {"run_id": "r-1", "canary": {"groups": [{}]}}),
+        (["redrive", "--execute"], {"run_id": "r-1", "ramp": [{}]}),
         (["redrive", "--execute"], {"run_id": "r-1", "destinations": {"http://a": "x", "b": 1}}),
         (["restore"], {"notes": 7}),
         (["drain"], {}),

@@ -12,7 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
-from dlq_replay.queue_metric import read_deletions
+from dlq_replay.breaker_table import read_deletions
 from local_sqs.faults import Effect, Fault
 from local_sqs.process import ServerProcess
 from local_sqs.server import RunningServer, serve_in_thread

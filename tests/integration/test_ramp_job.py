@@ -5,24 +5,36 @@ Only the ramp's waits pass time, on a virtual clock.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
+from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
 from dlq_replay.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
+from local_sqs.faults import Effect, Fault
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.group_records import add_statement
+from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
+from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.clients import aws_client
-from spark_reprocess.ramp.rule import RampRules, Verdict
+from spark_reprocess.command_line.redrive import exit_code_of
+from spark_reprocess.command_line.verb import NOT_ALL_SENT
+from spark_reprocess.errors import BusyError, InputError
+from spark_reprocess.ramp.rule import Forecast, RampRules, Verdict
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.steps import Step, Steps
+from spark_reprocess.triage import Statement
 from tests.approved_plan import planned
-from tests.builders import context, counter, message
+from tests.builders import context, counter, filler, message
 from tests.failure_table import create_failure_table
 from tests.integration.client_at import client_at
 from tests.integration.ramp_world import RampWorld, ramp_world
@@ -38,13 +50,19 @@ Run = Callable[..., RedriveSummary]
 
 
 @pytest.fixture
-def world(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RampWorld]:
+def suffix() -> str:
+    """Of the queues' names."""
+    return ""
+
+
+@pytest.fixture
+def world(moto_endpoint: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RampWorld]:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = aws_client("dynamodb")
     create_failure_table(client, TABLE)
     clock = VirtualClock(time.time_ns() // 1_000_000)
     counters = ReturnsTable(client, TABLE, lambda: int(clock.time()))
-    with ramp_world(clock, counters) as running:
+    with ramp_world(clock, counters.add, suffix) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", running.url)
         yield running
     client.delete_table(TableName=TABLE)
@@ -79,10 +97,20 @@ def run_ramp(
     )
 
 
-def parked(number: int, error: str = "TimeoutError", **fields: Any) -> Message:
+def parked(
+    number: int,
+    error: str = "TimeoutError",
+    attributes: Mapping[str, MessageAttribute] | None = None,
+    **fields: Any,
+) -> Message:
     failure = FailureError(error, "it was so")
     ours = context(first_id=f"first-{number}", reason="attempts_exhausted", error=failure)
-    return message(f"m-{number:03d}", json.dumps({"n": number}), {**ours, **counter("5")}, **fields)
+    return message(
+        f"m-{number:03d}",
+        json.dumps({"n": number}),
+        {**ours, **counter("5"), **(attributes or {})},
+        **fields,
+    )
 
 
 def two_groups(folder: Path, world: RampWorld) -> Archive:
@@ -100,7 +128,28 @@ def verdicts(summary: RedriveSummary) -> dict[str, Verdict]:
     return {titles[one.group_id].split(":")[0]: one.verdict for one in summary.ramp}
 
 
-def test_bad_step_stops_its_group_and_the_other_goes_on(
+def groups_of(archive: Archive, plan: str) -> dict[str, str]:
+    """By their errors, the ids of the groups."""
+    raw = yaml.safe_load(Path(plan).read_text())
+    return {one["title"].split(":")[0]: one["id"] for one in raw["groups"]}
+
+
+def steps_of(archive: Archive, summary: RedriveSummary) -> list[Step]:
+    return Steps(archive, summary.plan_id, "main").read()
+
+
+def sizes(archive: Archive, summary: RedriveSummary, group_id: str) -> list[int]:
+    steps = steps_of(archive, summary)
+    return [one.groups[group_id].messages for one in steps if group_id in one.groups]
+
+
+def handled(world: RampWorld) -> list[int]:
+    """The numbers of what the consumer handled, sorted; the last step is not waited for."""
+    world.pass_time(1)
+    return sorted(map(number, world.handled))
+
+
+def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     run: Run, world: RampWorld, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path, world)
@@ -112,8 +161,250 @@ def test_bad_step_stops_its_group_and_the_other_goes_on(
     assert verdicts(summary) == {"TimeoutError": Verdict.SENT, "KeyError": Verdict.BAD}
     assert summary.is_stopped
     assert summary.counts == {"sent": 11, "stopped": 9}
-    world.pass_time(1)
-    assert sorted(map(number, world.handled)) == list(range(1, 20, 2))
+    assert handled(world) == list(range(1, 20, 2))
     [returned] = world.parked.receive()
     assert isinstance(returned, Message)
     assert returned.history.context.reason == "redrive_step"
+
+    again = run(archive, plan)
+
+    assert again.is_stopped
+    assert again.counts == {"sent_before": 11, "stopped": 9}
+    [note] = again.notes
+    assert "is stopped: 1 of 1 messages came back, 0 may; decide again" in note
+
+    bad = groups_of(archive, plan)["KeyError"]
+    decided = Statement(datetime.now(UTC), "me", "redrive", summary.plan_id)
+    add_statement(archive, bad, decided)
+    world.fails = lambda _: False
+    last = run(archive, plan)
+
+    assert verdicts(last) == {"KeyError": Verdict.SENT}
+    assert last.counts == {"sent_before": 11, "sent": 9}
+    assert sizes(archive, last, bad) == [1, 1, 2, 6]
+    assert len(handled(world)) == len({*handled(world)}) == 19
+
+
+def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
+    run: Run, world: RampWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = [parked(n, "KeyError" if n in (3, 7, 9) else "TimeoutError") for n in range(15)]
+    messages.append(parked(15, attributes=filler(9)))
+    archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
+    plan = planned(archive)
+    groups = groups_of(archive, plan)
+    _set_action(plan, groups["KeyError"], "discard")
+    begun: list[tuple[int, int]] = []
+
+    def create(steps: Steps, step: Step) -> bool:
+        begun.append((step.number, len(world.handled)))
+        is_made = original(steps, step)
+        if step.number == 1:
+            raise KilledError
+        return is_made
+
+    original = Steps.create
+    monkeypatch.setattr(Steps, "create", create)
+    with pytest.raises(KilledError):
+        run(archive, plan)
+    assert handled(world) == []
+
+    # Another run has a claim of the step, so this one cannot know when all of it is sent.
+    [step] = Steps(archive, _plan_id(plan), "main").read()
+    claim = Claim("run-0", "me", "why", world.main.url, timestamp(time.time()), ("m-000",), 900)
+    [unit] = [f"{one}.main.00001" for one in step.groups]
+    Ledger(archive, _plan_id(plan)).claim(unit, 1, 1, claim)
+    waiting = run(archive, plan)
+    assert waiting.stopped_by == (
+        "waiting for the ramp: another run has messages of step 1 to send"
+    )
+    assert [one.sent_at for one in steps_of(archive, waiting)] == [None]
+    for path in archive.list(f"ledger/plan_id={waiting.plan_id}/{unit}"):
+        archive.remove(path)
+
+    # Killed when it is sent, before that is written down.
+    with monkeypatch.context() as patch:
+        patch.setattr(Steps, "end", _die)
+        with pytest.raises(KilledError):
+            run(archive, plan)
+    assert len(handled(world)) == 1
+
+    # Killed while it waits for the verdict on step 3.
+    world.last = lambda: _die() if begun[-1][0] == 3 and len(world.handled) == 9 else None
+    with pytest.raises(KilledError):
+        run(archive, plan)
+    world.last = lambda: None
+    last = run(archive, plan)
+
+    assert verdicts(last) == {"TimeoutError": Verdict.SENT}
+    assert last.counts == {"sent_before": 9, "sent": 3, "discarded_before": 3, "no_room": 1}
+    assert [one.number for one in steps_of(archive, last)] == [1, 2, 3, 4]
+    # A step begins when all before it are handled.
+    assert dict(begun) == {1: 0, 2: 1, 3: 3, 4: 9}
+    assert handled(world) == [n for n in range(15) if n not in (3, 7, 9)]
+    canaries = [one.history.context.is_canary or False for one in world.handled]
+    assert canaries == [True] * 9 + [False] * 3
+
+
+def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
+    run: Run, world: RampWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path, world)
+    plan = planned(archive)
+    one, other = groups_of(archive, plan).values()
+    world.is_consuming = False
+
+    summary = run(archive, plan)
+
+    assert "step 1 can be judged after" in summary.stopped_by
+    assert "may still be in the main queue, where 2 messages are" in summary.stopped_by
+    assert exit_code_of(summary) == NOT_ALL_SENT
+    assert {*verdicts(summary).values()} == {Verdict.UNKNOWN}
+    assert summary.counts == {"sent": 2, "not_reached": 18}
+    with plan_lock(archive, LockHolder("another", "another", "another plan", "me")):
+        pass
+
+    # Three days later: more minutes than CloudWatch has points in an answer.
+    world.clock.advance(3 * 86_400)
+    world.is_consuming = True
+    part = run(archive, plan, group=one)
+
+    assert part.count("sent", "sent_before") == 10
+    assert not part.stopped_by
+    last = run(archive, plan)
+
+    assert last.counts == {"sent_before": 11, "sent": 9}
+    assert sizes(archive, last, other) == [1, 2, 6, 1]
+    assert handled(world) == list(range(20))
+
+
+def test_ramp_whose_returns_nobody_sees_is_refused_and_is_no_default(
+    run: Run, world: RampWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path, world)
+    plan = planned(archive)
+    for changes, why in (
+        ({"failure_table": None}, "no --failure-table counts what comes back"),
+        ({"failure_table": "no-such-table"}, "table no-such-table cannot be read"),
+        ({"parked_queue_url": world.dlq.url}, "do not go to parked queue dlq"),
+    ):
+        with pytest.raises(InputError, match=f"--ramp: .*{why}.*; --at-once sends"):
+            run(archive, plan, **changes)
+        dry = run(archive, plan, ramp=None, execute=False, **changes)
+        assert dry.forecast is None
+        assert [why in one for one in dry.notes if "everything goes at once" in one] == [True]
+    assert not world.main.queue.messages()
+
+    dry = run(archive, plan, ramp=None, execute=False)
+    assert dry.forecast == Forecast((1, 2, 6, 1), 4)
+    assert run(archive, plan, ramp=False).counts == {"sent": 20}
+    assert handled(world) == list(range(20))
+
+
+def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
+    run: Run, world: RampWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = two_groups(tmp_path, world)
+    plan = planned(archive)
+    others: list[RedriveSummary] = []
+
+    def create(steps: Steps, step: Step) -> bool:
+        # The other one sends it, and goes on until its time is over.
+        is_made = original(steps, step)
+        if step.number == 2 and not others:
+            with pytest.raises(BusyError, match="is being carried out"):
+                run(archive, plan, ramp=False)
+            others.append(run(archive, plan, time_budget_seconds=6))
+        return is_made
+
+    original = Steps.create
+    monkeypatch.setattr(Steps, "create", create)
+    first = run(archive, plan)
+
+    [other] = others
+    assert {*verdicts(first).values()} == {Verdict.SENT}
+    assert first.count("sent") + other.count("sent") == 20
+    assert first.count("sent_before") == other.count("sent") > 0
+    assert [one.number for one in steps_of(archive, first)] == [1, 2, 3, 4]
+    assert handled(world) == list(range(20))
+
+
+def test_return_after_a_verdict_stops_its_group_within_the_last_step(
+    run: Run, world: RampWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = ["TimeoutError"] * 300 + ["KeyError"] * 30
+    messages = [parked(n, error) for n, error in enumerate(errors)]
+    archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
+    plan = planned(archive)
+    late = groups_of(archive, plan)["TimeoutError"]
+    # Two steps, of which the second takes long.
+    monkeypatch.setattr("spark_reprocess.redrive.ramp.step_size", lambda sent, n: n if sent else 1)
+    monkeypatch.setattr("spark_reprocess.redrive.execution._TROUBLE_SECONDS", 0.05)
+
+    def slowly() -> None:
+        if len(world.handled) == 2:
+            world.add_returns(_plan_id(plan), late, returned=frozenset(map(str, range(9))))
+            time.sleep(0.5)
+
+    world.main.front.faults.add(
+        Fault(Effect.CALL, "SendMessageBatch", probability=1.0, callback=slowly)
+    )
+    summary = run(archive, plan, tasks=1)
+
+    assert verdicts(summary) == {"TimeoutError": Verdict.BAD, "KeyError": Verdict.SENT}
+    counts = {one.group_id: one.counts for one in summary.groups}
+    assert counts[late]["stopped"] > 0
+    assert sum(counts.pop(late).values()) == 300
+    assert [*counts.values()] == [{"sent": 30}]
+    numbers = handled(world)
+    assert len(numbers) == len({*numbers}) == summary.count("sent")
+
+
+@pytest.mark.parametrize("suffix", [".fifo"])
+def test_heads_of_message_groups_go_first_and_nothing_overtakes(
+    run: Run, world: RampWorld, tmp_path: Path
+) -> None:
+    # Failures of both kinds stand behind each other in each message group.
+    lanes = "AAAAAABBBCDA"
+    messages = [
+        parked(
+            n,
+            "KeyError" if n % 3 == 1 else "TimeoutError",
+            MessageGroupId=lane,
+            SequenceNumber=str(10**19 + n),
+        )
+        for n, lane in enumerate(lanes)
+    ]
+    archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
+    plan = planned(archive)
+    world.fails = lambda one: number(one) == 1
+
+    summary = run(archive, plan, tasks=1)
+
+    in_order = [number(one) for one in world.handled]
+    by_lane = {lane: [n for n in in_order if lanes[n] == lane] for lane in "ABCD"}
+    assert all(numbers == sorted(numbers) for numbers in by_lane.values())
+    assert verdicts(summary)["KeyError"] is Verdict.BAD
+    # What stands behind an unsent message of the stopped group stays.
+    assert sorted(in_order) == [0, 2, 3, 6, 7, 8, 9, 10]
+    assert "stands behind messages that stay" in summary.stopped_by
+
+
+def _set_action(plan: str, group_id: str, action: str) -> None:
+    content = yaml.safe_load(Path(plan).read_text())
+    for group in content["groups"]:
+        if group["id"] == group_id:
+            group["action"] = action
+    Path(plan).write_text(yaml.safe_dump(content))
+
+
+def _plan_id(plan: str) -> str:
+    return Path(plan).parent.name
+
+
+class KilledError(BaseException):
+    """Nothing catches it, as nothing catches SIGKILL."""
+
+
+def _die(*_: object) -> None:
+    raise KilledError

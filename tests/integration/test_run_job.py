@@ -371,12 +371,9 @@ def test_a_bad_policy_touches_nothing(installation: Installation, policy: str, f
 
 
 def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
-    installation: Installation, make_queue: MakeQueue
+    installation: Installation,
 ) -> None:
     """Glue gives a run of the schedule no arguments of its own."""
-    dead_letters = make_queue("dlq").describe()["QueueArn"]
-    redrive = json.dumps({"deadLetterTargetArn": dead_letters, "maxReceiveCount": 5})
-    installation.main = make_queue("redriven", RedrivePolicy=redrive)
     installation.park(*range(10))
     archive = open_archive(installation.archive)
     argv = [word for word in installation.argv if word != "--execute"]
@@ -395,13 +392,16 @@ def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     assert refused.exit_code == 2
     assert "run.max_rate: 0: must be a number above 0" in refused.errors
     assert drain_ids(archive) == []
-    planned = run_with("{canary: 3, canary_wait: 600}", "jr_2")
+    planned = run_with("{max_rate: 2.5}", "jr_2")
     assert planned.exit_code == 0
-    assert "canary: 3 messages would be sent first" in planned.answer
+    assert "at 2.5 a second" in planned.answer
+    by_ramp = run_with("{ramp: true}", "jr_3")
+    assert by_ramp.exit_code == 2
+    assert "--ramp: no --failure-table counts what comes back" in by_ramp.errors
     argv = ["analyze", "--archive", archive.root]
-    assert run_with("{}", "jr_3").exit_code == 0
+    assert run_with("{}", "jr_4").exit_code == 0
     reports = [archive.read(one) or b"" for one in archive.list("reports") if "report.html" in one]
-    assert [b"stack shop: 10 messages undecided</title>" in one for one in reports] == [True] * 2
+    assert [b"stack shop: 10 messages undecided</title>" in one for one in reports] == [True] * 3
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spark_reprocess.canary.options import CanaryOptions, Share
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
@@ -17,7 +16,6 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
-from spark_reprocess.errors import InputError
 from tests.approved_plan import approve
 from tests.builders import NOW, context, counter, message
 from tests.integration.conftest import MakeQueue
@@ -61,9 +59,7 @@ def test_each_parked_message_goes_back_to_its_own_queue(
     policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
     fields = {"RedrivePolicy": json.dumps(policy)}
     orders = make_queue(f"orders{suffix}", **fields)
-    invoices = make_queue(
-        f"invoices{suffix}", MaximumMessageSize="2048", VisibilityTimeout="600", **fields
-    )
+    invoices = make_queue(f"invoices{suffix}", MaximumMessageSize="2048", **fields)
     names = [one.url.rpartition("/")[2] for one in (orders, invoices)]
     # Large enough to have room for counter and context on the way to orders alone.
     for source, other in ((orders, invoices), (invoices, orders)):
@@ -82,13 +78,6 @@ def test_each_parked_message_goes_back_to_its_own_queue(
         sources.update(dict(group.sources))
     assert sources == dict.fromkeys(names, COUNT)
     plan = str(approve(Path(findings.plan_path)))
-
-    # A canary has to be able to show failures of each queue.
-    canary = CanaryOptions(Share.of("2"), parked.url, wait_seconds=400)
-    with pytest.raises(InputError, match=rf"of source queue {names[1]}: --canary-wait 400: a fail"):
-        executed(
-            *(spark, archive, plan, ""), main_queue_url=orders.url, canary=canary, execute=False
-        )
 
     summary = executed(
         *(spark, archive, plan, ""), main_queue_url=orders.url, max_rate=100.0, requires_room=True

@@ -111,9 +111,9 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
         "d-2           3          3",
     ]
     assert lines[7:10] == [
-        "plan  sent  discarded  restored  in doubt  busy",
-        "p-1      2          1         0         1     0",
-        "p-2      0          0         0         2     0",
+        "plan  sent  discarded  restored  in doubt  busy  came back",
+        "p-1      2          1         0         1     0  ?",
+        "p-2      0          0         0         2     0  -",
     ]
     assert lines[10:] == [
         "in doubt: they may have been sent and no answer came: m-004, m-005",
@@ -127,7 +127,7 @@ def test_machines_get_json(archive: Archive, capsys: Capture) -> None:
 
     told = json.loads(capsys.readouterr().out)
     assert (told["version"], told["messages"], told["counts"]["undecided"]) == (1, 10, 7)
-    assert told["plans"][1] == {"plan_id": "p-2", "counts": {"in_doubt": 2}}
+    assert told["plans"][1] == {"plan_id": "p-2", "counts": {"in_doubt": 2}, "returned": None}
     assert told["oldest_undecided_at"] == "2023-11-14T22:13:23+00:00"
 
 

@@ -2,14 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
-from spark_reprocess.canary.options import CanaryOptions, Share
 
 from spark_reprocess import run as run_verb
 from spark_reprocess.archive.files import open_archive
@@ -89,21 +86,6 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
     again = desk.redrive()
     assert again.count("sent") + again.count("sent_before") == 600
     assert before + desk.arrived() == Counter({one.message_id: 1 for one in messages})
-
-
-def test_canary_whose_wait_does_not_fit_is_not_sent(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(30))
-    parked_url = boto3.client("sqs").create_queue(QueueName="parked")["QueueUrl"]
-    canary = CanaryOptions(
-        Share(Decimal(5), is_percent=False), parked_url, 40.0, is_wait_forced=True
-    )
-
-    summary = redriven(desk, lambda: False, canary=canary, time_budget_seconds=30.0)
-
-    assert summary.count("not_reached") == 30
-    assert "shorter than the canary's wait" in summary.stopped_by
-    assert desk.arrived() == Counter()
-    assert is_free(desk)
 
 
 @pytest.fixture

@@ -6,15 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.breaker import (
-    BreakerRules,
-    BreakerState,
-    BreakerView,
-    apply,
-    grant_claim,
-    judge,
-    judgment_claim,
-)
+from dlq_replay.breaker import BreakerRules, BreakerView, apply
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.decision import Hold, Park, Replay
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
@@ -34,7 +26,7 @@ metrics = st.dictionaries(st.integers(MINUTE - 130, MINUTE - 3), st.integers(0, 
 
 
 @st.composite
-def states(draw: st.DrawFn) -> BreakerState:
+def states(draw: st.DrawFn) -> BreakerView:
     """A breaker with or without a limit, with any counts."""
     counts = draw(
         st.dictionaries(
@@ -54,28 +46,30 @@ def states(draw: st.DrawFn) -> BreakerState:
         },
     )
     limits: dict[str, int] = draw(limit) if draw(st.booleans()) else {}
-    return BreakerState({**counts, **limits})
+    return BreakerView({**counts, **limits}, NOW, RULES)
 
 
 @st.composite
 def views(draw: st.DrawFn) -> BreakerView:
     limit = draw(st.sampled_from([None, 1, 20]))
-    since, grants = draw(st.integers(NOW - 9000, NOW)), draw(st.integers(0, 2))
-    return BreakerView(RULES, NOW, limit, since, draw(st.booleans()), grants)
+    numbers = {"since": draw(st.integers(NOW - 9000, NOW)), f"x{MINUTE}": 1}
+    numbers |= {"limit": limit} if limit else {}
+    numbers |= {"silent_since": NOW - 9000} if draw(st.booleans()) else {}
+    return BreakerView(numbers, NOW, RULES, draw(st.integers(0, 2)))
 
 
 @given(states(), metrics)
 def test_a_judgment_is_made_once_and_gives_a_limit_that_makes_sense(
-    state: BreakerState, deleted: dict[int, int]
+    state: BreakerView, deleted: dict[int, int]
 ) -> None:
-    claim = judgment_claim(state, NOW, RULES)
+    claim = state.judgment_claim()
     if claim:
-        claimed = apply(state, claim)
+        claimed = apply(state.numbers, claim)
         assert claimed is not None
         assert apply(claimed, claim) is None
-    update = judge(state, deleted, NOW, RULES)
-    after = (apply(state, update) if update else state) or state
-    numbers = after.numbers
+    update = state.judge(deleted)
+    numbers = apply(state.numbers, update) if update else state.numbers
+    assert numbers is not None
     if "limit" in numbers and "limit" not in state.numbers:
         assert numbers["limit"] == 1
         assert numbers["since"] == NOW
@@ -86,11 +80,11 @@ def test_a_judgment_is_made_once_and_gives_a_limit_that_makes_sense(
 
 @given(states(), st.integers(1, 1000))
 def test_a_consumer_that_deletes_as_usual_is_never_limited(
-    state: BreakerState, per_minute: int
+    state: BreakerView, per_minute: int
 ) -> None:
     """Whatever producers make of the counters: promise 7."""
     deleted = dict.fromkeys(range(MINUTE - 130, MINUTE), per_minute)
-    update = judge(state, deleted, NOW, RULES)
+    update = state.judge(deleted)
 
     assert update is None or update.put.get("limit") != 1
 
@@ -99,14 +93,15 @@ def test_a_consumer_that_deletes_as_usual_is_never_limited(
 def test_workers_that_saw_any_earlier_state_never_grant_more_than_the_limit(
     turns: list[tuple[int, int, int]],
 ) -> None:
-    state = BreakerState({"limit": 20, "since": NOW - 60})
-    seen, granted = dict.fromkeys(range(6), state), 0
+    numbers = {"limit": 20, "since": NOW - 60}
+    seen, granted = dict.fromkeys(range(6), numbers), 0
     for worker, second, wanted in sorted(turns, key=lambda one: one[1]):
-        count, claim = grant_claim(seen[worker], wanted, MINUTE * 60 + second, RULES)
-        changed = apply(state, claim)
+        view = BreakerView(seen[worker], MINUTE * 60 + second, RULES)
+        count, claim = view.grant_claim(wanted)
+        changed = apply(numbers, claim)
         if changed is not None:
-            state, granted = changed, granted + count
-        seen[worker] = state
+            numbers, granted = dict(changed), granted + count
+        seen[worker] = numbers
 
     assert granted <= 20
 

@@ -98,7 +98,7 @@ class Ending:
     """Where everything is once nothing moves any more.
 
     Attributes:
-        died: the bodies that SQS moved to the DLQ, each time with the copy's id.
+        died: ids of the copies that SQS moved to the DLQ, by body; and of all in their order.
         steps: what the function did, with the time in ms.
     """
 
@@ -108,6 +108,7 @@ class Ending:
     handled: list[Message] = field(default_factory=list)
     parked: list[Message] = field(default_factory=list)
     died: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    died_in_order: list[str] = field(default_factory=list)
     steps: list[tuple[int, Step]] = field(default_factory=list)
 
     def sent_of(self, body: str) -> Sent:
@@ -138,10 +139,10 @@ def play(scenario: Scenario, make_counter: MakeCounter = ReturnsCounter) -> Endi
     stack.replayer = replace(
         wired,
         policy=replace(wired.policy, limits=limits, backoff=Backoff(300, 2400)),
-        returns=make_counter(counters, lambda: stack.clock.now_ms() / 1000),
+        returns=make_counter(counters.add, lambda: stack.clock.now_ms() / 1000),
     )
     for place, sent in enumerate(scenario.sent):
-        lane: dict[str, str] = {"MessageGroupId": sent.lane} if scenario.is_fifo else {}
+        lane: dict[str, Any] = {"MessageGroupId": sent.lane} if scenario.is_fifo else {}
         archived = message(f"first-{place}", f"{place:02d}", **lane)
         stack.main.send(
             [
@@ -162,9 +163,10 @@ def play(scenario: Scenario, make_counter: MakeCounter = ReturnsCounter) -> Endi
         left = set[str]()
         for one in batch:
             deaths = ending.died[one.body]
-            if one.message_id in deaths or len(deaths) < ending.sent_of(one.body).deaths:
+            if len(deaths) < ending.sent_of(one.body).deaths:
                 left.add(one.message_id)
-                deaths.extend({one.message_id}.difference(deaths))
+                deaths.append(one.message_id)
+                ending.died_in_order.append(one.message_id)
             else:
                 ending.handled.append(one)
         return left
@@ -226,14 +228,11 @@ def nothing_is_lost_or_sent_twice(ending: Ending) -> None:
 
 
 def lanes_keep_their_order(ending: Ending) -> None:
-    """Of messages that died as often: those that died less went on meanwhile."""
+    """What leaves the DLQ of a message group leaves it in the order in which it came there."""
     if ending.scenario.is_fifo:
-        for arrived in (ending.handled, ending.parked):
-            lanes = defaultdict(list)
-            for one in arrived:
-                sent = ending.sent_of(one.body)
-                lanes[sent.lane, sent.deaths, sent.is_canary].append(one.body)
-            assert all(bodies == sorted(bodies) for bodies in lanes.values())
+        for lane in "ab":
+            left = [s.message_id for _, s in ending.steps if s.group == lane and not s.is_left]
+            assert left == sorted(left, key=ending.died_in_order.index)
 
 
 def uncounted_canaries_wait_for_a_quarter_of_an_hour(ending: Ending) -> None:
@@ -320,8 +319,9 @@ class PutsUncountedLast(ReturnsCounter):
 
     def count(self, records: Any, policy: Any) -> CountedReturns:
         counted = super().count(records, policy)
-        first = sorted(counted.records, key=lambda one: not one.history.context.is_back)
-        return replace(counted, records=first)
+        last = [one for one in counted.records if one.message_id in counted.uncounted]
+        first = [one for one in counted.records if one not in last]
+        return replace(counted, records=[*first, *last])
 
 
 class ParksAtOnce(ReturnsCounter):

@@ -11,10 +11,11 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dlq_replay.breaker import BreakerRules
+from dlq_replay.breaker import BreakerRules, BreakerView
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.decision import Park, Replay
 from dlq_replay.message import Message, SendEntry
+from dlq_replay.plan import Passage
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import Confirmed, SendResult, forever
 from tests.breaker_tables import FakeBreaker
@@ -35,8 +36,8 @@ class Scenario:
 
     Attributes:
         rate: of new messages.
-        rate_in_outage: from the tenth minute of the outage on; None: as before.
         outage_seconds: for so long each try fails.
+        rate_in_outage: from the tenth minute of the outage on; None: as before.
         failing_share: of the tries in the outage that fail.
         before_seconds: messages come so long before the outage. The hour before that is in the
             metric alone.
@@ -54,8 +55,8 @@ class Scenario:
     """
 
     rate: float = 1.0
-    rate_in_outage: float | None = None
     outage_seconds: int = HOUR
+    rate_in_outage: float | None = None
     failing_share: float = 1.0
     before_seconds: int = 0
     after_seconds: int = HOUR
@@ -175,14 +176,6 @@ class World:
         ends = self.rules.minute(START + self.scenario.outage_seconds)
         return max((n for minute, n in self.replays.items() if minute >= ends), default=0)
 
-    def waits(self, kind: str) -> list[int]:
-        """From sent to done, in seconds, sorted."""
-        return sorted(one.done - one.sent for one in self.of(kind) if one.done is not None)
-
-    def parked_after(self, kind: str) -> list[int]:
-        """From sent to parked, in seconds, sorted."""
-        return sorted(one.parked - one.sent for one in self.of(kind) if one.parked is not None)
-
     def _make_replayer(self) -> Replayer:
         worker = BreakerWorker(
             self.table, self.rules, self._read_metric, clock_seconds=lambda: self.second
@@ -282,8 +275,7 @@ class World:
             elif isinstance(step.fate, Replay):
                 letter.was_replayed = True
                 self.replays[self.rules.minute(self.now)] += 1
-        for report in outcome.breakers.values():
-            self.held += report.held
+            self.held += step.passage is Passage.HELD
         main, dlq, _ = (outlet.take() for outlet in self._outlets)
         for queue, entries in ((self._main, main), (self._dlq, dlq)):
             for entry in entries:
@@ -300,7 +292,7 @@ class World:
         return Message(f"m-{index}", str(index), attributes, moved)
 
     def _note_limit(self) -> None:
-        limit = self.table.state.limit_at(self.now, self.rules)
+        limit = BreakerView(self.table.numbers, self.now, self.rules).limit
         if limit != (self.limits[-1][1] if self.limits else None):
             self.alarms += limit == 1
             self.limits.append((self.second, limit))

@@ -14,7 +14,7 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``message``           one received copy, and one entry to send; conversions both ways
 ``failures``          why a consumer failed on a copy, as it was recorded
 ``policy``            the numbers that the rules use
-``breaker``           the circuit breaker: when it opens, what passes it, when it closes
+``breaker``           the circuit breaker: when a limit is set, what it lets through, when it ends
 ``outgoing``          the wire format of a replayed, held or parked copy
 ``trial``             the test message of ``dlq doctor``, and how it is recognised
 ``decision``          the rules: replay, hold or park
@@ -30,9 +30,8 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``deadline``          an adapter: checks the invocation's deadline before each try of a call
 ``sqs``               an adapter: boto3's shapes and errors of SQS
 ``failure_table``     an adapter: the recorded failures in DynamoDB
-``breaker_table``     an adapter: the circuit breakers in the same table
+``breaker_table``     an adapter: the circuit breakers in the same table, and their metric
 ``returns_table``     an adapter: the counters of returns in the same table
-``queue_metric``      an adapter: what CloudWatch says that the main queue deleted
 ``consumer``          the kit for consumers of the main queue; no module above imports it
 ====================  ==============================================================
 """

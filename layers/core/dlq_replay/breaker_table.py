@@ -1,25 +1,23 @@
-"""The circuit breaker in the failure table, as botocore speaks DynamoDB. An adapter.
+"""What the circuit breaker asks of AWS: its item in the failure table, and the queue's metric.
 
-Item ``breaker#<queue>`` is the breaker of one main queue.
+An adapter. Item ``breaker#<queue>`` is the breaker of one main queue.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.breaker import BreakerState, Update
+from dlq_replay.breaker import Update
 from dlq_replay.errors import TableError
 from dlq_replay.failure_table import describe_fault
 
 KEPT_SECONDS = 2 * 24 * 3600
 """How long an item lives that nobody writes."""
-
-_KEY = "message_id"
-_READ_TRIES = 2
-_REFUSED = "ConditionalCheckFailedException"
 
 
 class DynamoDbClient(Protocol):
@@ -33,9 +31,9 @@ class DynamoDbClient(Protocol):
 
 
 def breaker_client_config() -> Config:
-    """Timeouts of the client: the breaker is worth less than a message in time.
+    """Timeouts of the clients: the breaker is worth less than a message in time.
 
-    No call is repeated by it. A repeated write would count twice, and load a table that is
+    No call is repeated by them. A repeated write would count twice, and load a table that is
     throttled.
     """
     return Config(
@@ -43,6 +41,47 @@ def breaker_client_config() -> Config:
         read_timeout=0.3,
         retries={"mode": "standard", "total_max_attempts": 1},
     )
+
+
+@contextmanager
+def table_errors() -> Iterator[None]:
+    """Raise TableError for whatever DynamoDB or the way to it does."""
+    try:
+        yield
+    except (BotoCoreError, ClientError, RuntimeError) as error:
+        # RuntimeError: credentials that were renewed and had expired all the same.
+        raise TableError(describe_fault(error)) from error
+
+
+def update_item(client: DynamoDbClient, **request: object) -> tuple[bool, Mapping[str, Any]]:
+    """Change one item if its condition holds.
+
+    Returns:
+        Whether that was done, and what ``ReturnValues`` asked for; if not done, the item as it is,
+        empty if there is none.
+
+    Raises:
+        TableError: the change may have been made all the same.
+    """
+    with table_errors():
+        try:
+            answer = client.update_item(**request, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+        except ClientError as error:
+            response: Mapping[str, Any] = error.response
+            if response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+            return False, response.get("Item", {})
+    return True, answer.get("Attributes", {})
+
+
+def read_items(client: DynamoDbClient, table: str, **wanted: object) -> list[Mapping[str, Any]]:
+    """Read items of a table, up to 100. Raises TableError."""
+    with table_errors():
+        answer = client.batch_get_item(RequestItems={table: wanted})
+    if answer.get("UnprocessedKeys"):
+        raise TableError("throttled: DynamoDB left a read unprocessed")
+    # By the table's name, also where an ARN was given.
+    return [item for part in answer["Responses"].values() for item in part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,117 +100,103 @@ class DynamoDbBreaker:
     queue: str
     now_seconds: Callable[[], int]
 
-    def read(self) -> BreakerState:
-        """Read the item; without one there is no limit, and nothing was counted.
+    def read(self) -> Mapping[str, int]:
+        """Read the item's numbers, in two tries; without an item there are none.
 
         Raises:
             TableError: the table is missing, refuses, is throttled or does not answer.
         """
-        for tries_left in reversed(range(_READ_TRIES)):
-            try:
-                return self._read()
-            except TableError:
-                if not tries_left:
-                    raise
-        raise AssertionError
+        try:
+            return self._read()
+        except TableError:
+            return self._read()
 
-    def update(self, update: Update) -> tuple[bool, BreakerState]:
-        """Change the item; whether that was done, and what it is now.
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
+        """Change the item; whether that was done, and what its numbers are now.
 
         Raises:
             TableError: as ``read``. The change may have been made all the same.
         """
-        try:
-            answer = ask(
-                self.client.update_item,
-                TableName=self.table_name,
-                Key=self._key(),
-                ReturnValues="ALL_NEW",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **_expressions(update, self.now_seconds() + KEPT_SECONDS),
-            )
-        except RefusedError as refused:
-            return False, _state(refused.item)
-        return True, _state(answer["Attributes"])
+        is_done, item = update_item(
+            self.client,
+            TableName=self.table_name,
+            Key=self._key(),
+            ReturnValues="ALL_NEW",
+            **_expressions(update, self.now_seconds() + KEPT_SECONDS),
+        )
+        return is_done, _numbers(item)
+
+    def _read(self) -> Mapping[str, int]:
+        items = read_items(self.client, self.table_name, Keys=[self._key()])
+        return _numbers(items[0]) if items else {}
 
     def _key(self) -> dict[str, dict[str, str]]:
-        return {_KEY: {"S": f"breaker#{self.queue}"}}
-
-    def _read(self) -> BreakerState:
-        wanted = {"Keys": [self._key()]}
-        answer = ask(self.client.batch_get_item, RequestItems={self.table_name: wanted})
-        if answer.get("UnprocessedKeys"):
-            raise TableError("throttled: DynamoDB left a read unprocessed")
-        items = [item for part in answer["Responses"].values() for item in part]
-        return _state(items[0]) if items else BreakerState()
+        return {"message_id": {"S": f"breaker#{self.queue}"}}
 
 
-class RefusedError(Exception):
-    """The item was not as expected; this is how it is, empty if there is none."""
+def read_deletions(
+    make_client: Callable[[], Any],
+    queue: str,
+    start_seconds: int,
+    end_seconds: int,
+    minute_seconds: int = 60,
+) -> Mapping[int, int]:
+    """Messages that *queue* deleted, by minute; empty where the metric cannot be read.
 
-    def __init__(self, item: Mapping[str, Any]) -> None:
-        self.item = item
+    Never raises. It is empty, too, where CloudWatch has none of this queue: that of another
+    account. A minute that SQS did not publish is left out. *make_client* makes a CloudWatch client,
+    for each read: few environments ever need one.
+    """
+    try:
+        answer = make_client().get_metric_statistics(
+            Namespace="AWS/SQS",
+            MetricName="NumberOfMessagesDeleted",
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
+            StartTime=datetime.fromtimestamp(start_seconds, UTC),
+            EndTime=datetime.fromtimestamp(end_seconds, UTC),
+            Period=minute_seconds,
+            Statistics=["Sum"],
+        )
+    except (BotoCoreError, ClientError, RuntimeError):
+        return {}
+    return {
+        int(point["Timestamp"].timestamp()) // minute_seconds: round(point["Sum"])
+        for point in answer["Datapoints"]
+    }
 
 
 def _expressions(update: Update, expires_at: int) -> dict[str, Any]:
-    """The expressions of one UpdateItem, with places for names and values."""
-    names: dict[str, str] = {}
-    values: dict[str, Mapping[str, str]] = {}
-
-    def name(attribute: str) -> str:
-        return names.setdefault(attribute, f"#n{len(names)}")
+    """The expressions of one UpdateItem: ``#name`` is an attribute, ``:v0`` a value."""
+    put = {**update.put, "expires_at": expires_at}
+    values: dict[str, dict[str, str]] = {}
 
     def value(number: int) -> str:
-        place = f":v{len(values)}"
-        values[place] = {"N": str(number)}
-        return place
+        name = f":v{len(values)}"
+        values[name] = {"N": str(number)}
+        return name
 
-    put = {**update.put, "expires_at": expires_at}
     clauses = {
-        "ADD": [f"{name(n)} {value(more)}" for n, more in update.add.items()],
-        "SET": [f"{name(n)} = {value(number)}" for n, number in put.items()],
-        "REMOVE": [name(n) for n in sorted(update.remove.difference(put, update.add))],
+        "ADD": [f"#{name} {value(more)}" for name, more in update.add.items()],
+        "SET": [f"#{name} = {value(n)}" for name, n in put.items() if n is not None],
+        "REMOVE": [f"#{name}" for name, n in put.items() if n is None],
     }
     conditions = [
-        f"attribute_not_exists({name(n)})" if seen is None else f"{name(n)} = {value(seen)}"
-        for n, seen in update.expect.items()
-    ]
-    conditions += [
-        f"(attribute_not_exists({name(n)}) OR {name(n)} <= {value(most)})"
-        for n, most in update.at_most.items()
+        f"attribute_not_exists(#{name})" if seen is None else f"#{name} = {value(seen)}"
+        for name, seen in update.expect.items()
     ]
     return {
         "UpdateExpression": " ".join(
             f"{action} {', '.join(parts)}" for action, parts in clauses.items() if parts
         ),
         **({"ConditionExpression": " AND ".join(conditions)} if conditions else {}),
-        "ExpressionAttributeNames": {place: attribute for attribute, place in names.items()},
+        "ExpressionAttributeNames": {
+            f"#{name}": name for name in {**update.add, **put, **update.expect}
+        },
         "ExpressionAttributeValues": values,
     }
 
 
-def ask(call: Callable[..., Mapping[str, Any]], **request: object) -> Mapping[str, Any]:
-    """Make one *call* to DynamoDB.
-
-    Raises:
-        RefusedError: the condition of a write did not hold.
-        TableError: the table is missing, refuses, is throttled or does not answer.
-    """
-    try:
-        return call(**request)
-    except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == _REFUSED:
-            response: Mapping[str, Any] = error.response
-            raise RefusedError(response.get("Item", {})) from error
-        raise TableError(describe_fault(error)) from error
-    except (BotoCoreError, RuntimeError) as error:
-        # RuntimeError: credentials that were renewed and had expired all the same.
-        raise TableError(describe_fault(error)) from error
-
-
-def _state(item: Mapping[str, Any]) -> BreakerState:
+def _numbers(item: Mapping[str, Any]) -> Mapping[str, int]:
     """Read an item; what is no whole number of at least 0 is left out."""
-    numbers = {name: one.get("N", "") for name, one in item.items() if isinstance(one, Mapping)}
-    return BreakerState(
-        {n: int(text) for n, text in numbers.items() if text.isascii() and text.isdigit()}
-    )
+    texts = {name: value.get("N", "") for name, value in item.items()}
+    return {name: int(text) for name, text in texts.items() if text.isascii() and text.isdigit()}

@@ -13,17 +13,13 @@ from typing import Protocol
 
 from dlq_replay.breaker import (
     ARRIVED,
+    GRANTED,
     RETURNED,
     TURNED_AWAY,
     BreakerRules,
-    BreakerState,
     BreakerView,
     Update,
-    grant_claim,
-    judge,
-    judgment_claim,
-    limit_in_words,
-    stale_names,
+    was_replayed,
 )
 from dlq_replay.errors import TableError
 from dlq_replay.message import Message
@@ -49,11 +45,11 @@ class BreakerTable(Protocol):
     Each method raises TableError where the table is missing, refuses or does not answer.
     """
 
-    def read(self) -> BreakerState:
-        """Read the item."""
+    def read(self) -> Mapping[str, int]:
+        """Read the item's numbers."""
 
-    def update(self, update: Update) -> tuple[bool, BreakerState]:
-        """Change the item; whether that was done, and what it is now."""
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
+        """Change the item; whether that was done, and what its numbers are now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +58,11 @@ class BreakerReport:
 
     Attributes:
         is_low: whether the queue is limited to 1 replay a minute, as far as the worker knows.
-        held: how many messages it held.
         event: what this worker made of the limit, in a line; else None.
         fault: why the breaker does nothing, told once a minute; else None.
     """
 
-    is_low: bool
-    held: int
+    is_low: bool = False
     event: str | None = None
     fault: str | None = None
 
@@ -97,81 +91,50 @@ class BreakerWorker:
     ) -> None:
         self._table, self._rules, self._read_deletions = table, rules, read_deletions
         self._max_receive_count, self._clock_seconds = max_receive_count, clock_seconds
-        self._state = BreakerState()
+        self._numbers: Mapping[str, int] = {}
         self._counts: Counter[str] = Counter()
-        self._read_at = self._wrote_at = self._paused_until = self._told_at = -math.inf
-        self._writes_fail_since: float | None = None
+        self._known_at = self._wrote_at = self._paused_until = self._told_at = -math.inf
+        self._is_failing = False
         self._fault: str | None = None
 
     def look(self, messages: Sequence[Message], now_seconds: int) -> BreakerView | None:
-        """Count the dead letters that are new here, and say what is known of the limit.
+        """Count the dead letters that are new here, and claim what the limit may let through.
 
-        None where nothing is known: then all is as without a breaker.
+        None where nothing is known of the limit: then all is as without a breaker.
         """
-        self._refresh()
-        if self._is_blind():
+        if self._clock_seconds() >= self._known_at + READ_SECONDS:
+            # After a failure by a write: a worker that can only read must not keep to a limit.
+            self._ask(Update() if self._is_failing else None)
+        if self._clock_seconds() > self._known_at + BLIND_SECONDS:
             self._counts.clear()
             return None
-        minute = self._rules.minute(now_seconds)
         for message in messages:
             if self._is_first_look(message):
-                kind = RETURNED if was_replayed(message) else ARRIVED
-                self._counts[f"{kind}{minute}"] += 1
-        return BreakerView.of(self._state, now_seconds, self._rules)
-
-    def may_grant(self, view: BreakerView) -> bool:
-        """Whether the limit might let a message of the batch through now."""
-        return view.limit is not None and grant_claim(self._state, 1, *self._at(view))[0] > 0
-
-    def claim(self, view: BreakerView, candidates: int) -> BreakerView:
-        """Claim grants for so many *candidates*, once more where another worker came first."""
-        for _ in range(2):
-            count, claim = grant_claim(self._state, candidates, *self._at(view))
-            is_done = self._update(claim) if count else None
-            if is_done:
-                return replace(view, grants=count)
-            if is_done is None:
-                break
-        return view
+                self._count(RETURNED if was_replayed(message) else ARRIVED, now_seconds)
+        view = self._view(now_seconds)
+        return self._claim(view, sum(map(view.applies_to, messages)))
 
     def finish(self, steps: Sequence[Step], view: BreakerView | None) -> BreakerReport:
         """Count what was turned away, write, and judge the consumer where that is due.
 
         *view* is what ``look`` gave for the batch.
         """
-        if view is None:
-            return BreakerReport(is_low=False, held=0, fault=self._fault_to_tell())
-        held = sum(step.passage is Passage.HELD for step in steps)
-        if held:
-            self._counts[f"{TURNED_AWAY}{self._rules.minute(view.now_seconds)}"] += held
-        event = None
-        if self._clock_seconds() >= max(self._wrote_at + WRITE_SECONDS, self._paused_until):
-            self._write_counts(view.now_seconds)
-            event = self._judge(view.now_seconds)
-        is_low = self._state.limit_at(view.now_seconds, self._rules) == 1
-        return BreakerReport(is_low, held, event, self._fault_to_tell())
+        is_low, event = False, None
+        if view is not None:
+            passages = Counter(step.passage for step in steps)
+            now_seconds = view.now_seconds
+            self._count(TURNED_AWAY, now_seconds, passages[Passage.HELD])
+            self._count(GRANTED, now_seconds, passages[Passage.GRANTED] - view.grants)
+            if self._clock_seconds() >= max(self._wrote_at + WRITE_SECONDS, self._paused_until):
+                self._write_counts(now_seconds)
+                event = self._judge(now_seconds)
+            is_low = self._view(now_seconds).limit == 1
+        fault, self._fault = self._fault, None
+        return BreakerReport(is_low, event, fault)
 
-    def _at(self, view: BreakerView) -> tuple[int, BreakerRules]:
-        return view.now_seconds, self._rules
-
-    def _refresh(self) -> None:
-        clock = self._clock_seconds()
-        if clock < max(self._read_at + READ_SECONDS, self._paused_until):
-            return
-        try:
-            self._state = self._table.read()
-        except TableError as error:
-            self._note_failure(error)
-        else:
-            self._read_at = clock
-
-    def _is_blind(self) -> bool:
-        clock = self._clock_seconds()
-        if clock - self._read_at > BLIND_SECONDS:
-            return True
-        if self._writes_fail_since is None or clock - self._writes_fail_since <= BLIND_SECONDS:
-            return False
-        return self._update(Update()) is None
+    def _count(self, kind: str, now_seconds: int, count: int = 1) -> None:
+        if count:
+            self._counts[f"{kind}{self._rules.minute(now_seconds)}"] += count
 
     def _is_first_look(self, message: Message) -> bool:
         """Whether SQS moved it here, and on FIFO, where it waits in place, just now."""
@@ -179,8 +142,19 @@ class BreakerWorker:
             return False
         if self._max_receive_count is None:
             return True
-        received = message.receive_count
-        return received is not None and received <= self._max_receive_count + 1
+        received = message.system.get("ApproximateReceiveCount", "")
+        return received.isdigit() and int(received) <= self._max_receive_count + 1
+
+    def _view(self, now_seconds: int) -> BreakerView:
+        return BreakerView(self._numbers, now_seconds, self._rules)
+
+    def _claim(self, view: BreakerView, wanted: int) -> BreakerView:
+        """Claim grants, once more where another worker came first. ``finish`` gives back."""
+        for _ in range(2):
+            count, claim = self._view(view.now_seconds).grant_claim(wanted)
+            if count and self._ask(claim):
+                return replace(view, grants=count)
+        return view
 
     def _write_counts(self, now_seconds: int) -> None:
         """Write what was counted. What is not confirmed is dropped: it may have been counted."""
@@ -188,60 +162,41 @@ class BreakerWorker:
             return
         self._wrote_at = self._clock_seconds()
         counts, self._counts = self._counts, Counter()
-        stale = stale_names(self._state, now_seconds, self._rules) - counts.keys()
-        self._update(Update(add=counts, remove=stale))
+        stale = self._view(now_seconds).stale([*self._numbers, *counts])
+        add = {name: count for name, count in counts.items() if name not in stale}
+        self._ask(Update(add=add, put=dict.fromkeys(stale)))
 
     def _judge(self, now_seconds: int) -> str | None:
         """Judge the consumer, once a minute; say what became of the limit."""
-        claim = judgment_claim(self._state, now_seconds, self._rules)
-        if not (claim and self._update(claim)):
+        claim = self._view(now_seconds).judgment_claim()
+        if not (claim and self._ask(claim)):
             return None
         deleted = self._read_deletions(*self._rules.metric_range(now_seconds))
         if not deleted:
             self._note_fault("the main queue's metric NumberOfMessagesDeleted cannot be read")
-        update = judge(self._state, deleted, now_seconds, self._rules)
-        before = self._state.numbers.get("limit", 0)
-        if not (update and self._update(update)):
+        update = self._view(now_seconds).judge(deleted)
+        if not (update and self._ask(update) and "since" in update.put):
             return None
-        now = self._state.numbers.get("limit", 0)
-        if before == now or (before > 1 and now > 1):
-            return None
-        words = limit_in_words(self._state, now_seconds, self._rules)
-        return f"circuit breaker: {words or 'no limit any more'}"
+        return f"circuit breaker: {self._view(now_seconds).in_words or 'no limit any more'}"
 
-    def _update(self, update: Update) -> bool | None:
-        """Change the item: done, or not because it has changed; None where the table failed."""
-        if self._clock_seconds() < self._paused_until:
-            return None
+    def _ask(self, update: Update | None) -> bool:
+        """Change the item, or read it; whether that was done."""
+        clock = self._clock_seconds()
+        if clock < self._paused_until:
+            return False
+        is_done = True
         try:
-            is_done, self._state = self._table.update(update)
+            if update is None:
+                self._numbers = self._table.read()
+            else:
+                is_done, self._numbers = self._table.update(update)
         except TableError as error:
-            self._note_failure(error)
-            if self._writes_fail_since is None:
-                self._writes_fail_since = self._clock_seconds()
-            return None
-        self._writes_fail_since = None
+            self._is_failing, self._paused_until = True, clock + PAUSE_SECONDS
+            self._note_fault(str(error))
+            return False
+        self._is_failing, self._known_at = False, clock
         return is_done
-
-    def _note_failure(self, error: TableError) -> None:
-        self._paused_until = self._clock_seconds() + PAUSE_SECONDS
-        self._note_fault(str(error))
 
     def _note_fault(self, fault: str) -> None:
         if self._clock_seconds() - self._told_at >= BLIND_SECONDS:
-            self._fault = fault
-
-    def _fault_to_tell(self) -> str | None:
-        fault, self._fault = self._fault, None
-        if fault is not None:
-            self._told_at = self._clock_seconds()
-        return fault
-
-
-def was_replayed(message: Message) -> bool:
-    """Whether a dead letter came back, and is no new arrival.
-
-    One that a limit let through may have its old counter, 0; its mark says that it was replayed.
-    """
-    history = message.history
-    return bool(history.replay_count) or history.context.held_seconds is not None
+            self._fault, self._told_at = fault, self._clock_seconds()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlq_replay.backoff import DrawUpTo, reproducible_draw
-from dlq_replay.breaker import BreakerView, hold_limit_seconds, hold_seconds
+from dlq_replay.breaker import BreakerView
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.outgoing import (
@@ -114,11 +114,12 @@ def hold_by_breaker(
         None where the limit does not apply: it has touched the message for 11 to 12 hours already,
         or the message cannot be held without the risk that it is lost or forgets what it waits for.
     """
-    held_seconds = now_seconds - held_since_seconds(message, policy, now_seconds)
-    longest = hold_limit_seconds(message.first_id, view.rules) - held_seconds
+    least, most = view.rules.hold_limit_seconds
+    limits_end = held_since_seconds(message, policy, now_seconds) + least
+    limits_end += reproducible_draw(message.first_id, 0)(most - least)
     is_fifo = policy.main_queue.is_fifo
-    drawn = hold_seconds(view, draw_up_to, is_fifo=is_fifo)
-    wait = min(longest, max(drawn, replay.delay_seconds))
+    drawn = view.hold_seconds(draw_up_to, is_fifo=is_fifo)
+    wait = min(limits_end - now_seconds, max(drawn, replay.delay_seconds))
     due = now_seconds + wait
     if wait <= 0:
         return None

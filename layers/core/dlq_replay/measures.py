@@ -14,7 +14,7 @@ from enum import StrEnum
 from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.message import Message
-from dlq_replay.plan import Wait
+from dlq_replay.plan import Passage, Wait
 from dlq_replay.replay import BatchOutcome
 from dlq_replay.trial import trial_id_of
 
@@ -107,7 +107,9 @@ def measure_batch(
         _of(Metric.DELAY_SECONDS, *(replay.delay_seconds for replay in replays)),
     )
     if breaker:
-        yield _of(Metric.HELD_BY_BREAKER, breaker.held)
+        turned_away = (one for one in outcome.outcomes if one.passage is Passage.HELD)
+        held = sum(isinstance(one.fate, Hold) for one in turned_away)
+        yield _of(Metric.HELD_BY_BREAKER, held)
     yield from (measurement for measurement in per_message if measurement.values)
 
 

@@ -140,7 +140,7 @@ def redriven_entry(
         group_id: the group for which its return is counted; None to count none.
         is_canary: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
         keep_counter: whether the message keeps its counter; else it has none.
-        max_message_bytes: what the queue takes. The context is left out where it has no room.
+        max_message_bytes: of the queue; where the context has no room it is left out.
     """
     context = _redriven_context(message, plan_id, group_id, is_canary=is_canary)
     others = _without_context(message)

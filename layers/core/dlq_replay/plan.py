@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo
-from dlq_replay.breaker import BreakerRules, BreakerView
+from dlq_replay.breaker import BreakerView
 from dlq_replay.decision import (
     Decision,
     Hold,
@@ -158,7 +158,7 @@ class _Planner:
     ) -> None:
         self._policy, self._now_seconds, self._draw_up_to = policy, now_seconds, draw_up_to
         self._failures = failures
-        self._breaker = breaker or BreakerView(BreakerRules(), now_seconds)
+        self._breaker = breaker or BreakerView({}, now_seconds)
         self._grants = self._breaker.grants
 
     def step(self, message: Message, group: str) -> Step:
@@ -174,8 +174,8 @@ class _Planner:
 
     def _pass_breaker(self, message: Message, replay: Replay) -> tuple[Replay | Hold, Passage]:
         """Rule 8: what the other rules replay is held where the limit turns it away."""
-        view, history = self._breaker, message.history
-        if not view.applies_to(history.replay_count or 0, history.context.held_seconds):
+        view = self._breaker
+        if not view.applies_to(message):
             return replay, Passage.UNTOUCHED
         hold = hold_by_breaker(
             message, replay, self._policy, self._now_seconds, self._draw_up_to, view

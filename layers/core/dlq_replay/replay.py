@@ -5,7 +5,7 @@ for every message.
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -22,9 +22,9 @@ from dlq_replay.history import History
 from dlq_replay.holding import DeadLetterQueue, settle_groups
 from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
-from dlq_replay.plan import Destination, Failed, Passage, Step, plan_batch
+from dlq_replay.plan import Destination, Failed, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.returns import CountedReturns, ReturnsCounter
+from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
@@ -106,14 +106,22 @@ class Replayer:
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}
         faulty: Mapping[QueueAddress, BreakerReport] = {}
-        plan = partial(self._plan, returns, now_seconds, failures)
+        plan = partial(
+            plan_batch,
+            returns.records,
+            self.policy,
+            now_seconds,
+            self.draw_up_to,
+            failures,
+            uncounted=returns.uncounted,
+        )
         try:
             if seconds_left() > 0:
                 looked = self._look(returns.records, now_seconds)
             steps = plan({queue: view for queue, view in looked.items() if view is not None})
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
             looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
-            steps = plan({})
+            steps = plan()
         results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
@@ -140,39 +148,6 @@ class Replayer:
             queue: self.breakers[queue].look(of_queue, now_seconds)
             for queue, of_queue in messages.items()
         }
-
-    def _plan(
-        self,
-        returns: CountedReturns,
-        now_seconds: int,
-        failures: Mapping[str, Failure],
-        views: Mapping[QueueAddress, BreakerView],
-    ) -> list[Step]:
-        """Decide; where a limit may let some through, first see how many ask for it."""
-        plan = partial(
-            plan_batch,
-            returns.records,
-            self.policy,
-            now_seconds,
-            self.draw_up_to,
-            failures,
-            uncounted=returns.uncounted,
-        )
-        asked = {q: view for q, view in views.items() if self.breakers[q].may_grant(view)}
-        if not asked:
-            return plan(views)
-        everyone = {q: replace(view, grants=len(returns.records)) for q, view in asked.items()}
-        candidates = Counter(
-            step.main_queue
-            for step in plan({**views, **everyone})
-            if step.passage is Passage.GRANTED
-        )
-        claimed = {
-            q: self.breakers[q].claim(view, candidates[q])
-            for q, view in asked.items()
-            if candidates[q]
-        }
-        return plan({**views, **claimed})
 
     def _finish(
         self,
@@ -238,7 +213,7 @@ def _without_foreign_context(record: Message | UnreadableRecord) -> Message | Un
 
 
 def _faulty_breaker(error: Exception) -> BreakerReport:
-    return BreakerReport(is_low=False, held=0, fault=f"{type(error).__name__}: {error}")
+    return BreakerReport(fault=f"{type(error).__name__}: {error}")
 
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:

@@ -8,10 +8,10 @@ only a copy of an unproven step waits for it.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+from dlq_replay.breaker_worker import BLIND_SECONDS, PAUSE_SECONDS
 from dlq_replay.decision import Park, is_returned_canary
 from dlq_replay.errors import TableError
 from dlq_replay.events import UnreadableRecord
@@ -27,15 +27,12 @@ CANARY_WAIT_SECONDS = 900
 BATCH_SECONDS = 1.0
 """How long one batch goes on starting calls to count."""
 
-PAUSE_SECONDS = 5.0
-"""How long nothing is asked of a table that failed."""
-
-FAULT_SECONDS = 60.0
-"""How often a fault is reported."""
-
-
 Key = tuple[str, str]
 """Plan and group."""
+
+Add = Callable[[str, str, frozenset[str], frozenset[str]], bool]
+"""Counts first ids of what came back of a plan and group, and of what was parked of it; False where
+there are no counters. ``returns_table.ReturnsTable.add``; raises TableError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +50,6 @@ class Returns:
     parked: int = 0
     returned_ids: frozenset[str] = frozenset()
     parked_ids: frozenset[str] = frozenset()
-
-
-class Counters(Protocol):
-    """The counters of all plans and groups. ``returns_table.ReturnsTable`` is one."""
-
-    def add(
-        self,
-        plan_id: str,
-        group_id: str,
-        *,
-        returned: frozenset[str] = frozenset(),
-        parked: frozenset[str] = frozenset(),
-    ) -> bool:
-        """Add messages by their first ids; False where there are no counters.
-
-        Raises:
-            TableError: they were perhaps added, perhaps not.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +73,14 @@ class ReturnsCounter:
     Not safe to share between threads: an environment has one invocation at a time.
 
     Args:
-        counters: None where there is no table: then no redrive can have counters.
+        add: counts; None where there is no table, and so nobody can ask.
         clock_seconds: see ``awake_seconds``.
     """
 
     def __init__(
-        self,
-        counters: Counters | None = None,
-        clock_seconds: Callable[[], float] = awake_seconds,
+        self, add: Add | None = None, clock_seconds: Callable[[], float] = awake_seconds
     ) -> None:
-        self._counters, self._clock_seconds = counters, clock_seconds
+        self._add_to_table, self._clock_seconds = add, clock_seconds
         self._paused_until = self._reported_at = -math.inf
         self._fault: str | None = None
 
@@ -115,22 +92,19 @@ class ReturnsCounter:
         Messages of a FIFO queue wait in place and are delivered again: such a return is counted
         when the receive count says that it is new, but a canary's at each delivery.
         """
-        messages = [record for record in records if isinstance(record, Message)]
-        returns = [(one, key) for one in messages if (key := _key_of_return(one))]
-        first_ids: defaultdict[Key, set[str]] = defaultdict(set)
-        for message, key in returns:
-            if self._is_to_count(message, policy):
-                first_ids[key].add(message.first_id)
+        returns = [one for one in records if isinstance(one, Message) and _is_return(one)]
+        asked = _first_ids(one for one in returns if self._is_to_count(one, policy))
         end = self._clock_seconds() + BATCH_SECONDS
         lost = {
-            key: ids
-            for key, ids in first_ids.items()
+            (key, first_id)
+            for key, ids in asked.items()
             if self._clock_seconds() > end or not self._add(key, returned=frozenset(ids))
+            for first_id in ids
         }
         marked: dict[str, Message] = {}
         uncounted: set[str] = set()
-        for message, key in returns:
-            if message.first_id not in lost.get(key, ()):
+        for message in returns:
+            if (_key(message), message.first_id) not in lost:
                 marked[message.message_id] = _marked_as_back(message)
             elif is_returned_canary(message) and _may_wait(message, policy):
                 uncounted.add(message.message_id)
@@ -140,12 +114,12 @@ class ReturnsCounter:
 
     def count_parked(self, outcomes: Iterable[Step]) -> None:
         """Count what was parked of a redrive. SQS must have confirmed *outcomes*."""
-        parked: defaultdict[Key, set[str]] = defaultdict(set)
-        for step in outcomes:
-            record = step.record if isinstance(step.fate, Park) else None
-            if isinstance(record, Message) and (key := _key(record)):
-                parked[key].add(record.first_id)
-        for key, ids in parked.items():
+        parked = (
+            step.record
+            for step in outcomes
+            if isinstance(step.fate, Park) and isinstance(step.record, Message)
+        )
+        for key, ids in _first_ids(parked).items():
             self._add(key, parked=frozenset(ids))
 
     def fault_to_report(self) -> str | None:
@@ -156,23 +130,23 @@ class ReturnsCounter:
     def _is_to_count(self, message: Message, policy: ReplayPolicy) -> bool:
         if is_returned_canary(message):
             return True
-        is_new = not policy.main_queue.is_fifo or not _earlier_deliveries(message, policy)
-        return self._counters is not None and is_new
+        is_new = not policy.main_queue.is_fifo or not _deliveries(message, policy)
+        return self._add_to_table is not None and is_new
 
     def _add(
         self, key: Key, returned: frozenset[str] = frozenset(), parked: frozenset[str] = frozenset()
     ) -> bool:
         clock = self._clock_seconds()
-        if self._counters is None or clock < self._paused_until:
+        if self._add_to_table is None or clock < self._paused_until:
             return False
         try:
-            self._counters.add(*key, returned=returned, parked=parked)
+            self._add_to_table(*key, returned, parked)
         except Exception as error:  # noqa: BLE001 - no fault of a counter may stop a message
             self._paused_until = self._clock_seconds() + PAUSE_SECONDS
-            if clock - self._reported_at >= FAULT_SECONDS:
+            if clock - self._reported_at >= BLIND_SECONDS:
+                self._reported_at = clock
                 is_known = isinstance(error, TableError)
                 self._fault = str(error) if is_known else type(error).__name__
-                self._reported_at = clock
             return False
         return True
 
@@ -185,9 +159,18 @@ def _key(message: Message) -> Key | None:
     return context.plan_id, context.group_id
 
 
-def _key_of_return(message: Message) -> Key | None:
-    is_return = message.source_arn is not None and not message.history.context.is_back
-    return _key(message) if is_return else None
+def _first_ids(messages: Iterable[Message]) -> Mapping[Key, set[str]]:
+    """First ids of those that a redrive sent."""
+    found: defaultdict[Key, set[str]] = defaultdict(set)
+    for message in messages:
+        if key := _key(message):
+            found[key].add(message.first_id)
+    return found
+
+
+def _is_return(message: Message) -> bool:
+    is_first = message.source_arn is not None and not message.history.context.is_back
+    return is_first and _key(message) is not None
 
 
 def _marked_as_back(message: Message) -> Message:
@@ -196,7 +179,7 @@ def _marked_as_back(message: Message) -> Message:
     return message.with_history(replace(history, context=context))
 
 
-def _earlier_deliveries(message: Message, policy: ReplayPolicy) -> int | None:
+def _deliveries(message: Message, policy: ReplayPolicy) -> int | None:
     """How often the DLQ delivered it before; None where that is not known."""
     received = message.receive_count
     of_main = policy.of(source_queue(message, policy)).limits.max_receive_count
@@ -208,8 +191,7 @@ def _may_wait(message: Message, policy: ReplayPolicy) -> bool:
 
     After each it is hidden for the visibility timeout. Where they are not known, it may not.
     """
-    earlier = _earlier_deliveries(message, policy)
-    hidden_seconds = policy.limits.dlq_visibility_seconds
+    earlier, hidden_seconds = _deliveries(message, policy), policy.limits.dlq_visibility_seconds
     if earlier is None or not hidden_seconds:
         return False
     return earlier * hidden_seconds < CANARY_WAIT_SECONDS

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dlq_replay.breaker_table import DynamoDbClient, RefusedError, ask
+from dlq_replay.breaker_table import DynamoDbClient, read_items, update_item
 from dlq_replay.errors import TableError
 from dlq_replay.failure_table import MAX_READS
 from dlq_replay.returns import Returns
@@ -27,7 +27,7 @@ _WRITE_TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class ReturnsTable:
-    """The counters of all plans and groups. Satisfies ``returns.Counters``.
+    """The counters of all plans and groups.
 
     Every method raises TableError where the table is missing, refuses, is throttled or does not
     answer. No call is repeated by it.
@@ -46,8 +46,8 @@ class ReturnsTable:
         """Make the counters of these groups, or keep what is there, for 90 days from now."""
         expires_at = str(self.now_seconds() + KEPT_SECONDS)
         for group_id in group_ids:
-            ask(
-                self.client.update_item,
+            update_item(
+                self.client,
                 TableName=self.table_name,
                 Key=_item_key(plan_id, group_id),
                 UpdateExpression="SET #expires_at = :expires_at",
@@ -64,18 +64,14 @@ class ReturnsTable:
         keys = [{_KEY: {"S": key}} for key in group_of]
         items: list[Mapping[str, Any]] = []
         for start in range(0, len(keys), MAX_READS):
-            wanted = {"Keys": keys[start : start + MAX_READS], "ConsistentRead": True}
-            answer = ask(self.client.batch_get_item, RequestItems={self.table_name: wanted})
-            if answer.get("UnprocessedKeys"):
-                raise TableError("throttled: DynamoDB left a read unprocessed")
-            items += [item for part in answer["Responses"].values() for item in part]
+            part = keys[start : start + MAX_READS]
+            items += read_items(self.client, self.table_name, Keys=part, ConsistentRead=True)
         return {group_of[item[_KEY]["S"]]: _returns(item) for item in items}
 
     def add(
         self,
         plan_id: str,
         group_id: str,
-        *,
         returned: frozenset[str] = frozenset(),
         parked: frozenset[str] = frozenset(),
     ) -> bool:
@@ -84,25 +80,26 @@ class ReturnsTable:
         Ids that are in the set already change nothing. The change may have been made although this
         raises: then ids beyond the first 100 count twice if they are added again.
         """
-        seen = Returns()
+        return all(
+            self._add(plan_id, group_id, kind, ids)
+            for kind, ids in (("returned", returned), ("parked", parked))
+        )
+
+    def _add(self, plan_id: str, group_id: str, kind: str, ids: frozenset[str]) -> bool:
+        known: frozenset[str] = frozenset()
         for _ in range(_WRITE_TRIES):
-            change = _change(seen, returned, parked)
-            if change is None:
+            new = sorted(ids - known)
+            if not new:
                 return True
-            try:
-                ask(
-                    self.client.update_item,
-                    TableName=self.table_name,
-                    Key=_item_key(plan_id, group_id),
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                    **change,
-                )
-            except RefusedError as refused:
-                if not refused.item:
-                    return False
-                seen = _returns(refused.item)
-            else:
-                return True
+            is_done, item = update_item(
+                self.client,
+                TableName=self.table_name,
+                Key=_item_key(plan_id, group_id),
+                **_addition(kind, new, len(known)),
+            )
+            if is_done or not item:
+                return is_done
+            known = _ids(item, kind)
         raise TableError("others changed the counters at each try")
 
 
@@ -110,60 +107,34 @@ def _item_key(plan_id: str, group_id: str) -> dict[str, dict[str, str]]:
     return {_KEY: {"S": f"returns#{plan_id}#{group_id}"}}
 
 
-def _change(
-    seen: Returns, returned: frozenset[str], parked: frozenset[str]
-) -> dict[str, Any] | None:
-    """The expressions of one UpdateItem; None where nothing is new to *seen*.
+def _addition(kind: str, new: list[str], known_count: int) -> dict[str, Any]:
+    """The expressions that add *new* ids to a set of so many known ones, and the rest as a number.
 
-    Sets only grow. So one that has at most as many ids as *seen* is as seen, and what is added as a
-    number is not in it.
+    Sets only grow. So one that has no more ids than are known has none of the new ones.
     """
-    names, values = {"#key": _KEY}, dict[str, Any]()
-    additions, conditions = list[str](), ["attribute_exists(#key)"]
-    for kind, ids, known in (
-        ("returned", returned, seen.returned_ids),
-        ("parked", parked, seen.parked_ids),
-    ):
-        new = sorted(ids - known)
-        first, later = new[: MAX_IDS - len(known)], new[MAX_IDS - len(known) :]
-        if new:
-            names[f"#{kind}_ids"] = f"{kind}_ids"
-            most = len(known) if later else MAX_IDS - len(first)
-            values[f":{kind}_most"] = {"N": str(most)}
-            size = f"size(#{kind}_ids) <= :{kind}_most"
-            conditions.append(f"(attribute_not_exists(#{kind}_ids) OR {size})")
-        if first:
-            values[f":{kind}_ids"] = {"SS": first}
-            additions.append(f"#{kind}_ids :{kind}_ids")
-        if later:
-            names[f"#{kind}"] = kind
-            values[f":{kind}"] = {"N": str(len(later))}
-            additions.append(f"#{kind} :{kind}")
-    if not additions:
-        return None
+    room = MAX_IDS - known_count
+    most = known_count if len(new) > room else MAX_IDS - len(new)
+    values: dict[str, Any] = {
+        ":most": {"N": str(most)},
+        ":beyond": {"N": str(len(new[room:]))},
+    }
+    if new[:room]:
+        values[":ids"] = {"SS": new[:room]}
     return {
-        "UpdateExpression": f"ADD {', '.join(additions)}",
-        "ConditionExpression": " AND ".join(conditions),
-        "ExpressionAttributeNames": names,
+        "UpdateExpression": "ADD #count :beyond" + (", #ids :ids" if new[:room] else ""),
+        "ConditionExpression": (
+            "attribute_exists(#key) AND (attribute_not_exists(#ids) OR size(#ids) <= :most)"
+        ),
+        "ExpressionAttributeNames": {"#key": _KEY, "#ids": f"{kind}_ids", "#count": kind},
         "ExpressionAttributeValues": values,
     }
 
 
 def _returns(item: Mapping[str, Any]) -> Returns:
-    """Read an item; what has another type counts as absent."""
-    returned_ids, parked_ids = _ids(item, "returned_ids"), _ids(item, "parked_ids")
-    return Returns(
-        returned=len(returned_ids) + _number(item, "returned"),
-        parked=len(parked_ids) + _number(item, "parked"),
-        returned_ids=returned_ids,
-        parked_ids=parked_ids,
-    )
+    returned_ids, parked_ids = _ids(item, "returned"), _ids(item, "parked")
+    returned, parked = (int(item.get(kind, {}).get("N", 0)) for kind in ("returned", "parked"))
+    return Returns(len(returned_ids) + returned, len(parked_ids) + parked, returned_ids, parked_ids)
 
 
-def _ids(item: Mapping[str, Any], name: str) -> frozenset[str]:
-    return frozenset(item.get(name, {}).get("SS", ()))
-
-
-def _number(item: Mapping[str, Any], name: str) -> int:
-    text = item.get(name, {}).get("N", "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+def _ids(item: Mapping[str, Any], kind: str) -> frozenset[str]:
+    return frozenset(item.get(f"{kind}_ids", {}).get("SS", ()))

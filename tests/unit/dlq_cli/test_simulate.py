@@ -1,6 +1,7 @@
 """The simulator in cases whose numbers are known, its laws in others, and its answer."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from dlq_cli.simulate.model import (
     policy_of,
     simulate,
 )
-from dlq_replay.breaker import ARRIVED, BreakerState, Update
+from dlq_replay.breaker import ARRIVED, Update
 
 
 def scenario(**given: object) -> Scenario:
@@ -95,7 +96,7 @@ def test_a_dead_letter_counts_as_new_once(monkeypatch: pytest.MonkeyPatch) -> No
     new_samples = 0
 
     class CountingBreaker(SimulatedBreaker):
-        def update(self, update: Update) -> tuple[bool, BreakerState]:
+        def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
             nonlocal new_samples
             new_samples += sum(n for name, n in update.add.items() if name.startswith(ARRIVED))
             return super().update(update)

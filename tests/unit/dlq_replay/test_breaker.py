@@ -2,20 +2,9 @@
 
 import pytest
 
-from dlq_replay.breaker import (
-    BreakerRules,
-    BreakerState,
-    BreakerView,
-    Update,
-    apply,
-    grant_claim,
-    hold_limit_seconds,
-    hold_seconds,
-    judge,
-    judgment_claim,
-    limit_in_words,
-    stale_names,
-)
+from dlq_replay.attributes import Attributes
+from dlq_replay.breaker import BreakerRules, BreakerView, Update, apply
+from tests.builders import context, counter, message
 
 RULES = BreakerRules()
 MINUTE = 29_000_000
@@ -23,6 +12,8 @@ NOW = MINUTE * 60
 NEWEST = MINUTE - RULES.lag - 1
 """The newest minute for which the metric is complete."""
 
+FULL = {"limit": 90, "since": NOW}
+ONE = "limited to 1 replay a minute since 20:50 UTC; the consumer"
 LIMITED = {"limit": 1, "since": NOW - 1800, "full": 20, "usual": 3600, "read": MINUTE - 1}
 
 
@@ -44,11 +35,9 @@ def counts(kind: str, count: int, minutes: range) -> dict[str, int]:
 
 def judged(numbers: dict[str, int], metric: dict[int, int]) -> dict[str, int]:
     """The numbers after a judgment; as before where it changes nothing."""
-    state = BreakerState(numbers)
-    update = judge(state, metric, NOW, RULES)
-    changed = apply(state, update) if update else state
+    changed = apply(numbers, BreakerView(numbers, NOW).judge(metric) or Update())
     assert changed is not None
-    return dict(changed.numbers)
+    return dict(changed)
 
 
 @pytest.mark.parametrize(
@@ -181,30 +170,26 @@ def test_a_metric_that_cannot_be_read_sets_nothing_and_ends_a_limit_after_ten_mi
 def test_a_limit_lasts_while_it_turns_somebody_away(
     numbers: dict[str, int], limit: int | None
 ) -> None:
-    assert BreakerState(numbers).limit_at(NOW, RULES) == limit
+    assert BreakerView(numbers, NOW).limit == limit
 
 
 @pytest.mark.parametrize(
-    ("limit", "is_silent", "replay_count", "held_seconds", "applies"),
+    ("limit", "is_silent", "attributes", "applies"),
     [
-        (None, True, 3, None, False),
-        (1, False, 0, None, False),
-        (1, True, 0, None, True),
-        (1, False, 0, NOW, True),
-        (90, False, 1, None, True),
+        (None, True, counter("3"), False),
+        (1, False, {}, False),
+        (1, True, {}, True),
+        (1, False, context(held_seconds=NOW), True),
+        (90, False, counter("1"), True),
     ],
 )
 def test_the_first_replay_of_what_no_limit_touched_goes_unless_the_consumer_is_silent(
-    limit: int | None,
-    replay_count: int,
-    held_seconds: int | None,
-    *,
-    is_silent: bool,
-    applies: bool,
+    limit: int | None, attributes: Attributes, *, is_silent: bool, applies: bool
 ) -> None:
-    view = BreakerView(RULES, NOW, limit, NOW, is_silent)
+    numbers = ({"limit": limit} if limit else {}) | ({"silent_since": 1} if is_silent else {})
+    view = BreakerView({"since": NOW, **numbers}, NOW)
 
-    assert view.applies_to(replay_count, held_seconds) is applies
+    assert view.applies_to(message(attributes=attributes)) is applies
 
 
 @pytest.mark.parametrize(
@@ -220,38 +205,28 @@ def test_the_first_replay_of_what_no_limit_touched_goes_unless_the_consumer_is_s
     ],
 )
 def test_holds(limit: int, age: int, shortest: int, longest: int, *, is_fifo: bool) -> None:
-    view = BreakerView(RULES, NOW, limit, NOW - age)
+    view = BreakerView({"limit": limit, "since": NOW - age, f"x{MINUTE}": 1}, NOW)
 
-    assert hold_seconds(view, lambda _: 0, is_fifo=is_fifo) == shortest
-    assert hold_seconds(view, lambda top: top, is_fifo=is_fifo) == longest
-
-
-def test_the_limit_of_holds_is_spread_over_an_hour() -> None:
-    seconds = [hold_limit_seconds(f"m-{n}", RULES) for n in range(300)]
-
-    assert min(seconds) >= 11 * 3600
-    assert max(seconds) < 12 * 3600
-    assert len({one // 600 for one in seconds}) == 6
+    assert view.hold_seconds(lambda _: 0, is_fifo=is_fifo) == shortest
+    assert view.hold_seconds(lambda top: top, is_fifo=is_fifo) == longest
 
 
 def test_a_limit_is_granted_once_a_minute() -> None:
-    state = BreakerState({"limit": 90, "since": NOW})
-    count, claim = grant_claim(state, 60, NOW + 59, RULES)
-    granted = apply(state, claim)
+    count, claim = BreakerView(FULL, NOW + 59).grant_claim(60)
+    granted = apply(FULL, claim)
     assert count == 60
     assert granted is not None
-    # A worker that saw the state before is refused, and asks again with what it is told.
-    assert apply(granted, grant_claim(state, 60, NOW + 59, RULES)[1]) is None
-    assert grant_claim(granted, 60, NOW + 59, RULES)[0] == 30
-    assert grant_claim(granted, 60, NOW + 119, RULES)[0] == 60
+    # A worker that saw the numbers before is refused, and asks again with what it is told.
+    assert apply(granted, claim) is None
+    assert BreakerView(granted, NOW + 59).grant_claim(60)[0] == 30
+    assert BreakerView(granted, NOW + 119).grant_claim(60)[0] == 60
 
 
 def test_a_limit_is_spread_over_its_minute() -> None:
-    state = BreakerState({"limit": 90, "since": NOW})
+    views = [BreakerView(FULL, NOW + second) for second in (0, 1, 29, 59)]
 
-    assert [grant_claim(state, 99, NOW + s, RULES)[0] for s in (0, 1, 29, 59)] == [2, 3, 45, 90]
-    one = BreakerState({"limit": 1, "since": NOW})
-    assert grant_claim(one, 99, NOW, RULES)[0] == 1
+    assert [view.grant_claim(99)[0] for view in views] == [2, 3, 45, 90]
+    assert BreakerView({"limit": 1, "since": NOW}, NOW).grant_claim(99)[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -268,49 +243,42 @@ def test_a_limit_is_spread_over_its_minute() -> None:
 def test_one_worker_a_minute_judges_where_there_is_a_need(
     numbers: dict[str, int], *, is_due: bool
 ) -> None:
-    state = BreakerState(numbers)
-    claim = judgment_claim(state, NOW, RULES)
-
-    assert (claim is not None) is is_due
-    if claim:
-        claimed = apply(state, claim)
-        assert claimed is not None
-        assert apply(claimed, claim) is None
+    assert (BreakerView(numbers, NOW).judgment_claim() is not None) is is_due
 
 
 def test_old_counters_go() -> None:
-    kept = {f"n{MINUTE - 64}": 1, f"g{MINUTE}": 1, "limit": 1, "name": 1}
-    old = {f"n{MINUTE - 65}": 1, f"b{MINUTE - 99}": 1, f"x{MINUTE - 65}": 1, f"g{MINUTE - 1}": 1}
+    kept = {f"n{MINUTE - 63}": 1, f"g{MINUTE - 3}": 1, "limit": 1, "name": 1}
+    old = {f"n{MINUTE - 64}": 1, f"b{MINUTE - 99}": 1, f"x{MINUTE - 64}": 1, f"g{MINUTE - 4}": 1}
 
-    assert stale_names(BreakerState(kept | old), NOW, RULES) == old.keys()
+    assert BreakerView({}, NOW).stale(kept | old) == old.keys()
 
 
 def test_an_update_is_made_as_a_whole_or_not_at_all() -> None:
-    state = BreakerState({"a": 1, "g": 5})
-    update = Update({"g": 2}, {"b": 7}, frozenset({"a"}), {"a": 1}, {"g": 5})
+    numbers = {"a": 1, "g": 5}
+    update = Update({"g": 2, "h": 1}, {"b": 7, "a": None}, {"a": 1, "c": None})
 
-    assert apply(state, update) == BreakerState({"g": 7, "b": 7})
-    assert apply(BreakerState({"a": 2, "g": 5}), update) is None
-    assert apply(BreakerState({"a": 1, "g": 6}), update) is None
+    assert apply(numbers, update) == {"g": 7, "h": 1, "b": 7}
+    assert apply({"a": 2, "g": 5}, update) is None
+    assert apply({"a": 1, "c": 6}, update) is None
 
 
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ({}, None),
+        ({}, ""),
+        (LIMITED | {"silent_since": NOW - 1200}, f"{ONE} has deleted nothing for 20 minutes"),
+        (LIMITED, f"{ONE} deletes less than a third of what is usual"),
         (
-            LIMITED | {"silent_since": NOW - 1200},
-            "limited to 1 replay a minute; the consumer has deleted nothing for 20 minutes",
-        ),
-        (
-            LIMITED,
-            "limited to 1 replay a minute; the consumer deletes less than a third of what is usual",
+            LIMITED | {"since": NOW - 86_400, f"x{MINUTE}": 1},
+            f"{ONE} deletes less than a third of what is usual".replace(
+                "20:50", "2025-02-18 21:20"
+            ),
         ),
         (
             {"limit": 1745, "since": NOW},
-            "limited to 1,745 replays a minute; the consumer works again",
+            "limited to 1,745 replays a minute since 21:20 UTC; the consumer works again",
         ),
     ],
 )
-def test_the_limit_in_words(numbers: dict[str, int], words: str | None) -> None:
-    assert limit_in_words(BreakerState(numbers), NOW, RULES) == words
+def test_the_limit_in_words(numbers: dict[str, int], words: str) -> None:
+    assert BreakerView(numbers, NOW).in_words == words

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dlq_replay.breaker import BreakerRules, BreakerState
+from dlq_replay.breaker import BreakerRules, BreakerView
 from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
 from dlq_replay.decision import Hold, Replay
 from dlq_replay.message import Message
@@ -75,7 +75,7 @@ class Worker:
 
 
 def on(numbers: Mapping[str, int], **worker: Any) -> Worker:
-    return Worker(FakeBreaker(state=BreakerState(numbers)), **worker)
+    return Worker(FakeBreaker(numbers=numbers), **worker)
 
 
 def letter(name: str, count: int = 0, *, held: int | None = None, **system: Any) -> Message:
@@ -97,7 +97,7 @@ def test_arrivals_and_returns_are_counted_in_the_minute_in_which_they_come() -> 
     worker.replay(letter("a"), letter("b", 3), letter("c", held=NOW - 9))
     worker.later(60).replay(letter("d", 1))
 
-    numbers = worker.table.state.numbers
+    numbers = worker.table.numbers
     assert (numbers[f"n{MINUTE}"], numbers[f"b{MINUTE}"], numbers[f"b{MINUTE + 1}"]) == (1, 2, 1)
 
 
@@ -119,7 +119,7 @@ def test_on_fifo_a_copy_is_counted_at_its_first_look() -> None:
         worker.replay(one)
         worker.later(2)
 
-    assert worker.table.state.numbers[f"n{MINUTE}"] == 1
+    assert worker.table.numbers[f"n{MINUTE}"] == 1
 
 
 def test_under_a_limit_of_1_one_goes_a_minute_and_the_others_are_held() -> None:
@@ -127,12 +127,12 @@ def test_under_a_limit_of_1_one_goes_a_minute_and_the_others_are_held() -> None:
     outcome = worker.replay(letter("a", 2), letter("b", 2), letter("c", 2))
 
     assert fates(outcome) == ["Replay", "Hold", "Hold"]
-    assert report(outcome) == BreakerReport(is_low=True, held=2)
+    assert report(outcome) == BreakerReport(is_low=True)
     # No attempt of its own: the counter stays.
     assert worker.main.sent[0].attributes[next(iter(counter("2")))].value == "2"
     assert context_of(worker.main.sent[0]).held_seconds == NOW
     assert [context_of(one).held_seconds for one in worker.dlq.sent] == [NOW, NOW]
-    assert worker.table.state.numbers[f"x{MINUTE}"] == 3
+    assert worker.table.numbers[f"x{MINUTE}"] == 3
     assert fates(worker.later(5).replay(letter("d", 2))) == ["Hold"]
     assert fates(worker.later(60).replay(letter("e", 2))) == ["Replay"]
 
@@ -148,7 +148,7 @@ def test_a_first_replay_goes_unless_the_consumer_is_silent() -> None:
 def test_full_counts_attempts_and_a_replay_without_a_limit_forgets() -> None:
     worker = on({"limit": 90, "since": NOW - 60})
     worker.replay(letter("a", 2, held=NOW - 600))
-    worker.table.state = BreakerState()
+    worker.table.numbers = {}
     worker.later(3).replay(letter("b", 2, held=NOW - 600))
 
     values = [entry.attributes[next(iter(counter("1")))].value for entry in worker.main.sent]
@@ -165,11 +165,20 @@ def test_twelve_hours_after_the_first_hold_no_limit_applies() -> None:
 
 
 def test_workers_share_the_grants() -> None:
-    table = FakeBreaker(state=BreakerState({"limit": 6, "since": NOW - 60}))
+    table = FakeBreaker(numbers={"limit": 6, "since": NOW - 60})
     workers = [Worker(table, seconds=NOW + 59) for _ in range(3)]
     outcomes = [w.replay(*(letter(f"m-{n}", 1) for n in range(4))) for w in workers]
 
     assert sum(fates(one).count("Replay") for one in outcomes) == 6
+
+
+def test_what_a_batch_did_not_need_is_given_back() -> None:
+    """The second message has been replayed as often as it may be, and is parked."""
+    worker = on({"limit": 6, "since": NOW - 60}, seconds=NOW + 59)
+    outcome = worker.replay(letter("a", 1), letter("b", 20))
+
+    assert fates(outcome) == ["Replay", "Park"]
+    assert worker.table.numbers[f"g{MINUTE}"] == 1
 
 
 def test_one_worker_a_minute_reads_the_metric_and_sets_the_limit() -> None:
@@ -182,11 +191,11 @@ def test_one_worker_a_minute_reads_the_metric_and_sets_the_limit() -> None:
     second.replay(*(letter(f"o-{n}", 1) for n in range(5)))
 
     assert report(outcome).event == (
-        "circuit breaker: limited to 1 replay a minute; the consumer has deleted nothing for 9 "
-        "minutes"
+        "circuit breaker: limited to 1 replay a minute since 21:20 UTC; the consumer has deleted "
+        "nothing for 9 minutes"
     )
     assert (first.metric_reads, second.metric_reads) == (1, 0)
-    assert table.state.limit_at(NOW, BreakerRules()) == 1
+    assert BreakerView(table.numbers, NOW).limit == 1
 
 
 def test_a_metric_that_cannot_be_read_is_told_once_a_minute_and_changes_nothing() -> None:
@@ -223,7 +232,7 @@ def test_writes_that_fail_are_dropped_and_end_the_breaker_after_a_minute() -> No
     assert fates(found[-1]) == ["Replay"]
     worker.table.faults = lambda _: None
     worker.later(6).replay(letter("z", 1))
-    assert worker.table.state.numbers.get(f"b{MINUTE + 1}", 0) <= 2
+    assert worker.table.numbers.get(f"b{MINUTE + 1}", 0) <= 2
 
 
 def test_many_environments_on_one_item_stay_small_and_lose_only_counts() -> None:

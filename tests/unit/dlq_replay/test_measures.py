@@ -149,8 +149,8 @@ def test_totals_are_of_all_main_queues() -> None:
         became(message("c", **of_invoices), Failed("refused"), invoices),
     )
     reports = {
-        main: BreakerReport(is_low=True, held=1),
-        invoices: BreakerReport(is_low=True, held=2, fault="denied"),
+        main: BreakerReport(is_low=True),
+        invoices: BreakerReport(is_low=True, fault="denied"),
     }
 
     found = measure_dlq(BatchOutcome(outcomes, reports, uncounted_returns=2), NOW, DAY)

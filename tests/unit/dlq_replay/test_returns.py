@@ -30,7 +30,7 @@ from tests.simulation.event_source import InlineExecutor
 
 KEY = "p", "g"
 VISIBILITY_SECONDS = 180
-KNOWN = {"max_receive_count": 3, "dlq_visibility_seconds": VISIBILITY_SECONDS}
+KNOWN: dict[str, Any] = {"max_receive_count": 3, "dlq_visibility_seconds": VISIBILITY_SECONDS}
 UNCOUNTED = Failed("not_counted", "its return could not be counted")
 STEP = Park(ParkReason.REDRIVE_STEP)
 
@@ -59,7 +59,9 @@ class Worker:
             lambda: int(self.seconds),
             lambda top: top,
             InlineExecutor(),
-            returns=ReturnsCounter(self.counters, lambda: self.seconds),
+            returns=ReturnsCounter(
+                self.counters.add if self.counters else None, lambda: self.seconds
+            ),
         )
 
     def replay(self, *letters: Message | UnreadableRecord) -> BatchOutcome:
@@ -148,7 +150,7 @@ def test_a_canary_is_parked_at_its_first_return_and_counts_twice() -> None:
 
 def test_only_what_sqs_confirmed_counts_as_parked_again() -> None:
     worker = Worker(parked=FakeQueue(queue_url("parked"), {"b": Refused("AccessDenied")}))
-    exhausted = {"count": 3, "is_back": True}
+    exhausted: dict[str, Any] = {"count": 3, "is_back": True}
     worker.replay(returned("a", **exhausted), returned("b", **exhausted), message("c"))
 
     assert worker.counted() == (set(), {"first-a"})
@@ -167,7 +169,7 @@ def test_only_what_sqs_confirmed_counts_as_parked_again() -> None:
 )
 @pytest.mark.parametrize("counters", [None, FakeCounters.of([KEY], denied)])
 def test_a_canary_that_cannot_be_counted_stays_for_a_quarter_of_an_hour(
-    looks: int, known: dict[str, int], fate: Fate, counters: FakeCounters | None
+    looks: int, known: dict[str, Any], fate: Fate, counters: FakeCounters | None
 ) -> None:
     worker = Worker(counters, policy(**known))
     outcome = worker.replay(returned(is_canary=True, looks=looks))
@@ -180,7 +182,7 @@ def test_a_canary_that_cannot_be_counted_stays_for_a_quarter_of_an_hour(
 
 
 def test_the_receive_count_of_its_own_queue_says_how_long_a_canary_waits() -> None:
-    own = {"invoices": {"max_receive_count": 1, "dlq_visibility_seconds": VISIBILITY_SECONDS}}
+    own: Any = {"invoices": {"max_receive_count": 1, "dlq_visibility_seconds": VISIBILITY_SECONDS}}
     shared = policy(others=own, max_receive_count=100, dlq_visibility_seconds=VISIBILITY_SECONDS)
     of_invoices = message(
         "a",

@@ -367,16 +367,20 @@ def test_a_run_that_emptied_the_parked_queue_counts_where_more_came_at_once(
 REPORT = "20261101T000000Z-aaaaaa"
 
 
-def analyzed(account: Account, *groups: Found, resolved: Sequence[str] = ()) -> None:
+def analyzed(
+    account: Account, *groups: Found, resolved: Sequence[str] = (), stopped: Sequence[str] = ()
+) -> None:
     """An analysis of now that finds these groups; one of three days ago found ``g-000000000a``.
 
-    The groups *resolved* were resolved a day ago.
+    The groups *resolved* were resolved a day ago, and a redrive of *stopped* was stopped.
     """
     account.report(REPORT)
     now = datetime.now(UTC)
     before = outcome(GroupMemory(), "r-0", now - timedelta(days=3), [a_group("g-000000000a")])
     state = GroupState(1, resolved_at=now - timedelta(days=1))
-    memory = replace(before.memory, said=dict.fromkeys(resolved, state))
+    bad = GroupState(1, "redrive", stopped="3 of 20 messages came back, 0 may", stops=1)
+    said = {**dict.fromkeys(resolved, state), **dict.fromkeys(stopped, bad)}
+    memory = replace(before.memory, said=said)
     result = outcome(memory, REPORT, now - timedelta(hours=2), groups)
     with tempfile.TemporaryDirectory() as folder:
         archive = open_archive(folder)
@@ -406,7 +410,19 @@ def test_new_and_regressed_groups_are_named_and_others_are_not(account: Account)
     assert "  g-000000000c  regressed, 2 messages\n  g-000000000b  new, 1 message\n" in text
     assert "g-000000000a" not in text
     assert "g-000000000d" not in text
-    assert "a group is new or regressed." in text
+    assert "a group is stopped, regressed or new." in text
+    assert "too much of a redrive came back" not in text
+
+
+def test_a_stopped_group_comes_first_with_what_to_do(account: Account) -> None:
+    groups = [a_group(f"g-000000000{letter}") for letter in "abc"]
+    analyzed(account, *groups, resolved=["g-000000000b"], stopped=["g-000000000a"])
+    remind()
+
+    [(subject, text)] = account.notices()
+    assert subject == "1 stopped, 1 regressed and 1 new groups of dead letters of orders"
+    assert "new groups\n  g-000000000a  stopped, 3 messages\n  g-000000000b  regressed" in text
+    assert "until somebody decides again: dlq decide ID redrive\n" in text
 
 
 def test_no_notice_comes_while_all_groups_are_known(account: Account) -> None:

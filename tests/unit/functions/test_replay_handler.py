@@ -6,17 +6,19 @@ import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker import BreakerRules, BreakerState
+from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.errors import MalformedEventError, SettingsError
 from dlq_replay.message import Message
 from dlq_replay.replay import Replayer
+from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import InDoubt, Refused
 from functions.replay import handler
 from tests.breaker_tables import FakeBreaker, denied
@@ -24,6 +26,7 @@ from tests.builders import (
     ACCOUNT,
     NOW,
     FakeQueue,
+    context,
     counter,
     environment,
     lambda_record,
@@ -33,6 +36,7 @@ from tests.builders import (
     queue_url,
     text,
 )
+from tests.returns_counters import FakeCounters
 
 SECRET = "card 4111-1111-1111-1111"
 
@@ -221,7 +225,7 @@ def test_faulty_environment_fails_the_invocation_with_every_fault(
     assert len(caught.value.faults) == 2
 
 
-LIMITED = BreakerState({"limit": 1, "since": NOW - 3600, f"x{NOW // 60}": 1, "judged": NOW // 60})
+LIMITED = {"limit": 1, "since": NOW - 3600, f"x{NOW // 60}": 1, "judged": NOW // 60}
 
 
 def with_breaker(
@@ -237,8 +241,7 @@ def with_breaker(
 def test_a_limit_is_counted(
     log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = BreakerState({**LIMITED.numbers, "silent_since": NOW - 4000})
-    with_breaker(monkeypatch, FakeBreaker(state=state))
+    with_breaker(monkeypatch, FakeBreaker(numbers=LIMITED | {"silent_since": NOW - 4000}))
     handler.lambda_handler(event(*(message(one) for one in "abc")), Context())
 
     emf = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -249,14 +252,14 @@ def test_a_limit_is_counted(
 def test_a_change_of_the_limit_is_logged_in_one_line(
     log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = BreakerState({**LIMITED.numbers, "judged": NOW // 60 - 1, "full": 30})
+    numbers = LIMITED | {"judged": NOW // 60 - 1, "full": 30}
     deleted = dict.fromkeys(range(NOW // 60 - 20, NOW // 60), 9)
-    with_breaker(monkeypatch, FakeBreaker(state=state), deleted)
+    with_breaker(monkeypatch, FakeBreaker(numbers=numbers), deleted)
     moved = message("a", DeadLetterQueueSourceArn=queue_arn("main"))
     handler.lambda_handler(event(moved), Context())
 
     assert [line["message"] for line in lines(log)] == [
-        "circuit breaker: limited to 30 replays a minute; the consumer works again",
+        "circuit breaker: limited to 30 replays a minute since 22:13 UTC; the consumer works again",
         "batch done",
     ]
 
@@ -280,10 +283,10 @@ def test_a_breaker_without_its_table_is_logged_once(
 
 
 @pytest.mark.parametrize("call", ["read", "update"])
-@pytest.mark.parametrize("state", [BreakerState(), LIMITED], ids=["no limit", "limited"])
+@pytest.mark.parametrize("numbers", [{}, LIMITED], ids=["no limit", "limited"])
 def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
     call: str,
-    state: BreakerState,
+    numbers: dict[str, int],
     main: FakeQueue,
     log: io.StringIO,
     monkeypatch: pytest.MonkeyPatch,
@@ -292,13 +295,30 @@ def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
         if at == call:
             raise RuntimeError("an answer of another shape")
 
-    with_breaker(monkeypatch, FakeBreaker(faults=fail, state=state))
+    with_breaker(monkeypatch, FakeBreaker(faults=fail, numbers=numbers))
     moved = [message(one, DeadLetterQueueSourceArn=queue_arn("main")) for one in "ab"]
     answer = handler.lambda_handler(event(*moved), Context())
 
     assert answer == {"batchItemFailures": []}
     assert len(main.sent) == 2
     assert "RuntimeError: an answer of another shape" in [line.get("reason") for line in lines(log)]
+
+
+def test_returns_that_cannot_be_counted_are_in_the_log_and_in_the_metrics(
+    monkeypatch: pytest.MonkeyPatch, log: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replayer = replace(
+        handler.wired_replayer(),
+        returns=ReturnsCounter(FakeCounters({}, partial(denied, "add")).add),
+    )
+    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
+    redriven = context(plan_id="p", group_id="g")
+    back = message("a", attributes=redriven, DeadLetterQueueSourceArn=queue_arn("main"))
+    handler.lambda_handler(event(back), Context())
+
+    [line] = [one for one in lines(log) if "returns of a redrive" in one["message"]]
+    assert line["reason"] == "AccessDeniedException: not authorized"
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["ReturnsNotCounted"] == [1.0]
 
 
 EVENTS = Path(__file__).parents[3] / "events"

@@ -6,6 +6,7 @@ import pytest
 from spark_reprocess.analysis.analyze import AnalyzeOptions
 from spark_reprocess.command_line.cli import main, parse
 from spark_reprocess.drain.drain import DrainOptions
+from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.run import RunOptions
 
@@ -67,17 +68,18 @@ def test_a_policy_is_a_file_and_is_pinned_by_its_hash(verb: str) -> None:
     assert (given["policy"], given["policy_sha256"]) == ("p", "ab" * 32)
 
 
-def test_run_needs_no_canary_for_its_parked_queue() -> None:
+def test_run_needs_no_ramp_for_its_parked_queue() -> None:
     command = parse(["run", "--archive", "a", "--parked-queue-url", "u", "--to-queue-url", "m"])
 
     assert command.options == RunOptions("a", parked_queue_url="u", to_queue_url="m")
 
 
-def test_run_takes_a_canary() -> None:
-    asked = ["--to-queue-url", "m", "--policy", "p", "--canary", "5"]
+def test_run_takes_a_ramp() -> None:
+    asked = ["--to-queue-url", "m", "--policy", "p", "--ramp", "--allow-returns", "5"]
     command = parse(["run", "--archive", "a", "--parked-queue-url", "u", *asked])
 
-    assert command.options.canary.parked_queue_url == "u"
+    assert command.options.ramp is True
+    assert command.options.allow_returns == AllowedReturns("5")
     assert command.options.policy == "p"
 
 

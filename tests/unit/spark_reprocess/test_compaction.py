@@ -25,7 +25,6 @@ from spark_reprocess.archive.ledgers import compact_ledger, ledger_files
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_attempts
 from spark_reprocess.archive.message_state import (
-    Entry,
     claimed_table,
     entries_of,
     states_of,
@@ -88,9 +87,9 @@ def test_ledger_says_the_same_after_each_compaction(first: list[Try], then: list
             assert found == expected
             entries = entries_of(expected.values(), NOW, TTL)
             assert entries_of(found.values(), NOW, TTL) == entries
-            rows = strongest(claimed_table(archive, NOW, TTL)).to_pylist()
-            told = {row["message_id"]: [row[name] for name in Entry._fields] for row in rows}
-            assert told == {message_id: list(entry) for message_id, entry in entries.items()}
+            rows = strongest(claimed_table(archive, NOW, TTL), "message_id").to_pylist()
+            told = {row["message_id"]: row["state"] for row in rows}
+            assert told == {message_id: entry.state for message_id, entry in entries.items()}
 
 
 def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
@@ -98,7 +97,7 @@ def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
         claim("m-1", "m-2", "m-3"),
         ttl_seconds=1234.5,
         edits={"g-1": "abc", "g-2": "def"},
-        is_canary=True,
+        step=3,
     )
     refused = Result("m-3", Disposition.FAILED, timestamp(NOW + 1), detail="InternalError")
     ledger = Ledger(archive, "p-1")

@@ -101,18 +101,6 @@ def test_counter_beyond_the_column_is_null_but_kept(count: str) -> None:
     assert row["attributes"][REPLAY_COUNT_ATTRIBUTE]["string_value"] == count
 
 
-@pytest.mark.parametrize(
-    ("count", "kept", "column"),
-    [("1000000", 5, 5), ("1000000", 10**38 - 1, None), ("1000000", None, 10**6), ("7", 5, 7)],
-)
-def test_replay_count_of_a_canary_is_its_true_one(
-    count: str, kept: int | None, column: int | None
-) -> None:
-    row = row_of(message(attributes={**counter(count), **context(replay_count=kept)}))
-
-    assert row["replay_count"] == column
-
-
 def test_largest_counter_still_fits_its_column() -> None:
     row = through_parquet(row_of(message(attributes=counter(str(2**63 - 1)))))
 

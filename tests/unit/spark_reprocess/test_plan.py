@@ -140,7 +140,7 @@ def test_every_fault_is_named_at_once() -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (raw(canary=5), "canary: is not known"),
+        (raw(limit=5), "limit: is not known"),
         (raw(snapshot=None), "snapshot: must be a mapping"),
         (raw(groups={}), "groups: {}: must be a list"),
         (raw(groups=[{"id": "g-1", "action": "leave", "edits": []}]), "groups[0].edits: group g-1"),

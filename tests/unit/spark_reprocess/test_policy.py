@@ -4,13 +4,13 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
-from spark_reprocess.canary.options import CanaryOptions, Share
 
 from spark_reprocess.command_line import run
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan import policy
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
+from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.run import RunOptions
 
 GOOD = """\
@@ -48,24 +48,22 @@ run:
   max_rate: 100
   time_budget_seconds: 0.5
   mask: [body.customer.name, "C-[0-9]+"]
-  canary: 5%
-  canary_wait: 600
-  canary_max_return: 1
-  consumer_max_seconds: 43200
+  ramp: false
+  allow_returns: 2.5%
 """
 
 
 def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_open() -> None:
     settings = read_policy(GOOD + RUN).run
     open_options = RunOptions("archive", parked_queue_url="parked")
-    canary = CanaryOptions(Share.of("5%"), "parked", 600, Share.of("1"), consumer_max_seconds=43200)
 
     assert open_options.with_settings(settings) == replace(
         open_options,
         max_rate=100,
         time_budget_seconds=0.5,
         masks=("body.customer.name", "C-[0-9]+"),
-        canary=canary,
+        ramp=False,
+        allow_returns=AllowedReturns("2.5%"),
     )
     for text in (GOOD, f"{GOOD}run:\n", GOOD + "run: {max_rate: }\n"):
         assert open_options.with_settings(read_policy(text).run) == open_options
@@ -78,7 +76,8 @@ def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
         max_rate=7,
         time_budget_seconds=60,
         masks=("sender_id",),
-        canary=CanaryOptions(Share.of("3"), "parked"),
+        ramp=True,
+        allow_returns=AllowedReturns("3"),
     )
 
     masks = ("sender_id", "body.customer.name", "C-[0-9]+")
@@ -90,12 +89,12 @@ def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
 @pytest.mark.parametrize(
     ("run", "fault"),
     [
-        ("[]", "run: must be a mapping with max_rate, time_budget_seconds, mask, canary"),
+        ("[]", "run: must be a mapping with max_rate, time_budget_seconds, mask, ramp"),
         ("{max_rat: 5}", "run.max_rat: is not known; remove it"),
         ("{execute: true}", "run.execute: is not known; remove it"),
         *(
             (f"{{{key}: {value}}}", f"run.{key}: .*: must be a number above 0")
-            for key in ("max_rate", "time_budget_seconds", "canary_wait")
+            for key in ("max_rate", "time_budget_seconds")
             for value in ("0", "-1", "fast", "true", ".inf", ".nan", "[1]")
         ),
         *(
@@ -103,13 +102,11 @@ def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
             for value in ("email", "[7]", "['(']", "['']")
         ),
         *(
-            (f"{{canary: {value}}}", "run.canary: .*: must be a whole number of messages or a perc")
-            for value in ("0", "0%", "0.0%", "-1", "2.5", "101%", "true", "some")
+            (f"{{allow_returns: {value}}}", "run.allow_returns: .*: must be a whole number of mess")
+            for value in ("-1", "2.5", "1.5%x", "101%", "true", "some")
         ),
-        ("{canary: 5, canary_max_return: 1.5}", "run.canary_max_return: 1.5: must be a whole"),
-        ("{canary: 5, consumer_max_seconds: 43201}", "run.consumer_max_seconds: 43201: must be"),
-        ("{canary_wait: 60}", "run.canary_wait: means nothing without canary"),
-        ("{canary_max_return: 0}", "run.canary_max_return: means nothing without canary"),
+        ("{ramp: 20}", "run.ramp: 20: must be true or false"),
+        ("{ramp: 'yes'}", "run.ramp: 'yes': must be true or false"),
     ],
 )
 def test_a_fault_of_the_options_of_a_run_is_named_with_its_place(run: str, fault: str) -> None:
@@ -117,9 +114,11 @@ def test_a_fault_of_the_options_of_a_run_is_named_with_its_place(run: str, fault
         read_policy(f"{GOOD}run: {run}\n")
 
 
-@pytest.mark.parametrize("share", ["1", "999999999", "1%", "2.5%", "99.999999%", "100%"])
-def test_a_canary_is_what_the_option_takes(share: str) -> None:
-    assert read_policy(f"{GOOD}run: {{canary: {share}}}\n").run.canary == str(Share.of(share))
+@pytest.mark.parametrize("share", ["0", "999999999", "0%", "2.5%", "99.999999%", "100%"])
+def test_allowed_returns_are_what_the_option_takes(share: str) -> None:
+    settings = read_policy(f"{GOOD}run: {{allow_returns: {share}}}\n").run
+
+    assert settings.allow_returns == AllowedReturns.of(share).text
 
 
 def test_a_policy_has_the_hash_of_its_file_and_another_file_is_refused() -> None:

@@ -30,11 +30,17 @@ FIFO = replace(CONTEXT, to_fifo=True, destination=queue_url("main.fifo"))
 
 
 def test_copy_is_one_of_the_queue_that_it_goes_to() -> None:
-    """Else the dead letter of another queue than its first one would lose plan and canary mark."""
+    """Else the dead letter of another queue than its first one would lose plan and group."""
     parked = message(attributes=context(first_id="first", source_queue="another"))
 
-    for run in (CONTEXT, replace(CONTEXT, is_canary=True)):
-        assert context_of(run.entry(parked)).source_queue == "main"
+    proven, unproven = (
+        context_of(replace(CONTEXT, unproven_groups=groups).entry(parked, "g-1"))
+        for groups in (frozenset({"g-2"}), frozenset({"g-1"}))
+    )
+
+    assert proven.source_queue == unproven.source_queue == "main"
+    assert proven.group_id == unproven.group_id == "g-1"
+    assert (proven.is_canary, unproven.is_canary) == (False, True)
 
 
 @dataclass

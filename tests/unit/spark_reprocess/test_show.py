@@ -40,7 +40,7 @@ def drained(archive: Archive, drain_id: str, *messages: Message) -> None:
     write_messages(archive, drain_id, 0, [to_row(m, queue_url("parked"), at) for m in messages])
 
 
-def claim(*ids: str, seconds: float = NOW + 200.0, is_canary: bool = False) -> Claim:
+def claim(*ids: str, seconds: float = NOW + 200.0, step: int = 0) -> Claim:
     return Claim(
         run_id="run-1",
         who="me@here",
@@ -48,7 +48,7 @@ def claim(*ids: str, seconds: float = NOW + 200.0, is_canary: bool = False) -> C
         destination=queue_url("main"),
         time=timestamp(seconds),
         message_ids=ids,
-        is_canary=is_canary,
+        step=step,
     )
 
 
@@ -63,7 +63,7 @@ def archive(tmp_path: Path, request: pytest.FixtureRequest) -> Archive:
     ledger.claim("g-1", 1, 1, claim("other", "copy-1"))
     refused = Result("copy-1", Disposition.FAILED, timestamp(NOW + 201), detail="InternalError")
     ledger.record("g-1", 1, 1, [refused])
-    ledger.claim("g-1", 1, 2, claim("copy-1", seconds=NOW + 300.0, is_canary=True))
+    ledger.claim("g-1", 1, 2, claim("copy-1", seconds=NOW + 300.0, step=3))
     sent = Result("copy-1", Disposition.SENT, timestamp(NOW + 301), new_message_id="copy-1b")
     ledger.record("g-1", 1, 2, [sent])
     Ledger(archive, "p-2").claim("g-1", 1, 1, claim("copy-2", seconds=NOW + 600.0))
@@ -179,7 +179,7 @@ def test_history_reads_like_a_story(archive: Archive, capsys: Capture) -> None:
         "    to       https://sqs.us-east-1.amazonaws.com/123456789012/main",
         "    plan     p-1, run run-1",
         "    settled  2023-11-14 22:16:41",
-        "  2023-11-14 22:18:20  sent as copy-1b, as a canary",
+        "  2023-11-14 22:18:20  sent as copy-1b, in step 3 of a ramp",
         "    by       me@here",
         "    why      it is fixed",
         "    to       https://sqs.us-east-1.amazonaws.com/123456789012/main",

@@ -21,7 +21,7 @@ from spark_reprocess.redrive.stop_signals import (
     write_stop_marker,
 )
 
-MARKER = stop_marker("p-1", "r-1")
+MARKER = stop_marker("p-1", "r-1", "s-1")
 LIFE = 60.0
 
 
@@ -115,8 +115,9 @@ def test_task_stops_itself_where_the_marker_cannot_be_written() -> None:
     assert not signals.may_go_on()
 
 
-def test_other_runs_markers_mean_nothing(archive: Archive) -> None:
-    write_stop_marker(archive, stop_marker("p-1", "r-2"), "interrupted")
+def test_markers_of_other_runs_and_stages_mean_nothing(archive: Archive) -> None:
+    for run, stage in (("r-2", "s-1"), ("r-1", "s-2")):
+        write_stop_marker(archive, stop_marker("p-1", run, stage), "interrupted")
 
     assert StopSignals(archive, MARKER, None).look()
 

@@ -1,0 +1,206 @@
+"""What became of the messages of a plan: from the ledger, and from the counters of returns."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dlq_replay.errors import TableError
+from dlq_replay.returns import Returns
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import find_runs
+from spark_reprocess.archive.message_index import shown_table
+from spark_reprocess.archive.message_state import SETTLED, claimed_table, planned_states
+from spark_reprocess.clients import ClientFactory, Redelivery, require_queue, returns_table
+from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.figures import duration
+from spark_reprocess.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the messages of one group, or of several.
+
+    Attributes:
+        group_id: empty for several.
+        counts: its messages by their states now, see ``message_state``.
+        sent: messages that this plan has sent; *counts* also has those of other plans.
+        last_sent_at: when the last of them was sent; epoch seconds, None if none was.
+        returned: how many of them came back; None if that is not known.
+        parked: how many of those were parked again, the others are being replayed; None likewise.
+        failure_seconds: how long a message that always fails takes to come back, counted from when
+            the consumer can receive it; None if that is not known, or it never comes back.
+    """
+
+    group_id: str
+    counts: Mapping[str, int]
+    sent: int = 0
+    last_sent_at: float | None = None
+    returned: int | None = None
+    parked: int | None = None
+    failure_seconds: int | None = None
+
+    @property
+    def pending(self) -> int:
+        """Messages that need a decision now, in doubt and busy ones included."""
+        return sum(count for state, count in self.counts.items() if state not in SETTLED)
+
+    def is_known(self, now_seconds: float, minute_seconds: float = 60) -> bool:
+        """Whether nothing more is expected: each failure had a minute more than it takes."""
+        if not self.sent or self.failure_seconds is None or self.last_sent_at is None:
+            return True
+        until = self.last_sent_at + self.failure_seconds + minute_seconds
+        return now_seconds >= until or (self.returned or 0) >= self.sent
+
+    def sentence(self, now_seconds: float) -> str:
+        """Format what is known of what was sent."""
+        if self.returned is None or self.parked is None:
+            return f"sent {self.sent:,}, what comes back is not known"
+        parts = [f"sent {self.sent:,}", f"came back {self.returned:,}"]
+        if self.returned:
+            replayed = self.returned - self.parked
+            parts[1] += f" ({replayed:,} being replayed, {self.parked:,} parked again)"
+        silent = self.sent - self.returned
+        if silent > 0 and self.last_sent_at is not None:
+            passed = now_seconds - self.last_sent_at
+            parts.append(f"nothing heard of {silent:,} for {duration(passed)}")
+            if (takes := self.failure_seconds) is not None:
+                verb = "would have returned" if passed >= takes else "returns"
+                parts.append(f"of which a failure {verb} after {duration(takes)}")
+        return ", ".join(parts)
+
+
+def total(outcomes: Collection[Outcome]) -> Outcome:
+    """Add up; what came back is not known if it is not known of a group, or nothing was sent."""
+    sent = [one for one in outcomes if one.sent]
+    return Outcome(
+        group_id="",
+        counts=dict(sum((Counter(one.counts) for one in outcomes), Counter[str]())),
+        sent=sum(one.sent for one in sent),
+        last_sent_at=max((one.last_sent_at or 0 for one in sent), default=None),
+        returned=_sum(one.returned for one in sent),
+        parked=_sum(one.parked for one in sent),
+        failure_seconds=next((one.failure_seconds for one in sent), None),
+    )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known or not known else sum(one or 0 for one in known)
+
+
+def read_outcomes(
+    archive: Archive,
+    plan: Plan,
+    failure_table: str | None = None,
+    claimed: pa.Table | None = None,
+    make_client: ClientFactory | None = None,
+) -> dict[str, Outcome] | None:
+    """Read what became of each group of a plan.
+
+    Args:
+        archive: which has the plan's messages.
+        plan: its groups are those of the answer.
+        failure_table: has the counters of returns; None: what came back is not known.
+        claimed: ``claimed_table``; None reads it now.
+        make_client: for asking the destinations how long a failure takes; None, or no table, to
+            leave that out.
+
+    Returns:
+        By group id; None where the plan's table cannot be read.
+
+    Raises:
+        ArchiveError: the ledger cannot be read.
+    """
+    try:
+        members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    except (ArchiveError, InputError):
+        return None
+    ids, claimed = members["message_id"], claimed_table(archive) if claimed is None else claimed
+    is_sent = pc.equal(claimed["state"], pa.scalar(str(Disposition.SENT)))
+    ours = claimed.filter(pc.and_(is_sent, pc.equal(claimed["plan_id"], pa.scalar(plan.plan_id))))
+    places = pc.index_in(ids, value_set=ours["message_id"].combine_chunks())
+    rows = members.select(["group_id"]).append_column(
+        "state", planned_states(archive, ids, claimed=claimed)
+    )
+    rows = rows.append_column("sent_at", pc.take(ours["time"].combine_chunks(), places))
+    sums = rows.group_by(["group_id", "state"]).aggregate(
+        [([], "count_all"), ("sent_at", "count"), ("sent_at", "max")]
+    )
+    counts: dict[str, dict[str, int]] = {one.group_id: {} for one in plan.groups}
+    sent, last = Counter[str](), dict[str, float]()
+    for row in sums.to_pylist():
+        # Small groups are in the table, and not in the plan.
+        if (group_id := row["group_id"]) not in counts:
+            continue
+        counts[group_id][row["state"]] = row["count_all"]
+        if row["sent_at_count"]:
+            sent[group_id] += row["sent_at_count"]
+            sent_at = datetime.fromisoformat(row["sent_at_max"]).timestamp()
+            last[group_id] = max(sent_at, last.get(group_id, sent_at))
+    returns = read_returns(archive, plan.plan_id, sent, failure_table)
+    takes = None
+    if sent and failure_table and make_client:
+        takes = _failure_seconds(archive, plan.plan_id, make_client)
+    return {
+        one: Outcome(
+            one,
+            of_group,
+            sent[one],
+            last.get(one),
+            returns[one].returned if one in returns else None,
+            returns[one].parked if one in returns else None,
+            takes,
+        )
+        for one, of_group in counts.items()
+    }
+
+
+def read_returns(
+    archive: Archive, plan_id: str, group_ids: Collection[str], failure_table: str | None
+) -> dict[str, Returns]:
+    """Read what came back of these groups; one of which that is not known is missing.
+
+    What was parked again came back, whether or not its return could be counted.
+
+    Raises:
+        ArchiveError: the ledger cannot be read.
+    """
+    if not group_ids or not failure_table:
+        return {}
+    try:
+        url = next(iter(_destinations(archive, plan_id)), "")
+        found = returns_table(failure_table, url).read(plan_id, group_ids)
+    except (TableError, InputError):
+        return {}
+    return {
+        group_id: Returns(
+            max(one.returned, one.parked),
+            one.parked,
+            one.returned_ids | one.parked_ids,
+            one.parked_ids,
+        )
+        for group_id, one in found.items()
+    }
+
+
+def _destinations(archive: Archive, plan_id: str) -> list[str]:
+    return sorted({url for run in find_runs(archive, plan_id) for url in run.destinations})
+
+
+def _failure_seconds(archive: Archive, plan_id: str, make_client: ClientFactory) -> int | None:
+    """Return the longest time of all destinations; None if one of them does not say."""
+    try:
+        found = [
+            Redelivery.of(require_queue("destination", url, make_client))
+            for url in _destinations(archive, plan_id)
+        ]
+    except InputError:
+        return None
+    if not all(one.failure_seconds for one in found):
+        return None
+    return max((one.delay_seconds + one.failure_seconds for one in found), default=None)

@@ -1,0 +1,367 @@
+"""What became of what a plan sent: the ledger and DynamoDB's counters, on every screen."""
+
+import itertools
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dlq_cli.console.work import Works
+from dlq_cli.console.work_pages import STOP_POLLING
+from dlq_replay.returns_table import ReturnsTable
+from local_sqs.clock import VirtualClock
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Claim, Ledger, Result, RunRecord, record_run
+from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.clients import aws_client
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.command_line.terminal import print_line
+from spark_reprocess.command_line.watch import Watch
+from spark_reprocess.ramp.rule import AllowedReturns
+from spark_reprocess.redrive.redrive_values import RedriveOptions
+from tests.console_works import World, redrive_answer
+from tests.console_world import (
+    BASE,
+    NOW,
+    Browser,
+    a_dead_letter,
+    archive_with,
+    console_of,
+    opened,
+    plan_of,
+)
+from tests.failure_table import create_failure_table
+from tests.integration.conftest import MakeQueue
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Capture = pytest.CaptureFixture[str]
+RUN = "20251120T110000Z-0000000aaaa"
+TABLE = "returns-of-plans"
+SENT_AT = NOW - timedelta(minutes=6)
+_units = itertools.count()
+
+
+@dataclass
+class Sending:
+    """Seven messages in two groups, and what a run did with them."""
+
+    archive: Archive
+    destination: str
+    table: ReturnsTable
+
+    @property
+    def plan_id(self) -> str:
+        return plan_of(self.archive).plan_id
+
+    @property
+    def groups(self) -> list[str]:
+        return [one.group_id for one in plan_of(self.archive).groups]
+
+    def settle(self, numbers: Sequence[int], word: Disposition, plan_id: str = "") -> None:
+        """Write into the ledger what a run did."""
+        ids = tuple(f"m-{n:04d}" for n in numbers)
+        ledger, at = Ledger(self.archive, plan_id or self.plan_id), SENT_AT.isoformat()
+        unit = f"u-{next(_units)}"
+        assert ledger.claim(unit, 0, 1, Claim(RUN, "ann", "why", self.destination, at, ids))
+        ledger.record(unit, 0, 1, [Result(one, word, at) for one in ids])
+
+    def words(self, verb: str, *words: str) -> list[str]:
+        return [verb, "--archive", self.archive.root, "--failure-table", TABLE, *words]
+
+
+@pytest.fixture
+def sending(
+    moto_endpoint: str,
+    sqs_endpoint: str,
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Sending]:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
+    client = aws_client("dynamodb")
+    create_failure_table(client, TABLE)
+    dlq = make_queue("dlq").describe()["QueueArn"]
+    policy = json.dumps({"deadLetterTargetArn": dlq, "maxReceiveCount": 2})
+    main_queue = make_queue("main", VisibilityTimeout="75", RedrivePolicy=policy)
+    errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
+    archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
+    table = ReturnsTable(client, TABLE, lambda: int(NOW.timestamp()))
+    sending = Sending(archive, main_queue.url, table)
+    record = RunRecord(
+        run_id=RUN,
+        plan_id=sending.plan_id,
+        verb="redrive",
+        actor="ann@desk",
+        caller_arn=None,
+        caller_fault="",
+        job_run_id="",
+        reason="VAT table has HR",
+        time=SENT_AT.isoformat(),
+        destination=main_queue.url,
+        destinations=[main_queue.url],
+    )
+    record_run(archive, record)
+    yield sending
+    client.delete_table(TableName=TABLE)
+
+
+def browser_of(sending: Sending) -> Browser:
+    return opened(console_of(sending.archive, values={"failure-table": TABLE}))
+
+
+SENTENCE = (
+    "sent 4, came back 2 (1 being replayed, 1 parked again), nothing heard of 2 for 6 min, of "
+    "which a failure would have returned after 2 min 30 s"
+)
+
+
+@pytest.fixture
+def returned(sending: Sending) -> Sending:
+    """Of the first group all four are sent, and two came back; of the other one is discarded."""
+    group, _ = sending.groups
+    sending.settle([0, 2, 4, 6], Disposition.SENT)
+    sending.settle([1], Disposition.DISCARDED)
+    sending.table.begin(sending.plan_id, [group])
+    sending.table.add(sending.plan_id, group, returned=frozenset({"first-0", "first-2"}))
+    sending.table.add(sending.plan_id, group, parked=frozenset({"first-2"}))
+    return sending
+
+
+def test_pages_say_what_came_back(returned: Sending) -> None:
+    browser, (group, other) = browser_of(returned), returned.groups
+
+    assert "4 sent, <b>2 came back</b>" in browser.get("/").text
+    page = browser.get(f"/groups/{group}").text
+    assert "came back</dt><dd>2" in page
+    assert f"/outcomes?group={group}" in page
+    assert "/outcomes?" not in browser.get(f"/groups/{other}").text
+    messages = browser.get(f"/groups/{group}/messages").text
+    assert [messages.count(f"<td>{one}</td>") for one in ("came back", "sent")] == [1, 2]
+    assert messages.count("<td>came back, parked again</td>") == 1
+
+
+def test_page_of_a_work_goes_on_until_every_failure_would_have_come_back(
+    returned: Sending, tmp_path: Path
+) -> None:
+    works = Works(tmp_path / "state" / "work", process=("true",))
+    console = console_of(returned.archive, values={"failure-table": TABLE}, works=works)
+    world = World(returned.archive, console, opened(console))
+    answer = redrive_answer(world, run_id=RUN, ramp=[], forecast=None)
+    work = world.ended([*world.preview_words, "--execute"], answer)
+    earlier = replace(console, now=lambda: SENT_AT + timedelta(seconds=209))
+    address = f"/outcomes?plan={returned.plan_id}"
+
+    page = world.page(work)
+    late, early = world.browser.get(address), opened(earlier).get(address)
+
+    assert "Did it work?" in page
+    assert f'hx-get="{BASE}{address}&amp;group={world.group_id}"' in page
+    assert "Did it work?" not in world.page(world.dry_run())
+    assert (late.status_code, early.status_code) == (STOP_POLLING, 200)
+    assert f"<code>{world.group_id}</code>: {SENTENCE}" in late.text
+    assert SENTENCE in world.browser.get(f"{address}&group={world.group_id}").text
+    other = world.browser.get(f"{address}&group={returned.groups[1]}").text
+    assert "Nothing of it was sent" in other
+
+
+def test_verbs_say_what_came_back(returned: Sending, capsys: Capture) -> None:
+    group, _ = returned.groups
+
+    assert main(returned.words("groups")) == 0
+    printed = capsys.readouterr().out
+    assert "messages: 2 pending, 4 sent, 2 came back" in printed
+    [row] = [line.split() for line in printed.splitlines() if line.startswith(group)]
+    assert row[1:5] == ["4", "0", "4", "2"]
+    assert main(returned.words("groups", "--json")) == 0
+    listed = json.loads(capsys.readouterr().out)["groups"]
+    assert [one["returned"] for one in listed] == [2, None]
+
+    assert main(returned.words("status")) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[-1] for line in lines if line[:1] == [returned.plan_id]] == ["2"]
+    assert main(returned.words("status", "--json")) == 0
+    [plan] = json.loads(capsys.readouterr().out)["plans"]
+    assert plan["returned"] == 2
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_run_is_shown_with_its_reason_and_what_came_back(
+    returned: Sending, capsys: Capture, *, is_compacted: bool
+) -> None:
+    group, other = returned.groups
+    if is_compacted:
+        assert compact_ledger(returned.archive) == ()
+    at = SENT_AT.isoformat()
+    claim = Claim(RUN, "ann", "why", returned.destination, at, ("m-0003",))
+    assert Ledger(returned.archive, returned.plan_id).claim("killed", 0, 1, claim)
+
+    assert main(returned.words("show", RUN)) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        f"redrive, run {RUN}",
+        "  by        ann@desk",
+        "  why       VAT table has HR",
+        "  began     2025-11-20 11:54:00",
+        f"  to        {returned.destination}",
+        f"  plan      {returned.plan_id}",
+        "  messages  1 discarded, 1 in doubt, 4 sent",
+    ):
+        assert line in shown.splitlines()
+    assert f"{group}: sent 4, came back 2 (1 being replayed, 1 parked again), nothing" in shown
+    assert f"{other}: " not in shown
+
+    assert main(returned.words("show", RUN, "--json")) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["run"]["reason"] == "VAT table has HR"
+    assert answer["counts"] == {"sent": 4, "discarded": 1, "in_doubt": 1}
+    first = answer["outcomes"][0]
+    assert first == {
+        "group_id": group,
+        "counts": {"sent": 4},
+        "sent": 4,
+        "last_sent_at": SENT_AT.timestamp(),
+        "returned": 2,
+        "parked": 1,
+        "failure_seconds": 150,
+    }
+
+    assert main(["show", "--archive", returned.archive.root, RUN]) == 0
+    assert "what comes back cannot be known: no --failure-table" in capsys.readouterr().out
+    assert main(returned.words("show", RUN[:-1] + "b")) == 2
+    assert "none of the 1 drains" in capsys.readouterr().err
+
+
+def test_group_without_counters_is_unknown_and_not_good(sending: Sending, capsys: Capture) -> None:
+    sending.settle([0, 1], Disposition.SENT)
+    sending.table.begin(sending.plan_id, sending.groups[:1])
+    unknown = "sent 1, what comes back is not known"
+
+    assert main(sending.words("show", RUN)) == 0
+    shown = capsys.readouterr().out
+    assert f"{sending.groups[0]}: sent 1, came back 0, nothing heard of 1" in shown
+    assert f"{sending.groups[1]}: {unknown}" in shown
+    assert unknown in browser_of(sending).get(f"/outcomes?group={sending.groups[1]}").text
+    assert main(sending.words("status", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["plans"][0]["returned"] is None
+
+    sending.table.client.delete_table(TableName=TABLE)  # type: ignore[attr-defined]
+    assert main(sending.words("show", RUN)) == 0
+    assert capsys.readouterr().out.count(unknown) == 2
+    create_failure_table(sending.table.client, TABLE)
+
+
+def test_what_another_plan_sent_does_not_count_as_good_here(
+    sending: Sending, capsys: Capture
+) -> None:
+    sending.settle([0], Disposition.SENT)
+    sending.settle([2], Disposition.SENT, "of-another-plan")
+    sending.settle([4], Disposition.RESTORED, "of-another-plan")
+    sending.table.begin(sending.plan_id, sending.groups)
+
+    assert main(sending.words("show", RUN, "--json")) == 0
+
+    first, _ = json.loads(capsys.readouterr().out)["outcomes"]
+    assert first["counts"] == {"sent": 2, "restored": 1, "undecided": 1}
+    assert (first["sent"], first["returned"]) == (1, 0)
+
+
+def watch_of(sending: Sending, wait: Any, **options: Any) -> Watch:
+    """A watch on a clock that goes on with each wait, of a run that has sent some already.
+
+    Prints its progress as it is in the end.
+    """
+    clock = VirtualClock(round(SENT_AT.timestamp() * 1000))
+
+    def waited(event: threading.Event, seconds: float) -> None:
+        clock.advance(seconds)
+        wait(event)
+
+    wanted = RedriveOptions(sending.archive.root, failure_table=TABLE, **options)
+    watch = Watch(wanted, now_seconds=clock.time, wait=waited)
+
+    @contextmanager
+    def progress(label: str, status: Callable[[], str]) -> Iterator[None]:
+        yield
+        print_line(f"{label}: {status()}")
+
+    watch.run(sending.plan_id, progress)
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("new", "allowed", "exit_code"), [(0, None, 0), (1, None, 3), (1, "1", 0), (4, None, 3)]
+)
+def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
+    returned: Sending, capsys: Capture, new: int, allowed: str | None, exit_code: int
+) -> None:
+    waits, group = list[bool](), returned.groups[0]
+    ids = frozenset([f"first-{n}" for n in (4, 6, 8, 10)][:new])
+
+    def wait(_: threading.Event) -> None:
+        waits.append(returned.table.add(returned.plan_id, group, returned=ids))
+
+    watch = watch_of(returned, wait, allow_returns=AllowedReturns(allowed))
+
+    assert watch.exit_code_after(0) == exit_code
+    assert [one.returned for one in watch.outcomes] == [2 + new]
+    assert f"watching: sent 4, came back {2 + new} (" in capsys.readouterr().out
+    # 150 s and a minute, a look each 10 s; or until nothing more can come back.
+    assert len(waits) == (1 if new == 4 else 21)
+
+
+def test_watch_ends_early_with_its_time_budget_or_a_signal(
+    returned: Sending, capsys: Capture
+) -> None:
+    waits: list[object] = []
+    budget = watch_of(returned, waits.append, time_budget_seconds=20.0)
+    stopped = watch_of(returned, lambda _: signal.raise_signal(signal.SIGINT))
+
+    assert (len(waits), budget.exit_code_after(4)) == (2, 4)
+    assert stopped.exit_code_after(0) == 130
+    assert "the watch ended early: interrupted" in capsys.readouterr().err
+
+
+def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
+    spark: "SparkSession", sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.6")
+    group, ids = sending.groups[0], frozenset(f"first-{n}" for n in (0, 2, 4, 6))
+    is_over = threading.Event()
+
+    def fail() -> None:
+        # Once the run has made the counters.
+        while not (sending.table.add(sending.plan_id, group, returned=ids) or is_over.wait(0.02)):
+            pass
+
+    consumer = threading.Thread(target=fail)
+    to = ["--to-queue-url", sending.destination, "--include-foreign", "--group", group]
+    words = [*to, "--at-once", "--watch", "--execute", "--reason", "fixed"]
+
+    consumer.start()
+    try:
+        assert main(sending.words("redrive", *words)) == 3
+    finally:
+        is_over.set()
+        consumer.join()
+    answer = capsys.readouterr()
+    said = f"{group}: sent 4, came back 4 (4 being replayed, 0 parked again)"
+    assert said in answer.out.splitlines()
+    assert f"{group}: more came back than may" in answer.err
+    # Nothing new came back of a run that finds nothing to do.
+    assert main(sending.words("redrive", *words, "--json")) == 0
+    [outcome] = json.loads(capsys.readouterr().out)["outcomes"]
+    assert (outcome["group_id"], outcome["sent"], outcome["returned"]) == (group, 4, 4)
+    without_table = ["redrive", "--archive", sending.archive.root, *words]
+    assert main(without_table) == 0
+    assert "what comes back cannot be known" in capsys.readouterr().out

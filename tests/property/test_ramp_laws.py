@@ -1,0 +1,405 @@
+"""The laws of a ramp: its rule with the function's own code, on a virtual clock. No Spark.
+
+``play`` stands for ``redrive.ramp``, which ``tests/integration/test_ramp_job.py`` tests.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dlq_replay.errors import TableError
+from dlq_replay.outgoing import redriven_entry
+from dlq_replay.policy import QueueLimits
+from dlq_replay.returns import Returns
+from local_sqs.clock import VirtualClock
+from local_sqs.front import Front
+from local_sqs.model import SqsModel
+from spark_reprocess.clients import QueueCounts, queue_counts
+from spark_reprocess.ramp.rule import (
+    AllowedReturns,
+    GroupRamp,
+    RampRules,
+    Reading,
+    StepWatch,
+    Verdict,
+    step_size,
+)
+from spark_reprocess.redrive.steps import GroupStep, Step, group_ramp, sent_of
+from tests.builders import message
+from tests.integration.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld, world_at
+from tests.returns_counters import FakeCounters
+
+PLAN = "plan"
+RULES = RampRules(minute_seconds=1, patience=10, looks=4)
+PATIENCE_SECONDS = 30
+"""How long each step is looked at: longer than any return takes to be counted."""
+
+LIMITS = QueueLimits(max_receive_count=MAX_RECEIVES, dlq_visibility_seconds=450)
+"""The function gives up at the third delivery of what it cannot count."""
+
+OTHERS_A_SECOND = 500
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A redrive by ramp, and what goes wrong.
+
+    Attributes:
+        groups: of each message its tenant.
+        fails: tenants whose messages the consumer cannot handle.
+        nobody_from: the step from which on the consumer receives nothing of ours.
+        no_function_from: the step from which on nothing feeds the function, and nobody sees that.
+        has_traffic: whether the queue has so many other messages, and their metrics.
+        table_faults: for each moment of a call of the table whether it fails then; the rest do not.
+        loses: of each answer of the function whether Lambda does not get it; the rest arrive.
+        before: how many returns were counted before the first step.
+    """
+
+    groups: Mapping[str, Sequence[str]]
+    fails: str = ""
+    allowed: str | None = None
+    nobody_from: int = 99
+    no_function_from: int = 99
+    has_traffic: bool = False
+    table_faults: Sequence[bool] = ()
+    loses: Sequence[bool] = ()
+    before: int = 0
+
+
+groups = st.dictionaries(
+    st.sampled_from(["g-1", "g-2", "g-3"]),
+    st.integers(1, 60).flatmap(lambda n: st.just("a" * n) | st.text("aab", min_size=n, max_size=n)),
+    min_size=1,
+)
+healthy = st.builds(
+    Scenario,
+    groups,
+    fails=st.sampled_from(["", "b"]),
+    has_traffic=st.booleans(),
+    loses=st.lists(st.booleans(), max_size=3),
+    before=st.integers(0, 3),
+)
+"""Whoever fails, fails for one tenant; everything else works."""
+
+scenarios = st.builds(
+    Scenario,
+    groups,
+    fails=st.sampled_from(["", "a", "b", "ab"]),
+    allowed=st.sampled_from([None, "1", "50%"]),
+    nobody_from=st.sampled_from([99, 99, 1, 2, 3]),
+    no_function_from=st.sampled_from([99, 99, 1, 2, 3]),
+    has_traffic=st.booleans(),
+    table_faults=st.lists(st.booleans(), max_size=6) | st.just([True] * 99),
+    loses=st.lists(st.booleans(), max_size=3),
+    before=st.integers(0, 3),
+)
+
+undisturbed = scenarios.map(
+    lambda one: replace(
+        one, fails="b", allowed="1", nobody_from=99, no_function_from=99, table_faults=()
+    )
+)
+unfed = scenarios.map(
+    lambda one: replace(one, fails="ab", has_traffic=True, nobody_from=99, no_function_from=1)
+)
+"""Scenarios of one kind, where a search among all would take long to come by it."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The parts of the product; broken variants replace one."""
+
+    step_size: Callable[[int, int], int] = step_size
+    group_ramp: Callable[..., GroupRamp] = group_ramp
+    watch: Callable[..., StepWatch] = StepWatch
+
+
+@dataclass
+class Ending:
+    """What happened.
+
+    Attributes:
+        steps: of each step the bodies of each group.
+        seen: at the begin of each step which of all bodies had been handled.
+        ramp: the last word on each group.
+    """
+
+    scenario: Scenario
+    world: RampWorld
+    counters: FakeCounters
+    steps: list[dict[str, list[str]]] = field(default_factory=list)
+    seen: list[set[str]] = field(default_factory=list)
+    ramp: dict[str, GroupRamp] = field(default_factory=dict)
+    ages: dict[int, float] = field(default_factory=dict)
+
+    def fails(self, body: str) -> bool:
+        return body[0] in self.scenario.fails
+
+    def look_at_age(self) -> None:
+        """Note the age of the oldest message, as CloudWatch does of a queue with traffic."""
+        now = self.world.clock.time()
+        sent = [one.sent_ms / 1000 for one in self.world.main.queue.messages()]
+        age = max([0.2, *(now - at for at in sent)])
+        self.ages[int(now)] = max(age, self.ages.get(int(now), 0))
+
+    def reading(self, began_at: float) -> Reading:
+        world, now = self.world, self.world.clock.time()
+        deleted = {at: n for at, n in world.main.queue.deleted.items() if at >= int(began_at)}
+        main = queue_counts(world.main)
+        if self.scenario.has_traffic:
+            deleted = Counter(deleted)
+            deleted.update(dict.fromkeys(range(int(began_at), int(now)), OTHERS_A_SECOND))
+            main = main and replace(main, visible=main.visible + OTHERS_A_SECOND)
+        recent = max(began_at, now - RULES.patience * RULES.minute_seconds)
+        faults = {
+            "missed": sum(at >= began_at for at in world.faults["missed"]),
+            "left": sum(at >= recent for at in world.faults["left"]),
+        }
+        ages = {at: age for at, age in self.ages.items() if at >= int(began_at)}
+        dead_letters = queue_counts(world.dlq)
+        return Reading("", faults, main, dead_letters, ages, deleted or {int(now): 0})
+
+    def returns(self) -> dict[str, Returns]:
+        return {group: returns for (_, group), returns in self.counters.items.items()}
+
+
+def play(scenario: Scenario, rule: Rule = Rule()) -> Ending:
+    """Send step after step until no group may go on."""
+    faults, losses = iter(scenario.table_faults), iter(scenario.loses)
+
+    def table_faults() -> None:
+        if next(faults, False):
+            raise TableError("denied")
+
+    earlier = frozenset(f"earlier-{n}" for n in range(scenario.before))
+    counters = FakeCounters.of([(PLAN, group) for group in scenario.groups], table_faults)
+    counters.items = dict.fromkeys(counters.items, Returns(len(earlier), 0, earlier))
+    clock = VirtualClock()
+    world = world_at(Front(SqsModel(clock)), clock, counters.add, limits=LIMITS, step_seconds=0.1)
+    ending = Ending(scenario, world, counters)
+    world.fails, world.loses_answer = (
+        lambda one: ending.fails(one.body),
+        lambda: next(losses, False),
+    )
+    if scenario.has_traffic:
+        world.last = ending.look_at_age
+    left = {
+        group: [f"{tenant} {group} {n:02d}" for n, tenant in enumerate(tenants)]
+        for group, tenants in scenario.groups.items()
+    }
+    own: defaultdict[str, list[Step]] = defaultdict(list)
+    while wanted := {
+        group: rule.step_size(sent_of(own[group], group), len(bodies))
+        for group, bodies in left.items()
+        if bodies and (not own[group] or ending.ramp[group].verdict is Verdict.GOOD)
+    }:
+        ending.seen.append({one.body for one in world.handled})
+        drawn = {group: left[group][:size] for group, size in wanted.items()}
+        left = {group: bodies[len(drawn.get(group, ())) :] for group, bodies in left.items()}
+        ending.steps.append(drawn)
+        world.is_consuming = len(ending.steps) < scenario.nobody_from
+        world.is_replaying = len(ending.steps) < scenario.no_function_from
+        step = _sent(ending, drawn, left)
+        for group in drawn:
+            own[group].append(step)
+        _judge(ending, step, left, own, rule)
+    return ending
+
+
+def _sent(ending: Ending, drawn: Mapping[str, list[str]], left: Mapping[str, list[str]]) -> Step:
+    number, before = len(ending.steps), ending.returns()
+    parts = {
+        group: GroupStep(number, len(bodies), not left[group], before[group].returned, 0)
+        for group, bodies in drawn.items()
+    }
+    began_at = ending.world.clock.time()
+    for group, part in parts.items():
+        for body in drawn[group]:
+            is_canary = not part.is_last
+            copy = message(body, body)
+            entry = redriven_entry(copy, PLAN, to_fifo=False, group_id=group, is_canary=is_canary)
+            ending.world.main.send([entry])
+    sent = {group: part.messages for group, part in parts.items()}
+    return Step(number, "run", "me", began_at, "", parts, ending.world.clock.time(), sent)
+
+
+def _judge(
+    ending: Ending,
+    step: Step,
+    left: Mapping[str, Sequence[str]],
+    own: Mapping[str, Sequence[Step]],
+    rule: Rule,
+) -> None:
+    failure_seconds = VISIBILITY_SECONDS * MAX_RECEIVES
+    sent_at = step.sent_at or 0
+    watch, allowed = rule.watch(step.began_at, sent_at, failure_seconds, RULES), ending.scenario
+    for _ in range(int(PATIENCE_SECONDS * RULES.looks)):
+        ending.world.pass_time(RULES.minute_seconds / RULES.looks)
+        now, returns = ending.world.clock.time(), ending.returns()
+        back = sum(returns[g].returned - part.returned_before for g, part in step.groups.items())
+        expected = sum((step.sent or {}).values()) - back
+        blocker = watch.blocker(ending.reading(step.began_at), now, expected)
+        for group in step.groups:
+            ending.ramp[group] = rule.group_ramp(
+                group,
+                own[group],
+                len(left[group]),
+                returns[group],
+                AllowedReturns(allowed.allowed),
+                blocker,
+                in_order=False,
+            )
+        if not blocker:
+            break
+
+
+# The laws. Each takes an ending and asserts.
+
+
+def steps_keep_the_bound(ending: Ending) -> None:
+    for group in ending.scenario.groups:
+        sizes = [len(step[group]) for step in ending.steps if group in step]
+        assert all(size <= max(1, 2 * sum(sizes[:n])) for n, size in enumerate(sizes))
+
+
+def no_step_follows_what_is_not_proven(ending: Ending) -> None:
+    """Where nobody received the step before, or returns are not counted, nothing follows."""
+    for number, step in enumerate(ending.steps):
+        for group in step:
+            earlier = [one for before in ending.steps[:number] for one in before.get(group, ())]
+            unhandled = [one for one in earlier if one not in ending.seen[number]]
+            assert len(unhandled) <= AllowedReturns(ending.scenario.allowed).of_sent(len(earlier))
+            assert all(map(ending.fails, unhandled)), "nobody received it"
+
+
+def only_groups_with_failures_are_stopped(ending: Ending) -> None:
+    for group, ramp in ending.ramp.items():
+        if not any(ending.fails(tenant) for tenant in ending.scenario.groups[group]):
+            assert ramp.verdict is not Verdict.BAD
+
+
+def each_return_counts_once(ending: Ending) -> None:
+    for (_, group), returns in ending.counters.items.items():
+        failing = [one for step in ending.steps for one in step.get(group, ()) if ending.fails(one)]
+        assert returns.returned - ending.scenario.before <= len(failing)
+
+
+def what_is_healthy_goes_through(ending: Ending) -> None:
+    handled = Counter(one.body for one in ending.world.handled)
+    for group, tenants in ending.scenario.groups.items():
+        if not any(map(ending.fails, tenants)):
+            assert ending.ramp[group].verdict is Verdict.SENT
+            assert [handled[f"{t} {group} {n:02d}"] for n, t in enumerate(tenants)] == [1] * len(
+                tenants
+            )
+
+
+LAWS = (
+    steps_keep_the_bound,
+    no_step_follows_what_is_not_proven,
+    only_groups_with_failures_are_stopped,
+    each_return_counts_once,
+)
+
+
+@given(scenarios)
+def test_laws_hold_whatever_fails(scenario: Scenario) -> None:
+    ending = play(scenario)
+
+    for law in LAWS:
+        law(ending)
+
+
+@given(healthy)
+def test_groups_go_through_beside_one_tenant_that_fails(scenario: Scenario) -> None:
+    ending = play(scenario)
+
+    for law in (*LAWS, what_is_healthy_goes_through):
+        law(ending)
+
+
+class TakesSentForReceived(StepWatch):
+    """Does not look whether the step has left the queue."""
+
+    def _left_at(self, *_: object) -> float:
+        return self.sent_at
+
+
+class WaitsForAnEmptyQueue(StepWatch):
+    """Does not use the age of the oldest message."""
+
+    def blocker(self, reading: Reading, *rest: Any) -> str:
+        return super().blocker(replace(reading, ages={}), *rest)
+
+
+class IgnoresFaults(StepWatch):
+    def blocker(self, reading: Reading, *rest: Any) -> str:
+        return super().blocker(replace(reading, faults={}), *rest)
+
+
+class IgnoresTheDlq(StepWatch):
+    """Judges as soon as the step has left, whatever may still return."""
+
+    @property
+    def ready_at(self) -> float:
+        return self.sent_at
+
+    def blocker(self, reading: Reading, *rest: Any) -> str:
+        return super().blocker(replace(reading, dead_letters=QueueCounts()), *rest)
+
+
+def _forgets_what_came_before(
+    group: str, own: Sequence[Step], *rest: Any, **more: Any
+) -> GroupRamp:
+    parts = [{group: replace(step.groups[group], returned_before=0)} for step in own]
+    own = [replace(step, groups=part) for step, part in zip(own, parts, strict=True)]
+    return group_ramp(group, own, *rest, **more)
+
+
+def _judges_the_last_step_alone(
+    group: str, own: Sequence[Step], *rest: Any, **more: Any
+) -> GroupRamp:
+    return group_ramp(group, own[-1:], *rest, **more)
+
+
+BROKEN = {
+    "step_size": (steps_keep_the_bound, scenarios, Rule(lambda n, left: min(left, 4 * n or 1))),
+    "left_at": (no_step_follows_what_is_not_proven, scenarios, Rule(watch=TakesSentForReceived)),
+    "faults": (no_step_follows_what_is_not_proven, scenarios, Rule(watch=IgnoresFaults)),
+    "dlq": (no_step_follows_what_is_not_proven, unfed, Rule(watch=IgnoresTheDlq)),
+    "sum": (
+        no_step_follows_what_is_not_proven,
+        undisturbed,
+        Rule(group_ramp=_judges_the_last_step_alone),
+    ),
+    "before": (
+        only_groups_with_failures_are_stopped,
+        healthy,
+        Rule(group_ramp=_forgets_what_came_before),
+    ),
+    "age": (what_is_healthy_goes_through, healthy, Rule(watch=WaitsForAnEmptyQueue)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_law_catches_a_broken_variant(name: str) -> None:
+    law, among, rule = BROKEN[name]
+
+    @settings(
+        max_examples=500,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(among)
+    def check(scenario: Scenario) -> None:
+        law(play(scenario, rule))
+
+    with pytest.raises(AssertionError):
+        check()

@@ -1,0 +1,226 @@
+"""What a ramp asks AWS, and to which queues it does not send."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ClientError
+
+from spark_reprocess.clients import ClientFactory, QueueCounts
+from spark_reprocess.errors import InputError
+from spark_reprocess.ramp.readings import Probe, checked_probe
+from tests.builders import queue_arn, queue_url
+
+ARN = "arn:aws:lambda:us-east-1:123456789012:function:replay"
+NOW = 1_700_000_000.0
+HOUR_AGO = NOW - 3600
+DLQ_POLICY = {"deadLetterTargetArn": queue_arn("parked"), "maxReceiveCount": 1000}
+MAIN_POLICY = {"deadLetterTargetArn": queue_arn("dlq"), "maxReceiveCount": "3"}
+MAIN = {"RedrivePolicy": json.dumps(MAIN_POLICY), "VisibilityTimeout": "40"}
+
+
+@dataclass
+class FakeAws:
+    """One client for every service.
+
+    Attributes:
+        metrics: by name, values at their times.
+        fails: the calls that AWS refuses.
+        asked: the requests for metrics, by name.
+    """
+
+    queues: dict[str, dict[str, str]] = field(default_factory=dict)
+    mappings: list[str] = field(default_factory=lambda: ["Enabled"])
+    pipes: list[tuple[str, str]] = field(default_factory=list)
+    metrics: dict[str, dict[float, float]] = field(default_factory=dict)
+    fails: frozenset[str] = frozenset()
+    asked: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __call__(self, _: str) -> "FakeAws":
+        return self
+
+    def get_paginator(self, call: str) -> "FakePages":
+        return FakePages(self, call)
+
+    def get_queue_attributes(self, QueueUrl: str, **_: Any) -> Mapping[str, Any]:  # noqa: N803
+        name = QueueUrl.rpartition("/")[2]
+        self.check(f"attributes of {name}")
+        return {"Attributes": self.queues[name]}
+
+    def get_metric_statistics(self, **request: Any) -> Mapping[str, Any]:
+        self.check(request["MetricName"])
+        self.asked[request["MetricName"]] = request
+        start, end = request["StartTime"].timestamp(), request["EndTime"].timestamp()
+        period = request["Period"]
+        [statistic] = request["Statistics"]
+        points: dict[float, list[float]] = {}
+        for at, value in self.metrics.get(request["MetricName"], {}).items():
+            if start <= at < end:
+                points.setdefault(start + (at - start) // period * period, []).append(value)
+        assert (end - start) / period <= 1440
+        combine = max if statistic == "Maximum" else sum
+        return {
+            "Datapoints": [
+                {"Timestamp": datetime.fromtimestamp(at, UTC), statistic: combine(values)}
+                for at, values in points.items()
+            ]
+        }
+
+    def check(self, call: str) -> None:
+        if call in self.fails:
+            denied = {"Error": {"Code": "AccessDenied", "Message": call}}
+            raise ClientError(cast("Any", denied), call)
+
+
+@dataclass
+class FakePages:
+    aws: FakeAws
+    call: str
+
+    def paginate(self, **request: str) -> list[Any]:
+        self.aws.check(self.call)
+        if self.call == "list_event_source_mappings":
+            assert request == {"FunctionName": "replay"}
+            return [{"EventSourceMappings": [{"State": one}]} for one in self.aws.mappings]
+        pipes = [one for one in self.aws.pipes if one[0].startswith(request["TargetPrefix"])]
+        return [{"Pipes": [{"Target": arn, "CurrentState": state}]} for arn, state in pipes]
+
+
+@pytest.fixture
+def aws() -> FakeAws:
+    own = {"parked": {}, "dlq": {"RedrivePolicy": json.dumps(DLQ_POLICY)}, "main": dict(MAIN)}
+    return FakeAws(own)
+
+
+def checked(aws: FakeAws, parked: str | None = queue_url("parked"), **fields: Any) -> Probe:
+    make = cast("ClientFactory", aws)
+    stack = fields.pop("stack_queue_url", None)
+    main = aws.queues["main"]
+    return replace(checked_probe(queue_url("main"), main, parked, make, aws, ARN, stack), **fields)
+
+
+def test_reading_has_everything(aws: FakeAws) -> None:
+    minute = NOW // 60
+    aws.queues["main"] |= {"ApproximateNumberOfMessages": "3"}
+    aws.queues["dlq"] |= {"ApproximateNumberOfMessagesNotVisible": "2"}
+    aws.metrics = {
+        "ApproximateAgeOfOldestMessage": {NOW - 70: 4.0, HOUR_AGO - 60: 9.0},
+        "NumberOfMessagesDeleted": {NOW - 70: 5.0, NOW - 65: 2.0, HOUR_AGO - 60: 1.0},
+    }
+    reading = checked(aws).read(HOUR_AGO, NOW)
+
+    assert (reading.obstacle, set(reading.faults.values())) == ("", {0})
+    assert (reading.main, reading.dead_letters) == (QueueCounts(3), QueueCounts(in_flight=2))
+    [last] = reading.ages
+    assert (reading.ages[last], last in {minute - 1, minute - 2}) == (4.0, True)
+    assert sum(reading.deleted.values()) == 7
+
+
+@pytest.mark.parametrize(
+    ("mappings", "pipes", "is_fed"),
+    [
+        ([], [], False),
+        (["Disabled"], [], False),
+        (["Disabled", "Enabled"], [], True),
+        ([], [(ARN, "RUNNING")], True),
+        (["Disabled"], [(ARN, "STOPPED")], False),
+        ([], [(f"{ARN}-of-others", "RUNNING")], False),
+    ],
+)
+def test_something_must_feed_the_function(
+    aws: FakeAws, mappings: list[str], pipes: list[tuple[str, str]], *, is_fed: bool
+) -> None:
+    aws.mappings, aws.pipes = mappings, pipes
+
+    assert ("nothing feeds" in checked(aws).read(HOUR_AGO, NOW).obstacle) != is_fed
+    assert checked(aws, function_arn=None).read(HOUR_AGO, NOW).obstacle == ""
+
+
+@pytest.mark.parametrize(
+    "call", ["list_event_source_mappings", "Errors", "NumberOfMessagesDeleted", "ReturnsNotCounted"]
+)
+def test_what_aws_does_not_say_is_an_obstacle(aws: FakeAws, call: str) -> None:
+    aws.fails = frozenset({call})
+
+    obstacle = checked(aws).read(HOUR_AGO, NOW).obstacle
+    assert obstacle == f"AWS does not say how the step went: AccessDenied: {call}"
+
+
+def test_queue_that_does_not_answer_has_no_counts(aws: FakeAws) -> None:
+    probe = checked(aws)
+    aws.fails = frozenset({"attributes of main", "attributes of dlq"})
+    reading = probe.read(HOUR_AGO, NOW)
+
+    assert (reading.obstacle, reading.main, reading.dead_letters) == ("", None, None)
+
+
+def test_limit_of_the_breaker_is_an_obstacle(aws: FakeAws) -> None:
+    assert checked(aws, limit=lambda: "paused").read(HOUR_AGO, NOW).obstacle == "paused"
+
+
+@pytest.mark.parametrize(
+    ("metric", "age_seconds", "is_fault"),
+    [
+        *[(name, 600, True) for name in ("Errors", "Throttles", "FailedTotal")],
+        *[(name, 1800, False) for name in ("Errors", "Throttles", "FailedTotal")],
+        *[("ReturnsNotCounted", 1800, True), ("ReturnsNotCounted", 3700, False)],
+    ],
+)
+def test_faults_of_the_last_15_minutes_count_and_uncounted_returns_since_the_step(
+    aws: FakeAws, metric: str, age_seconds: float, *, is_fault: bool
+) -> None:
+    aws.metrics = {metric: {NOW - age_seconds: 2.0}}
+
+    assert (sum(checked(aws).read(HOUR_AGO, NOW).faults.values()) == 2) == is_fault
+
+
+def test_metrics_of_the_functions_dlq_are_those_of_the_stacks_main_queue(aws: FakeAws) -> None:
+    checked(aws, stack_queue_url=queue_url("orders")).read(HOUR_AGO, NOW)
+
+    dimensions = {
+        name: {one["Name"]: one["Value"] for one in aws.asked[name]["Dimensions"]}
+        for name in aws.asked
+    }
+    assert dimensions["ReturnsNotCounted"]["MainQueue"] == "orders"
+    assert dimensions["NumberOfMessagesDeleted"] == {"QueueName": "main"}
+    assert dimensions["Errors"] == {"FunctionName": "replay"}
+
+
+@pytest.mark.parametrize(("days", "period"), [(0.9, 60), (1.1, 300), (5.5, 600), (60, 3900)])
+def test_step_of_days_ago_asks_for_no_more_points_than_cloudwatch_returns(
+    aws: FakeAws, days: float, period: int
+) -> None:
+    began_at = NOW - days * 86_400
+    aws.metrics = {"NumberOfMessagesDeleted": {began_at: 5.0, NOW: 2.0}}
+    reading = checked(aws).read(began_at, NOW)
+
+    assert sum(reading.deleted.values()) == 7
+    assert aws.asked["NumberOfMessagesDeleted"]["Period"] == period
+
+
+@pytest.mark.parametrize(
+    ("queue", "attributes", "parked", "fault"),
+    [
+        ("main", {}, "parked", "main has no redrive policy"),
+        ("main", dict(MAIN), None, "no --parked-queue-url"),
+        ("dlq", {}, "parked", "go to parked queue parked: the redrive policy of dlq names none"),
+        ("dlq", {"RedrivePolicy": json.dumps(DLQ_POLICY)}, "theirs", "of dlq names parked"),
+    ],
+)
+def test_queue_whose_failures_would_not_be_seen_is_refused(
+    aws: FakeAws, queue: str, attributes: dict[str, str], parked: str | None, fault: str
+) -> None:
+    aws.queues[queue] = attributes
+
+    with pytest.raises(InputError, match=fault):
+        checked(aws, parked and queue_url(parked))
+
+
+def test_dlq_that_does_not_answer_is_refused(aws: FakeAws) -> None:
+    aws.fails = frozenset({"attributes of dlq"})
+
+    with pytest.raises(InputError, match="DLQ"):
+        checked(aws)

@@ -1,0 +1,171 @@
+"""Sizes of steps, returns that may come, and what keeps a step from being judged."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_reprocess.clients import QueueCounts
+from spark_reprocess.ramp.rule import (
+    AllowedReturns,
+    Forecast,
+    RampRules,
+    Reading,
+    StepWatch,
+    step_size,
+    step_sizes,
+)
+
+NONE = QueueCounts()
+FIRST, SENT = 600.0, 630.0
+"""The step's first and last send: both in minute 10."""
+
+LATE = SENT + 1000
+"""Everything had its time."""
+
+GOOD = Reading(main=NONE, dead_letters=NONE, ages={11: 20.0}, deleted={10: 6})
+
+
+@pytest.mark.parametrize(
+    ("messages", "sizes"),
+    [(0, []), (1, [1]), (2, [1, 1]), (3, [1, 2]), (10, [1, 2, 6, 1]), (81, [1, 2, 6, 18, 54])],
+)
+def test_each_step_is_twice_all_before(messages: int, sizes: list[int]) -> None:
+    assert step_sizes(messages) == sizes
+
+
+def test_step_after_nothing_that_was_sent_is_one() -> None:
+    assert step_size(0, 5) == 1
+
+
+def test_nobody_waits_for_the_last_step() -> None:
+    assert Forecast((1, 2, 6), 100).seconds == 200
+    assert Forecast((), 100).seconds == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "sent", "most"),
+    [
+        *[(None, sent, most) for sent, most in [(0, 0), (20, 0), (21, 1), (100, 1), (199, 1)]],
+        *[(None, 200, 2), (None, 12_345, 123)],
+        *[("0", 10_000, 0), ("3", 1, 3), ("0%", 10_000, 0), ("100%", 7, 7)],
+        *[("2.5%", 39, 0), ("2.5%", 40, 1), ("0.1%", 999, 0), ("0.1%", 1000, 1)],
+    ],
+)
+def test_returns_that_may_come(text: str | None, sent: int, most: int) -> None:
+    allowed = AllowedReturns() if text is None else AllowedReturns.of(text)
+
+    assert allowed.of_sent(sent) == most
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "1.5", "101%", "100.1%", "1 %", "%", "many", "1e3", "٣", "1_000", "3\n"]
+)
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="whole number, or a percentage"):
+        AllowedReturns.of(text)
+
+
+def watch(**fields: Any) -> StepWatch:
+    return StepWatch(FIRST, SENT, 90, **fields)
+
+
+def blocker(reading: Reading, *times: float, expected: int = 6) -> str:
+    """What the last of several looks says."""
+    seen = watch()
+    return [seen.blocker(reading, now, expected) for now in times][-1]
+
+
+def test_nothing_stands_in_the_way_at_the_second_look() -> None:
+    assert blocker(GOOD, LATE) == "dead letters wait in the DLQ"
+    assert blocker(GOOD, LATE, LATE + 10) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"obstacle": "the queue is paused"}, "the queue is paused"),
+        ({"ages": {11: 30.0}}, "the step may still be in the main queue, where 0 messages are"),
+        ({"ages": {11: 30.0}, "main": None}, "the step may still be in the main queue"),
+        ({"ages": {}, "main": QueueCounts(1, 20, 300)}, "queue, where 321 messages are"),
+        ({"dead_letters": QueueCounts(visible=1)}, "dead letters wait in the DLQ"),
+        ({"dead_letters": None}, "dead letters wait in the DLQ"),
+        ({"faults": {"throttles": 0, "errors": 3}}, "had 3 errors since the step"),
+        ({"deleted": {}}, "NumberOfMessagesDeleted cannot be read"),
+        ({"deleted": {10: 2, 11: 3}}, "deleted 5 messages since the step, of 6"),
+    ],
+)
+def test_each_obstacle_by_itself_keeps_the_verdict(changes: dict[str, Any], why: str) -> None:
+    assert why in blocker(replace(GOOD, **changes), LATE, LATE + 10, LATE + 20)
+
+
+def test_failure_has_the_time_to_return_and_to_be_counted() -> None:
+    # The step has left at 660 s, the begin of minute 11.
+    assert "for another 1 s" in blocker(GOOD, 800, 809)
+    assert blocker(GOOD, 810, 820) == ""
+
+
+@pytest.mark.parametrize(
+    ("ages", "left_at"),
+    [
+        ({}, None),
+        ({10: 0.0}, None),
+        ({11: 30.0}, None),
+        ({11: 29.9}, 660),
+        ({11: 400.0, 12: 89.0}, 720),
+        ({12: 400.0, 13: 150.0}, None),
+    ],
+)
+def test_age_of_the_oldest_message_says_when_the_step_has_left(
+    ages: dict[int, float], left_at: float | None
+) -> None:
+    seen = watch()
+    seen.blocker(Reading(main=QueueCounts(5), ages=ages), LATE, 0)
+
+    assert seen.left_at == left_at
+
+
+@pytest.mark.parametrize(
+    ("counts", "times", "has_left"),
+    [
+        ([NONE, NONE], (LATE, LATE + 10), True),
+        ([NONE], (LATE,), False),
+        ([NONE, NONE], (SENT + 10, SENT + 59), False),
+        ([NONE, QueueCounts(in_flight=1), NONE], (LATE, LATE + 1, LATE + 2), False),
+        ([NONE, QueueCounts(delayed=1), NONE, NONE], (LATE, LATE, LATE, LATE), True),
+        ([NONE, None, NONE], (LATE, LATE, LATE), False),
+    ],
+)
+def test_two_looks_at_an_empty_queue_do_where_the_metric_has_no_data(
+    counts: list[QueueCounts | None], times: tuple[float, ...], *, has_left: bool
+) -> None:
+    seen = watch()
+    for main, now in zip(counts, times, strict=True):
+        seen.blocker(Reading(main=main), now, 0)
+
+    assert (seen.left_at is not None) == has_left
+
+
+def test_counts_mean_nothing_where_the_metric_has_data() -> None:
+    seen = watch()
+    for now in (LATE, LATE + 10):
+        seen.blocker(Reading(main=NONE, ages={11: 500.0}), now, 0)
+
+    assert seen.left_at is None
+
+
+def test_run_that_goes_on_much_later_needs_no_more_than_the_lag_of_the_counts() -> None:
+    seen, reading = watch(rules=RampRules(minute_seconds=60)), replace(GOOD, ages={})
+    whys = [seen.blocker(reading, 90_000 + 10 * look, 6) for look in range(10)]
+
+    assert "main queue" in whys[0]
+    assert whys[1] == "a failure may return for another 1 min"
+    assert whys[-1] == ""
+
+
+def test_looks_without_dead_letters_must_follow_each_other() -> None:
+    seen = watch()
+    looks = [GOOD, replace(GOOD, dead_letters=QueueCounts(visible=2)), GOOD, GOOD]
+    whys = [seen.blocker(one, LATE + 10 * n, 6) for n, one in enumerate(looks)]
+
+    assert [bool(why) for why in whys] == [True, True, True, False]

@@ -1,0 +1,86 @@
+"""What became of what a plan sent, in numbers and in one sentence."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_reprocess.inspect.outcomes import Outcome, total
+
+SENT_AT = 1_700_000_000.0
+SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
+
+
+@pytest.mark.parametrize(
+    ("changes", "passed_seconds", "sentence"),
+    [
+        (
+            {},
+            360,
+            (
+                "sent 340, came back 12 (9 being replayed, 3 parked again), nothing heard of 328 "
+                "for 6 min, of which a failure would have returned after 2 min 30 s"
+            ),
+        ),
+        (
+            {"returned": 0, "parked": 0},
+            100,
+            (
+                "sent 340, came back 0, nothing heard of 340 for 1 min 40 s, of which a failure "
+                "returns after 2 min 30 s"
+            ),
+        ),
+        (
+            {"returned": 340, "parked": 340},
+            360,
+            "sent 340, came back 340 (0 being replayed, 340 parked again)",
+        ),
+        # One in doubt came back, too.
+        (
+            {"sent": 1, "returned": 2, "parked": 0},
+            360,
+            "sent 1, came back 2 (2 being replayed, 0 parked again)",
+        ),
+        (
+            {"failure_seconds": None, "parked": 0, "returned": 0},
+            60,
+            "sent 340, came back 0, nothing heard of 340 for 1 min",
+        ),
+        ({"returned": None, "parked": None}, 360, "sent 340, what comes back is not known"),
+    ],
+)
+def test_sentence(changes: dict[str, Any], passed_seconds: float, sentence: str) -> None:
+    assert replace(SOME, **changes).sentence(SENT_AT + passed_seconds) == sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "passed_seconds", "is_known"),
+    [
+        ({}, 209, False),
+        ({}, 210, True),
+        ({"returned": 340}, 0, True),
+        # A table that does not answer now may do so later.
+        ({"returned": None, "parked": None}, 209, False),
+        # Nobody can tell how long it takes, or nothing counts.
+        ({"failure_seconds": None}, 0, True),
+        ({"sent": 0, "last_sent_at": None}, 0, True),
+    ],
+)
+def test_nothing_more_is_expected_a_minute_after_the_last_failure(
+    changes: dict[str, Any], passed_seconds: float, is_known: bool
+) -> None:
+    assert replace(SOME, **changes).is_known(SENT_AT + passed_seconds) is is_known
+
+
+def test_a_sum_is_unknown_if_a_part_of_it_is() -> None:
+    other = replace(SOME, sent=5, last_sent_at=SENT_AT + 9, returned=1, parked=1)
+    idle = Outcome("g-2", {"restored": 4, "undecided": 2})
+
+    summed = total([SOME, other, idle])
+
+    assert summed == Outcome(
+        "", {"sent": 680, "restored": 4, "undecided": 2}, 345, SENT_AT + 9, 13, 4, 150
+    )
+    assert summed.pending == 2
+    assert total([SOME, replace(other, returned=None)]).returned is None
+    assert total([idle]).returned is None
