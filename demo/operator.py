@@ -65,7 +65,8 @@ class Operator:
     def analyze(self) -> None:
         """Analyze the archive, which writes a plan; show the groups."""
         self._quote(self._run("analyze", *self._archive)[1][:1])
-        self._quote(self._run("groups", *self._archive)[1])
+        words = (*self._archive, "--failure-table", FAILURE_TABLE)
+        self._quote(self._run("groups", *words)[1])
 
     def approve(self) -> None:
         """Decide to redrive every group; show only the first commands."""
@@ -98,7 +99,7 @@ class Operator:
             self._quote(lines)
             if exit_code != NOT_ALL_SENT:
                 return exit_code
-            self._screen.say("exit code 4: not judged yet; the same command goes on", "yellow")
+            self._screen.say("exit code 4: not all is sent yet; the same command goes on", "yellow")
         raise DemoError(f"the ramp did not end in {_TRIES} runs")
 
     def _quote(self, lines: Sequence[str]) -> None:

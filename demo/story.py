@@ -173,8 +173,6 @@ class Run:
         self._wait_until_settled(120 + 0.25 * len(self._messages))
         # Where no limit was set.
         self._operator.start_spark()
-        # The last replays, of bugs alone, may have set one.
-        forget_limit(self._queues.main)
         now = self.counts()
         self._screen.say(
             f"{now['processed']} of {len(self.sent)} are processed, {now['replayed']} were "
@@ -206,6 +204,8 @@ class Run:
             settled_checks = settled_checks + 1 if now["main"] + now["DLQ"] == 0 else 0
             is_complete = settled_checks and now["processed"] + now["parked"] == sent
             if now["processed"] == sent or is_complete or settled_checks >= 3:  # noqa: PLR2004
+                # The last replays, of bugs alone, may have set one.
+                forget_limit(self._queues.main)
                 return
             time.sleep(0.5)
         self._screen.say(f"not settled after {limit_seconds:.0f} s: continuing", "red")
