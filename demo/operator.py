@@ -63,10 +63,12 @@ class Operator:
         self._quote(self._run("drain", *words)[1])
 
     def analyze(self) -> None:
-        """Analyze the archive, which writes a plan; show the groups."""
+        """Analyze the archive, which writes a plan; show only how many messages it found."""
         self._quote(self._run("analyze", *self._archive)[1][:1])
-        words = (*self._archive, "--failure-table", FAILURE_TABLE)
-        self._quote(self._run("groups", *words)[1])
+
+    def list_groups(self) -> None:
+        """Show the groups of the newest analysis."""
+        self._quote(self._run("groups", *self._archive)[1])
 
     def approve(self) -> None:
         """Decide to redrive every group; show only the first commands."""

@@ -216,6 +216,7 @@ class Run:
         )
         self._operator.drain()
         self._operator.analyze()
+        self._operator.list_groups()
         if self._report:
             self._screen.say(f"open it in a browser: {self._report}", "green")
 
