@@ -196,6 +196,6 @@ def executed(
     make_sender: ClientFactory = sqs_sender,
     **options: Any,
 ) -> RedriveSummary:
-    fixed = {"execute": True, "reason": "it is fixed", "tasks": 2}
+    fixed = {"execute": True, "reason": "it is fixed", "tasks": 2, "ramp": False}
     chosen = RedriveOptions(archive.root, plan, url, **{**fixed, **options})
     return redrive(spark, chosen, make_sender=make_sender)
