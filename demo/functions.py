@@ -138,10 +138,7 @@ class Functions:
         return replay
 
     def _with_breaker(self, replayer: Replayer) -> Replayer:
-        """Return *replayer* with the product's circuit breaker, whose minutes are seconds.
-
-        Breaker and counter of returns wait longer for DynamoDB.
-        """
+        """Return *replayer* with the product's circuit breaker, whose minutes are seconds."""
         rules = BreakerRules(
             minute_seconds=1,
             lag=1,

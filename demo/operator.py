@@ -22,7 +22,7 @@ from dlq_cli.console.work import MOST_STOPS, State, Works
 from spark_reprocess.command_line.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
 from spark_reprocess.figures import counted
 
-_TRIES = 5
+_SHOWN, _TRIES = 2, 5
 
 _HINTS = ("report: ", "next")
 """How the end of a verb's output begins, which names the next command."""
@@ -62,34 +62,31 @@ class Operator:
         words = ("--parked-queue-url", url, *self._archive, "--wait-seconds", "0")
         self._quote(self._run("drain", *words)[1])
 
-    def analyze(self, *, is_again: bool = False) -> None:
-        """Analyze the archive, which writes a plan; show the groups the first time."""
-        lines = self._run("analyze", *self._archive)[1]
-        self._quote(lines[:1] if is_again else lines)
-        if not is_again:
-            self._quote(self._run("groups", *self._archive)[1])
+    def analyze(self) -> None:
+        """Analyze the archive, which writes a plan; show only how many messages it found."""
+        self._quote(self._run("analyze", *self._archive)[1][:1])
 
-    def approve(self, shown: int) -> None:
-        """Decide to redrive every group; show only the first *shown* commands."""
+    def list_groups(self) -> None:
+        """Show the groups of the newest analysis."""
+        self._quote(self._run("groups", *self._archive)[1])
+
+    def approve(self) -> None:
+        """Decide to redrive every group; show only the first commands."""
         _, answer = self._run_silently("groups", *self._archive, "--json")
         groups = json.loads("\n".join(answer))["groups"]
         left = [group["group_id"] for group in groups if group["action"] == "leave"]
-        for group_id in left[:shown]:
+        for group_id in left[:_SHOWN]:
             self._quote(self._run("decide", *self._archive, group_id, "redrive")[1])
-        for group_id in left[shown:]:
+        for group_id in left[_SHOWN:]:
             self._run_silently("decide", *self._archive, group_id, "redrive")
-        if more := len(left[shown:]):
-            groups = counted(more, "more group") if shown else counted(more, "group")
-            how = "and the same for" if shown else "the operator decides again to redrive"
-            self._screen.say(f"{how} {groups}", "green")
+        if more := len(left[_SHOWN:]):
+            self._screen.say(f"and the same for {counted(more, 'more group')}", "green")
 
     def redrive(self, reason: str = "") -> int:
         """Redrive the plan by ramp, or without a *reason* only show what would be sent.
 
-        Where a slow machine leaves a step without a verdict, the same command goes on.
-
-        Returns:
-            Its exit code: ``DONE`` or ``STOPPED``.
+        Where a slow machine leaves a step without a verdict, the same command goes on. Return its
+        last exit code.
         """
         words = [*self._archive, "--ramp", "--main-queue-url", self._queues.main.url]
         words += ["--parked-queue-url", self._queues.parked.url, "--failure-table", FAILURE_TABLE]
@@ -104,7 +101,7 @@ class Operator:
             self._quote(lines)
             if exit_code != NOT_ALL_SENT:
                 return exit_code
-            self._screen.say("exit code 4: not judged yet; the same command goes on", "yellow")
+            self._screen.say("exit code 4: not all is sent yet; the same command goes on", "yellow")
         raise DemoError(f"the ramp did not end in {_TRIES} runs")
 
     def _quote(self, lines: Sequence[str]) -> None:

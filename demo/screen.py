@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from textwrap import wrap
-from typing import TextIO
+from textwrap import fill
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.status import Status
@@ -131,8 +131,7 @@ class Screen:
     def say(self, text: str, style: str = "") -> None:
         """Print an event with its time."""
         elapsed = f"{self.elapsed_seconds:5.1f} s  "
-        lines = self._wrapped(elapsed + text, " " * len(elapsed))
-        rest = "\n".join(lines).removeprefix(elapsed)
+        rest = self._wrapped(elapsed + text, len(elapsed)).removeprefix(elapsed)
         self.console.print(Text(elapsed, style="dim") + Text(rest, style=style))
 
     def notify_once(self, text: str) -> None:
@@ -145,23 +144,17 @@ class Screen:
     def command(self, text: str) -> None:
         """Print a command line before it runs; a long one over several lines, as a shell has it."""
         self._phase = " ".join(text.split()[:2])
-        lines = self._wrapped(f"$ {text}", "      ")
-        self.console.print(Text(" \\\n".join(lines), style="bold cyan"))
+        lines = self._wrapped(f"$ {text}").replace("\n", " \\\n")
+        self.console.print(Text(lines, style="bold cyan"))
 
     def quote(self, text: str) -> None:
         """Print a line of a command's output; a long one over several lines."""
-        lines = self._wrapped(f"    {text}", "      ")
-        self.console.print(Text("\n".join(lines), style="cyan"))
+        self.console.print(Text(self._wrapped(f"    {text}"), style="cyan"))
 
-    def _wrapped(self, text: str, indent: str) -> list[str]:
-        """Break a line between words. What has no blank, such as a path, stays whole."""
-        return wrap(
-            text,
-            self.console.width - 2,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+    def _wrapped(self, text: str, indent: int = 6) -> str:
+        # Commands and paths stay whole, so that they can be copied.
+        options: Any = {"break_long_words": False, "break_on_hyphens": False}
+        return fill(text, self.console.width - 2, subsequent_indent=" " * indent, **options)
 
 
 def account_table(states: Mapping[str, FinalState], sent: Mapping[str, DemoMessage]) -> Table:

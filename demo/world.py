@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 REGION = "us-east-1"
 MAIN_MAX_RECEIVE_COUNT = 2
 MAX_ATTEMPTS = 4
-MAIN_VISIBILITY_SECONDS = 1
-"""Short: a ramp waits for its multiple. The consumer's heartbeat keeps a message hidden longer."""
-
 FAILURE_TABLE = "orders-failures"
 _PROCESSED_TABLE = "orders-processed"
 _OPTIONAL = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "LOG_LEVEL", "BREAKER")
@@ -120,7 +117,6 @@ def local_aws(log: Path) -> Iterator[None]:
         os.environ.update(
             AWS_ENDPOINT_URL=others.wait_for_url(),
             AWS_ENDPOINT_URL_SQS=sqs_url,
-            # The SQS server has the metrics of its queues.
             AWS_ENDPOINT_URL_CLOUDWATCH=sqs_url,
             DLQ_MINUTE_SECONDS="1",
             AWS_ACCESS_KEY_ID="demo",
@@ -148,7 +144,8 @@ def create_queues(*, is_fifo: bool) -> Queues:
     suffix = ".fifo" if is_fifo else ""
     parked = _create(client, f"orders-parked{suffix}", 30)
     dlq = _create(client, f"orders-dlq{suffix}", 6, parked, 1000)
-    main = _create(client, f"orders{suffix}", MAIN_VISIBILITY_SECONDS, dlq, MAIN_MAX_RECEIVE_COUNT)
+    # A ramp waits for its multiple; the consumer's heartbeat hides messages for longer.
+    main = _create(client, f"orders{suffix}", 1, dlq, MAIN_MAX_RECEIVE_COUNT)
     for table, key in ((FAILURE_TABLE, "message_id"), (_PROCESSED_TABLE, "id")):
         boto3.client("dynamodb").create_table(
             TableName=table,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.sqs import describe
 from spark_reprocess.command_line.cli import add_archive, load
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
@@ -178,7 +179,10 @@ def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
         status=stack["StackStatus"],
         function_arn=outputs[_FUNCTION],
         main_queue_url=outputs["MainQueueUrl"],
-        dlq_url=_url_beside(outputs["MainQueueUrl"], outputs["DeadLetterQueueArn"]),
+        # A DLQ is in the Region of its main queue.
+        dlq_url=QueueAddress.from_arn(outputs["DeadLetterQueueArn"]).url_beside(
+            outputs["MainQueueUrl"]
+        ),
         parked_queue_url=outputs.get("ParkedQueueUrl")
         or _url_of(session, outputs["ParkedQueueArn"]),
         archive=outputs.get("ArchiveUri"),
@@ -194,10 +198,3 @@ def _url_of(session: "Session", arn: str) -> str:
     *_, account, name = arn.split(":")
     sqs = session.client("sqs")
     return sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
-
-
-def _url_beside(url: str, arn: str) -> str:
-    """Return the URL of a queue in the Region of another, which is true of a DLQ."""
-    *_, account, name = arn.split(":")
-    base, _, _ = url.rsplit("/", 2)
-    return f"{base}/{account}/{name}"

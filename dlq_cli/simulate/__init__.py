@@ -2,7 +2,6 @@
 
 ==============  =========================================================================
 ``model``       the outage: main queue, consumer, DLQ, and the product's ``Replayer``
-``breaker``     the product's circuit breaker, over a table in memory
 ``bill``        requests, invocations and their cost at list prices
 ==============  =========================================================================
 """

@@ -3,8 +3,7 @@
 ==============  ==================================================================
 ``facts``       what was found, as values; a fact that could not be had is None
 ``rules``       what is wrong with the facts, and how to mend it; pure
-``survey`` *    asks AWS for the facts
+``survey``      asks AWS for the facts
+``trial``       sends a test message through the installation
 ==============  ==================================================================
-
-The one marked * speaks to AWS.
 """

@@ -127,7 +127,7 @@ class TriggerFacts:
     """What brings a queue's messages to a function: an event source mapping, or a pipe.
 
     Attributes:
-        name: what it is, and which.
+        name: what it is, and which: ``event source mapping UUID``, ``pipe NAME``.
         state: as AWS spells it.
         reports_batch_item_failures: whether what the function wants to keep stays in the DLQ.
             That of a pipe that waits for the answer always does.
@@ -141,6 +141,11 @@ class TriggerFacts:
     reports_batch_item_failures: bool
     target: str = ""
     last_result: str = ""
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether it is an EventBridge Pipe."""
+        return self.name.startswith("pipe ")
 
     @property
     def is_live(self) -> bool:

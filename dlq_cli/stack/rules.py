@@ -93,7 +93,7 @@ def _main_queues_fail_to_the_dlq(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _dlq_has_a_net(of: Installation) -> Iterator[Finding]:
+def _redrive_policies_end_in_the_parked_queue(of: Installation) -> Iterator[Finding]:
     count = of.dlq.max_receive_count
     if count is None:
         yield _risk(
@@ -113,9 +113,6 @@ def _dlq_has_a_net(of: Installation) -> Iterator[Finding]:
             f"maxReceiveCount is {count}: SQS parks messages while they still wait to be replayed",
             "raise it to 1000; the function's own rules end the replays",
         )
-
-
-def _parked_messages_stay(of: Installation) -> Iterator[Finding]:
     if target := of.parked.redrive_target_arn:
         yield _risk(
             of.parked.name,
@@ -137,8 +134,15 @@ def _nobody_else_reads(of: Installation) -> Iterator[Finding]:
                 )
 
 
-def _policies_do_not_deny(of: Installation) -> Iterator[Finding]:
+def _queues_are_usable(of: Installation) -> Iterator[Finding]:
     for queue in of.queues:
+        if queue.in_flight > MAX_IN_FLIGHT * _IN_FLIGHT_SHARE:
+            yield _risk(
+                queue.name,
+                f"has {queue.in_flight:,} messages in flight; SQS gives out no more than "
+                f"{MAX_IN_FLIGHT:,}",
+                "see what receives without deleting",
+            )
         if queue.denials:
             yield _risk(
                 queue.name,
@@ -148,9 +152,8 @@ def _policies_do_not_deny(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _doors_are_open(of: Installation) -> Iterator[Finding]:
-    doors = [*((queue, of.dlq) for queue in of.main_queues), (of.dlq, of.parked)]
-    for source, target in doors:
+def _redrive_allow_policies_admit(of: Installation) -> Iterator[Finding]:
+    for source, target in [*((queue, of.dlq) for queue in of.main_queues), (of.dlq, of.parked)]:
         if source.redrive_target_arn == target.arn and not target.lets_in(source.arn):
             yield broken(
                 target.name,
@@ -272,7 +275,7 @@ _CHANGED_METRICS = {
 """Metrics of a DLQ that mean something else with the stack, and the consequence."""
 
 
-def _alarms_on_the_dlq_still_mean_it(of: Installation) -> Iterator[Finding]:
+def _alarms_match_metrics(of: Installation) -> Iterator[Finding]:
     for name, metric_name in of.dlq_alarms:
         if consequence := _CHANGED_METRICS.get(metric_name):
             yield _risk(
@@ -300,7 +303,7 @@ def _trigger_is_right(of: Installation) -> Iterator[Finding]:
             "dlq resume --stack NAME",
         )
     for trigger in of.triggers:
-        if not of.replay_enabled and trigger.is_live and not trigger.name.startswith("pipe "):
+        if not of.replay_enabled and trigger.is_live and not trigger.is_pipe:
             yield _risk(
                 of.function_name,
                 f"{trigger.name} is on, but ReplayEnabled is false: a deployment that changes it "
@@ -431,27 +434,13 @@ def _attributes_have_room(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _quota_is_far(of: Installation) -> Iterator[Finding]:
-    for queue in of.queues:
-        if queue.in_flight > MAX_IN_FLIGHT * _IN_FLIGHT_SHARE:
-            yield _risk(
-                queue.name,
-                f"has {queue.in_flight:,} messages in flight; SQS gives out no more than "
-                f"{MAX_IN_FLIGHT:,}",
-                "see what receives without deleting",
-            )
-
-
-def _reasons_are_recorded(of: Installation) -> Iterator[Finding]:
+def _failure_table_is_usable(of: Installation) -> Iterator[Finding]:
     if of.settings.failure_table and of.has_failure_table is False:
         yield _risk(
             of.settings.failure_table,
             "the table of failure reasons does not exist; nothing is parked as non_retryable",
             "deploy the stack again, or clear FAILURE_TABLE",
         )
-
-
-def _breaker_may_work(of: Installation) -> Iterator[Finding]:
     if of.denied_to_breaker:
         yield _risk(
             of.function_name,
@@ -500,17 +489,16 @@ def _days(queue: QueueFacts) -> str:
 
 _RULES: tuple[Rule, ...] = (
     _main_queues_fail_to_the_dlq,
-    _dlq_has_a_net,
-    _parked_messages_stay,
+    _redrive_policies_end_in_the_parked_queue,
     _nobody_else_reads,
-    _policies_do_not_deny,
-    _doors_are_open,
+    _queues_are_usable,
+    _redrive_allow_policies_admit,
     _types_agree,
     _retention_is_enough,
     _expiry_alarm_knows_the_retention,
     _visibility_fits,
     _consumers_have_time,
-    _alarms_on_the_dlq_still_mean_it,
+    _alarms_match_metrics,
     _trigger_is_right,
     _function_may_run,
     _function_replays,
@@ -519,9 +507,7 @@ _RULES: tuple[Rule, ...] = (
     _data_key_lets_services_in,
     _sizes_fit,
     _attributes_have_room,
-    _quota_is_far,
-    _reasons_are_recorded,
-    _breaker_may_work,
+    _failure_table_is_usable,
     _breaker_can_read_its_metric,
     _sends_are_allowed,
 )
@@ -532,5 +518,8 @@ WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are
 WHY_NOT_SENT: tuple[Rule, ...] = (_keys_are_usable, _sends_are_allowed)
 """What keeps the function from sending a message on."""
 
-WHY_NOT_DEAD: tuple[Rule, ...] = (_main_queues_fail_to_the_dlq, _doors_are_open)
+WHY_NOT_DEAD: tuple[Rule, ...] = (
+    _main_queues_fail_to_the_dlq,
+    _redrive_allow_policies_admit,
+)
 """What keeps a failed message of the main queue from the DLQ."""

@@ -2,14 +2,20 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts, as_list
-from dlq_cli.stack_values import aws_errors, clients_of, read_stack, stack_resources
+from dlq_cli.stack_values import (
+    StackValues,
+    aws_errors,
+    clients_of,
+    read_stack,
+    stack_resources,
+)
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
@@ -52,35 +58,61 @@ def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
         settings = ReplaySettings.from_env(variables)
     except SettingsError as error:
         raise InputError(f"function {function}: {error}") from error
-    found = _Survey(client, stack, function, configuration["Role"], settings)
-    installation = found.installation(configuration, peek=peek)
-    return replace(
-        installation,
-        replay_enabled=values.replay_enabled,
-        main_retention_seconds=values.main_retention_seconds,
-    )
+    return _Survey(client, values, configuration, settings).installation(peek=peek)
+
+
+def list_mappings(client: Callable[[str], Any], **selection: str) -> list[TriggerFacts]:
+    """List event source mappings, by ``FunctionName`` or ``EventSourceArn``."""
+    pages = client("lambda").get_paginator("list_event_source_mappings").paginate(**selection)
+    return [
+        TriggerFacts(
+            name=f"event source mapping {one['UUID']}",
+            state=one["State"],
+            source_arn=one.get("EventSourceArn", ""),
+            reports_batch_item_failures="ReportBatchItemFailures"
+            in one.get("FunctionResponseTypes", []),
+            target=one.get("FunctionArn", ""),
+            last_result=one.get("LastProcessingResult", ""),
+        )
+        for page in pages
+        for one in page["EventSourceMappings"]
+    ]
+
+
+def list_pipes(client: Callable[[str], Any], **selection: str) -> list[TriggerFacts]:
+    """List pipes, by ``TargetPrefix`` or ``SourcePrefix``: orders-2 begins with orders, too."""
+    pages = client("pipes").get_paginator("list_pipes").paginate(**selection)
+    return [
+        TriggerFacts(
+            name=f"pipe {one['Name']}",
+            state=one["CurrentState"],
+            source_arn=one["Source"],
+            reports_batch_item_failures=True,
+            target=one.get("Target", ""),
+        )
+        for page in pages
+        for one in page["Pipes"]
+    ]
 
 
 @dataclass(slots=True)
 class _Survey:
     _client: Callable[[str], Any]
-    stack: str
-    function: str
-    role_arn: str
+    values: StackValues
+    configuration: Mapping[str, Any]
     settings: ReplaySettings
     unknown: list[str] = field(default_factory=list)
 
-    def installation(self, configuration: Mapping[str, Any], *, peek: bool) -> Installation:
-        settings, ask = self.settings, self._ask
+    @property
+    def function(self) -> str:
+        return self.values.function_arn
+
+    def installation(self, *, peek: bool) -> Installation:
+        settings, configuration, ask = self.settings, self.configuration, self._ask
         try:
-            main, dlq, parked = (
-                self._queue(role, url)
-                for role, url in (
-                    ("main", settings.main_queue_url),
-                    ("dlq", settings.dlq_url),
-                    ("parked", settings.parked_queue_url),
-                )
-            )
+            main = self._queue("main", settings.main_queue_url)
+            dlq = self._queue("dlq", settings.dlq_url)
+            parked = self._queue("parked", settings.parked_queue_url)
         except QueueError as error:
             raise InputError(str(error)) from error
         others = [
@@ -90,8 +122,8 @@ class _Survey:
         other_main = tuple(one for one in others if one is not None)
         queues = (main, *other_main, dlq, parked)
         name = self.function.rpartition(":")[2]
-        mappings = ask("event source mappings", self._mappings, FunctionName=name)
-        pipes = ask("pipes", self._pipes, TargetPrefix=self.function)
+        mappings = ask("event source mappings", list_mappings, self._client, FunctionName=name)
+        pipes = ask("pipes", list_pipes, self._client, TargetPrefix=self.function)
         return Installation(
             function_name=configuration["FunctionName"],
             timeout_seconds=configuration["Timeout"],
@@ -100,7 +132,6 @@ class _Survey:
             dlq=dlq,
             parked=parked,
             other_main=other_main,
-            # A prefix: the function orders-replay-2 begins with orders-replay.
             triggers=(
                 *(mappings or ()),
                 *(one for one in pipes or () if one.target == self.function),
@@ -115,8 +146,7 @@ class _Survey:
             denied_keys=ask("KMS permissions", self._denied_keys, queues),
             closed_to=ask("the policy of the data key", self._closed_to) or (),
             denied_to_breaker=ask("the circuit breaker's permissions", self._denied_to_breaker),
-            vpc_without_metrics=ask("the VPC's endpoints", self._vpc_without_metrics, configuration)
-            or "",
+            vpc_without_metrics=ask("the VPC's endpoints", self._vpc_without_metrics) or "",
             account_id=self.function.split(":")[4],
             has_failure_table=ask("the failure table", self._has_failure_table),
             most_attributes=ask("a peek", self._peek, parked) if peek else None,
@@ -124,6 +154,8 @@ class _Survey:
             unknown=tuple(self.unknown),
             log_group=configuration.get("LoggingConfig", {}).get("LogGroup")
             or f"/aws/lambda/{configuration['FunctionName']}",
+            replay_enabled=self.values.replay_enabled,
+            main_retention_seconds=self.values.main_retention_seconds,
         )
 
     def _ask(
@@ -146,41 +178,13 @@ class _Survey:
     def _queue(self, role: str, url: str) -> QueueFacts:
         return QueueFacts(role, url, SqsQueue(self._client("sqs"), url).describe())
 
-    def _mappings(self, **selection: str) -> list[TriggerFacts]:
-        return [
-            TriggerFacts(
-                name=f"event source mapping {one['UUID']}",
-                state=one["State"],
-                source_arn=one.get("EventSourceArn", ""),
-                reports_batch_item_failures="ReportBatchItemFailures"
-                in one.get("FunctionResponseTypes", []),
-                target=one.get("FunctionArn", ""),
-                last_result=one.get("LastProcessingResult", ""),
-            )
-            for page in self._pages("lambda", "list_event_source_mappings", **selection)
-            for one in page["EventSourceMappings"]
-        ]
-
-    def _pipes(self, **selection: str) -> list[TriggerFacts]:
-        return [
-            TriggerFacts(
-                name=f"pipe {one['Name']}",
-                state=one["CurrentState"],
-                source_arn=one["Source"],
-                reports_batch_item_failures=True,
-                target=one.get("Target", ""),
-            )
-            for page in self._pages("pipes", "list_pipes", **selection)
-            for one in page["Pipes"]
-        ]
-
     def _other_readers(self, *queues: QueueFacts) -> tuple[TriggerFacts, ...]:
         return tuple(
             one
             for queue in queues
             for one in (
-                *self._mappings(EventSourceArn=queue.arn),
-                *self._pipes(SourcePrefix=queue.arn),
+                *list_mappings(self._client, EventSourceArn=queue.arn),
+                *list_pipes(self._client, SourcePrefix=queue.arn),
             )
             # A mapping may name a version or an alias of the function.
             if one.source_arn == queue.arn and not f"{one.target}:".startswith(f"{self.function}:")
@@ -188,16 +192,13 @@ class _Survey:
 
     def _consumers(self, main: QueueFacts) -> dict[str, int]:
         read = self._client("lambda").get_function_configuration
-        found = [
-            read(FunctionName=mapping["FunctionArn"])
-            for page in self._pages("lambda", "list_event_source_mappings", EventSourceArn=main.arn)
-            for mapping in page["EventSourceMappings"]
-        ]
+        mappings = list_mappings(self._client, EventSourceArn=main.arn)
+        found = [read(FunctionName=mapping.target) for mapping in mappings]
         return {one["FunctionName"]: one["Timeout"] for one in found}
 
     def _alarms(self, dlq: QueueFacts) -> tuple[tuple[str, str], ...]:
         """Find the alarms on the DLQ, those of metric math too."""
-        resources = stack_resources(self._client, self.stack)
+        resources = stack_resources(self._client, self.values.stack)
         own = {resource.get("PhysicalResourceId") for resource in resources}
         return tuple(
             (alarm["AlarmName"], metric["MetricName"])
@@ -238,7 +239,7 @@ class _Survey:
         """
         name, kind, value = context
         answer = self._client("iam").simulate_principal_policy(
-            PolicySourceArn=self.role_arn,
+            PolicySourceArn=self.configuration["Role"],
             ActionNames=list(actions),
             ResourceArns=[resource],
             ContextEntries=[
@@ -258,7 +259,8 @@ class _Survey:
         return tuple(denied)
 
     def _closed_to(self) -> tuple[str, ...]:
-        [found] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
+        answer = self._client("cloudformation").describe_stacks(StackName=self.values.stack)
+        [found] = answer["Stacks"]
         given = {
             one["ParameterKey"]: one.get("ParameterValue", "")
             for one in found.get("Parameters", [])
@@ -287,8 +289,8 @@ class _Survey:
             *self._denied(["cloudwatch:GetMetricStatistics"], "*", items),
         )
 
-    def _vpc_without_metrics(self, configuration: Mapping[str, Any]) -> str:
-        vpc = str(configuration.get("VpcConfig", {}).get("VpcId") or "")
+    def _vpc_without_metrics(self) -> str:
+        vpc = str(self.configuration.get("VpcConfig", {}).get("VpcId") or "")
         if not (vpc and self.settings.has_breaker):
             return ""
         filters = [{"Name": "vpc-id", "Values": [vpc]}]

@@ -7,7 +7,7 @@ the next drain deletes the message from the parked queue.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -295,7 +295,7 @@ class Trial:
         source, ends = self._queue(queue), self.now() + _SWEEP_SECONDS
         tests: list[Message] = []
         others: list[Message] = []
-        with _observing(queue.name):
+        try:
             attributes = source.describe()
             count = QueueCounts.of(attributes).visible
             if count > RECEIVABLE_MESSAGES:
@@ -317,6 +317,10 @@ class Trial:
             finally:
                 source.change_visibility([(message, 0) for message in others])
             left = {message.message_id for message in source.delete(tests)}
+        except (ClientError, BotoCoreError) as error:
+            raise NotObservedError(f"{queue.name}: {describe(error)}") from error
+        except QueueError as error:
+            raise NotObservedError(str(error)) from error
         own = next((message for message in tests if trial_id_of(message) == self.trial_id), None)
         return own, own is not None and own.message_id not in left
 
@@ -335,13 +339,3 @@ class Trial:
             )
         except (ClientError, BotoCoreError):
             return False
-
-
-@contextmanager
-def _observing(queue_name: str) -> Iterator[None]:
-    try:
-        yield
-    except (ClientError, BotoCoreError) as error:
-        raise NotObservedError(f"{queue_name}: {describe(error)}") from error
-    except QueueError as error:
-        raise NotObservedError(str(error)) from error

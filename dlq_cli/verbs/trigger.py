@@ -2,11 +2,12 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dlq_cli.stack.facts import TriggerFacts
+from dlq_cli.stack.survey import list_mappings, list_pipes
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack, required
 from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, no_arguments
@@ -19,21 +20,6 @@ _CHECKS = 60
 _CHECK_EVERY_SECONDS = 2.0
 _ON = {"Enabled", "RUNNING"}
 _OFF = {"Disabled", "STOPPED"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Trigger:
-    """One thing that feeds the function: an event source mapping, or an EventBridge Pipe.
-
-    Attributes:
-        name: what AWS calls it.
-        turn: asks AWS to turn it on (True) or off.
-        state: asks AWS for its state.
-    """
-
-    name: str
-    turn: Callable[[bool], object]
-    state: Callable[[], str]
 
 
 def switch(
@@ -56,51 +42,38 @@ def switch(
     arn = read_stack(session, stack).function_arn
     client = clients_of(session)
     with aws_errors(f"stack {stack}"):
-        mappings, pipes = list(_mappings(client, arn)), list(_pipes(client, arn))
+        mappings = list_mappings(client, FunctionName=arn.rpartition(":")[2])
+        pipes = [one for one in list_pipes(client, TargetPrefix=arn) if one.target == arn]
         triggers = (pipes or mappings) if on else [*mappings, *pipes]
         if not triggers:
             raise InputError(f"stack {stack}: nothing feeds its function; deploy it again")
         for trigger in triggers:
-            trigger.turn(on)
-        return {one.name: _settled(one, _ON if on else _OFF, sleep) for one in triggers}
+            _turn(client, trigger, on=on)
+        return {one.name: _settled(client, one, _ON if on else _OFF, sleep) for one in triggers}
 
 
-def _mappings(client: Callable[[str], Any], arn: str) -> Iterator[_Trigger]:
-    functions = client("lambda")
-
-    def turn(uuid: str, on: bool) -> None:
-        functions.update_event_source_mapping(UUID=uuid, Enabled=on)
-
-    def state(uuid: str) -> str:
-        return str(functions.get_event_source_mapping(UUID=uuid)["State"])
-
-    name = arn.rpartition(":")[2]
-    for page in functions.get_paginator("list_event_source_mappings").paginate(FunctionName=name):
-        for uuid in (str(one["UUID"]) for one in page["EventSourceMappings"]):
-            called = f"event source mapping {uuid}"
-            yield _Trigger(called, partial(turn, uuid), partial(state, uuid))
-
-
-def _pipes(client: Callable[[str], Any], arn: str) -> Iterator[_Trigger]:
-    pipes = client("pipes")
-
-    def turn(name: str, on: bool) -> None:
+def _turn(client: Callable[[str], Any], trigger: TriggerFacts, *, on: bool) -> None:
+    name = trigger.name.rpartition(" ")[2]
+    if trigger.is_pipe:
+        pipes = client("pipes")
         (pipes.start_pipe if on else pipes.stop_pipe)(Name=name)
-
-    def state(name: str) -> str:
-        return str(pipes.describe_pipe(Name=name)["CurrentState"])
-
-    for page in pipes.get_paginator("list_pipes").paginate(TargetPrefix=arn):
-        for one in page["Pipes"]:
-            # A prefix: the function orders-replay-2 begins with orders-replay.
-            if one["Target"] == arn:
-                name = str(one["Name"])
-                yield _Trigger(f"pipe {name}", partial(turn, name), partial(state, name))
+    else:
+        client("lambda").update_event_source_mapping(UUID=name, Enabled=on)
 
 
-def _settled(trigger: _Trigger, wanted: set[str], sleep: Callable[[float], object]) -> str:
+def _settled(
+    client: Callable[[str], Any],
+    trigger: TriggerFacts,
+    wanted: set[str],
+    sleep: Callable[[float], object],
+) -> str:
+    name = trigger.name.rpartition(" ")[2]
     for _ in range(_CHECKS):
-        if (state := trigger.state()) in wanted:
+        if trigger.is_pipe:
+            state = str(client("pipes").describe_pipe(Name=name)["CurrentState"])
+        else:
+            state = str(client("lambda").get_event_source_mapping(UUID=name)["State"])
+        if state in wanted:
             return state
         sleep(_CHECK_EVERY_SECONDS)
     raise InputError(f"{trigger.name} is still {state}; run the same command again to wait on")

@@ -85,28 +85,20 @@ _CONSOLES = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups that the last analysis found.
+    """The groups of the last analysis that a notice names.
 
     Attributes:
-        stopped: ids and numbers of messages, of those of which too much of a redrive came back;
-            most messages first.
-        regressed: likewise, of those that failed again after they were resolved.
-        new: likewise, of those that an analysis listed for the first time within ``NEW_FOR``.
+        named: status, id and number of messages of each, in the order of the notice: by status, and
+            then the most messages first. New are those that an analysis listed for the first time
+            within ``NEW_FOR``.
     """
 
-    stopped: tuple[tuple[str, int], ...] = ()
-    regressed: tuple[tuple[str, int], ...] = ()
-    new: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def _named(self) -> list[tuple[str, str, int]]:
-        """All of them, each with its status."""
-        return [(status, *one) for status in _NAMED for one in getattr(self, status)]
+    named: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def title(self) -> str:
         """How many there are: ``1 stopped, 1 regressed and 2 new groups``; empty for none."""
-        counts = Counter(status for status, *_ in self._named)
+        counts = Counter(status for status, *_ in self.named)
         *others, last = [f"{count} {status}" for status, count in counts.items()] or [""]
         text = f"{', '.join(others)} and {last}" if others else last
         return text and f"{text} group{'' if counts.total() == 1 else 's'}"
@@ -116,7 +108,7 @@ class Groups:
         """One line for each, and one for those that are left out."""
         lines = [
             f"  {group_id}  {status}, {n} message{'' if n == 1 else 's'}"
-            for status, group_id, n in self._named
+            for status, group_id, n in self.named
         ]
         left_out = len(lines) - _MOST_GROUPS
         more = [f"  and {left_out} more: see dlq groups"] if left_out > 0 else []
@@ -169,13 +161,11 @@ class Waiting:
     @property
     def subject(self) -> str:
         """The subject of the notice: how many groups need somebody, or how many messages wait."""
+        what, does = f"{self.total} dead letters", " wait for you"
         if self.groups and self.groups.title:
-            text = f"{self.groups.title} of dead letters of {self.main_queue}"
-            is_short = len(text) <= SUBJECT_MAX_CHARACTERS
-            return text if is_short else f"{self.groups.title} of dead letters"
-        text = f"{self.total} dead letters of {self.main_queue} wait for you"
-        is_short = len(text) <= SUBJECT_MAX_CHARACTERS
-        return text if is_short else f"{self.total} dead letters wait for you"
+            what, does = f"{self.groups.title} of dead letters", ""
+        subject = f"{what} of {self.main_queue}{does}"
+        return subject if len(subject) <= SUBJECT_MAX_CHARACTERS else f"{what}{does}"
 
     @property
     def text(self) -> str:
@@ -193,7 +183,7 @@ class Waiting:
             )
         if self.groups and self.groups.title:
             lines += [f"In the last analysis: {self.groups.title}", *self.groups.lines]
-            if self.groups.stopped:
+            if self.groups.named[0][0] == "stopped":
                 lines.append(_OF_STOPPED)
         if self.report is not None:
             lines.append(f"Latest report: {self.report}")
@@ -256,7 +246,7 @@ def read_waiting(
 ) -> Waiting:
     """Return what waits now."""
     main_queue, bucket = environment["MAIN_QUEUE_NAME"], environment.get("ARCHIVE_BUCKET")
-    status = _status(s3, bucket, environment.get("STATUS_KEY"))
+    status = _read_json(s3, bucket, environment.get("STATUS_KEY"))
     folder = _newest_report(s3, bucket, environment.get("REPORTS_PREFIX", ""))
     parked_queue_url = environment["PARKED_QUEUE_URL"]
     counts = sqs.get_queue_attributes(QueueUrl=parked_queue_url, AttributeNames=_COUNTS)
@@ -374,33 +364,28 @@ def _groups(
     s3: "S3Client", bucket: str | None, prefix: str | None, folder: str | None
 ) -> Groups | None:
     """Return what the analysis of the newest report found; None if it left nothing readable."""
-    if not bucket or not prefix or not folder:
+    if not prefix or not folder:
         return None
     report_id = folder.rstrip("/").rpartition("/")[2]
-    now = datetime.now(UTC)
+    raw, now = _read_json(s3, bucket, f"{prefix}{report_id}.json"), datetime.now(UTC)
+    found = []
     try:
-        answer = s3.get_object(Bucket=bucket, Key=f"{prefix}{report_id}.json")
-        raw = json.loads(answer["Body"].read())
-        found: dict[str, list[tuple[str, int]]] = {status: [] for status in _NAMED}
         for group_id, group in raw["groups"].items():
             status = group["status"]
             if status in ("new", "known"):
                 is_new = now - datetime.fromisoformat(group["first_seen_at"]) < NEW_FOR
                 status = "new" if is_new else "known"
             # Only ids may go into a notice, whatever the file contains.
-            if status in found and _GROUP_ID.fullmatch(group_id):
-                found[status].append((group_id, int(group["count"])))
-        ordered = {
-            status: tuple(sorted(groups, key=lambda one: (-one[1], one[0])))
-            for status, groups in found.items()
-        }
-        return Groups(**ordered)
-    except (ClientError, ValueError, KeyError, TypeError, AttributeError):
+            if status in _NAMED and _GROUP_ID.fullmatch(group_id):
+                found.append((status, group_id, int(group["count"])))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
+    found.sort(key=lambda one: (_NAMED.index(one[0]), -one[2], one[1]))
+    return Groups(tuple(found))
 
 
-def _status(s3: "S3Client", bucket: str | None, key: str | None) -> Any:  # noqa: ANN401 - JSON
-    """Return what the last run wrote; None if it left nothing readable."""
+def _read_json(s3: "S3Client", bucket: str | None, key: str | None) -> Any:  # noqa: ANN401 - JSON
+    """Return what an object of the archive holds; None if nothing readable is there."""
     if not bucket or not key:
         return None
     try:

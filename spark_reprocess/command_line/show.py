@@ -32,8 +32,8 @@ from spark_reprocess.triage import is_group_id
 _ABOUT = """\
 Shows the history of one dead letter: every archived copy, why each was parked, and each run that
 sent or discarded one: who, with which credentials, why, when, where to, and under which new id.
-Of a run, by the id that redrive and restore print: the same, what it did, and what came back of
-each group since.
+Of a run, by the id that redrive and restore print: the same, and what came back of each group of
+its plan since.
 
 The id can be that of an archived copy, of the first copy, or of a copy that a redrive sent. Bodies
 and values of attributes are shown only if you ask for them. Changes nothing; needs no Spark."""
@@ -113,9 +113,6 @@ def print_run(history: RunHistory, failure_table: str | None) -> None:
         "to": ", ".join(run.destinations or [run.destination]),
         "plan": run.plan_id,
         "policy": run.policy_sha256 or "",
-        "messages": ", ".join(
-            f"{count:,} {state.replace('_', ' ')}" for state, count in history.counts.items()
-        ),
     }
     print_fields([*fields.items()])
     print_outcomes(history.outcomes, failure_table)

@@ -79,20 +79,18 @@ def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
 
     The second and later lines of a value are indented below its name.
     """
-    shown = [(name, escape_unprintable(value)) for name, value in fields if value]
+    shown = [(name, value.replace("\n", f"\n{indent * 2}")) for name, value in fields if value]
     width = max((len(name) for name, _ in shown), default=0)
-    console = Console(file=sys.stdout) if sys.stdout.isatty() else None
-    for name, value in shown:
-        head, text = f"{indent}{name.ljust(width)}  ", value.replace("\n", f"\n{indent * 2}")
-        if console:
-            console.print(Text(head, style="dim"), Text(text), sep="", soft_wrap=True)
-        else:
-            print_line(f"{head}{text}")
+    for name, text in shown:
+        print_parts((f"{indent}{name.ljust(width)}  ", "dim"), (text, ""))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows below headings, numbers aligned right. Markup in a cell is printed as it is."""
-    cells = [[_format(value) for value in row] for row in rows]
+    cells = [
+        [f"{one:,}" if isinstance(one, int) else escape_unprintable(str(one)) for one in row]
+        for row in rows
+    ]
     numeric = [
         bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(columns))
     ]
@@ -104,19 +102,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 def print_diff(lines: Sequence[str], indent: int = 0) -> None:
     """Print the lines of a patch; on a terminal removed lines are red and added ones green."""
-    if not sys.stdout.isatty():
-        for line in lines:
-            print_line(line)
-        return
-    console = Console(file=sys.stdout)
     for line in lines:
-        console.print(
-            Text(line, style=_DIFF_STYLES.get(line[indent : indent + 1], "")), soft_wrap=True
-        )
-
-
-def _format(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else escape_unprintable(str(value))
+        print_parts((line, _DIFF_STYLES.get(line[indent : indent + 1], "")))
 
 
 def _print_framed(

@@ -1,14 +1,10 @@
 """The verb ``show``: the history of one dead letter or of one run, read without Spark."""
 
 import time
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
@@ -22,7 +18,6 @@ from spark_reprocess.archive.ledger import (
     find_runs,
     run_records,
 )
-from spark_reprocess.archive.ledgers import ledger_files, read_attempts
 from spark_reprocess.archive.lookup import find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_index import read_message_index
 from spark_reprocess.archive.message_state import UNDECIDED, entries_of, states_of
@@ -145,13 +140,10 @@ class RunHistory:
     """One run of a redrive or a restore.
 
     Attributes:
-        counts: of the messages that it claimed, by what its results say; ``busy`` and ``in_doubt``
-            where they say nothing.
         outcomes: what became of each group of its plan, over all runs; empty without a plan.
     """
 
     run: RunRecord
-    counts: Mapping[str, int]
     outcomes: tuple[Outcome, ...]
 
 
@@ -171,24 +163,7 @@ def show_run(options: ShowOptions) -> RunHistory | None:
     with suppress(InputError):
         plan = find_plan(archive, run.plan_id, takes_files=False).plan()
         outcomes = read_outcomes(archive, plan, options.failure_table, make_client=sqs_client)
-    counts = _counts_of_run(archive, run, options.claim_ttl_seconds)
-    return RunHistory(run, counts, tuple((outcomes or {}).values()))
-
-
-def _counts_of_run(archive: Archive, run: RunRecord, claim_ttl_seconds: float) -> dict[str, int]:
-    counts, files, now_seconds = Counter[str](), ledger_files(archive), time.time()
-    for batch in files.compacted.batches(["run_id", "messages"]) if files.compacted else ():
-        own = batch.filter(pc.equal(batch.column("run_id"), pa.scalar(run.run_id)))
-        outcomes = pc.struct_field(pc.list_flatten(own.column("messages")), "outcome")
-        counts.update(pc.fill_null(outcomes, str(Disposition.IN_DOUBT)).to_pylist())
-    names = [name for name in files.others if name.plan_id == run.plan_id]
-    for attempt in read_attempts(archive, names):
-        if attempt.claim.run_id == run.run_id:
-            is_busy = attempt.is_busy(now_seconds, claim_ttl_seconds)
-            counts.update(str(one.outcome) for one in attempt.results or ())
-            left = len(attempt.claim.message_ids) - len(attempt.results or ())
-            counts[str(Disposition.BUSY if is_busy else Disposition.IN_DOUBT)] += left
-    return dict(sorted((+counts).items()))
+    return RunHistory(run, tuple((outcomes or {}).values()))
 
 
 def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHistory:
