@@ -8,11 +8,13 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass, replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
 from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
+from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_state import UNDECIDED
 from spark_reprocess.archive.message_store import drain_ids
@@ -20,6 +22,7 @@ from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.inspect.status import count
+from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp.rule import AllowedReturns
@@ -29,7 +32,8 @@ from spark_reprocess.redrive.stop_signals import TIME_IS_OVER, Deadline
 
 STATUS_FILE = "status.json"
 """Below the archive's root: which messages waited at the end of the last run, by id and number, and
-when the last run began that emptied the parked queue. The daily notice reads it."""
+when the last run began that emptied the parked queue. The daily notice reads it. Also the plan of a
+ramp that the last run did not finish: the next one goes on with it."""
 
 NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
@@ -188,7 +192,7 @@ def run(
         budget is None or drained.seconds < budget
     )
     drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
-    undecided = _undecided(archive, run_id, drained_at, options.claim_ttl_seconds)
+    undecided = _undecided(archive, run_id, drained_at, options.claim_ttl_seconds, redriven)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
@@ -203,30 +207,68 @@ def _redrive(
     progress: Progress,
     deadline: Deadline,
 ) -> RedriveSummary | None:
-    if policy is None or not options.destination or not findings.groups:
+    if policy is None or not options.destination:
         return None
     wanted = replace(
         options,
-        plan=findings.plan_path,
         # Every run would select messages again that cannot carry the plan's id.
         requires_room=True,
         where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
-        time_budget_seconds=deadline.seconds_left,
     )
-    return redrive(spark, wanted, progress=progress, now_seconds=deadline.now_seconds)
+    redriven = None
+    for plan in (
+        _unfinished_ramp(open_archive(options.archive), policy),
+        findings.plan_path if findings.groups else None,
+    ):
+        if plan is None or (redriven and redriven.stopped_by):
+            continue
+        redriven = redrive(
+            spark,
+            replace(wanted, plan=plan, time_budget_seconds=deadline.seconds_left),
+            progress=progress,
+            now_seconds=deadline.now_seconds,
+        )
+    return redriven
+
+
+def _unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
+    """Return the plan of a ramp that the last run left; None where its decisions are outdated.
+
+    In the new plan each of its groups would begin with step one.
+    """
+    plan_id = _status(archive).get("ramp")
+    try:
+        plan = find_plan(archive, str(plan_id), takes_files=False).plan() if plan_id else None
+    except InputError:
+        # Somebody removed the report.
+        return None
+    if plan is None or plan.snapshot.policy_sha256 != policy.sha256:
+        return None
+    memory = read_memory(archive)
+    decided_in = (memory.state(group.group_id).plan_id or "" for group in plan.groups)
+    return None if any(one > plan.plan_id for one in decided_in) else plan.plan_id
+
+
+def _status(archive: Archive) -> dict[str, Any]:
+    try:
+        return dict(json.loads(archive.read(STATUS_FILE) or b"{}"))
+    except (ValueError, TypeError):
+        # The next run writes it anew.
+        return {}
 
 
 def _last_drained_at(archive: Archive) -> str | None:
-    try:
-        drained_at = json.loads(archive.read(STATUS_FILE) or b"{}").get("drained_at")
-    except (ValueError, AttributeError):
-        # A broken file costs the alarm an age that is too high until a run empties the queue.
-        return None
+    # A broken file costs the alarm an age that is too high until a run empties the queue.
+    drained_at = _status(archive).get("drained_at")
     return drained_at if isinstance(drained_at, str) else None
 
 
 def _undecided(
-    archive: Archive, run_id: str, drained_at: str | None, claim_ttl_seconds: float
+    archive: Archive,
+    run_id: str,
+    drained_at: str | None,
+    claim_ttl_seconds: float,
+    redriven: RedriveSummary | None,
 ) -> Undecided:
     """Count undecided messages, and write the waiting ones into ``STATUS_FILE``."""
     if not drain_ids(archive):
@@ -234,7 +276,9 @@ def _undecided(
     now = count(archive, claim_ttl_seconds)
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
     times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
-    content = {"run_id": run_id, **times, **waiting}
+    is_unfinished = redriven and redriven.ramp and redriven.stopped_by
+    ramp = redriven.plan_id if redriven and is_unfinished else None
+    content = {"run_id": run_id, **times, **waiting, "ramp": ramp}
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
     oldest = now.oldest_undecided_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0

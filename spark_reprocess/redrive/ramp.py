@@ -45,7 +45,7 @@ _COLUMNS = "message_id string, group_id string, unit string, position long"
 _WAITS = f"{WAITING} for the ramp"
 _TOO_MANY_RETURNS = f"{_WAITS}: more messages came back than may"
 _SENT = (Disposition.SENT, Disposition.SENT_BEFORE)
-_NOT_CHOSEN = (Disposition.LEAVE, Disposition.NOT_SELECTED, Disposition.OVER_LIMIT)
+_NOT_CHOSEN = (Disposition.NOT_SELECTED, Disposition.OVER_LIMIT)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Ramp:
         ended: how many steps had ended before the dispositions were resolved. What later ones hold
             is never drawn again.
         in_order: whether what stands behind a message of its message group waits.
-        is_part: whether an option chose some of the plan's messages.
+        is_one_group: whether the other groups are left because of an option.
         name: of the sends among those of the run.
         read_limit: reads what the circuit breaker allows now.
         wait: waits for an event, but no longer than so many seconds.
@@ -81,7 +81,7 @@ class Ramp:
     name: str
     read_limit: Callable[[], Limit]
     in_order: bool = False
-    is_part: bool = False
+    is_one_group: bool = False
     now_seconds: Callable[[], float] = time.time
     wait: Callable[[threading.Event, float], object] = threading.Event.wait
     groups: dict[str, GroupRamp] = field(default_factory=dict)
@@ -236,7 +236,8 @@ class Ramp:
         for tally in settled:
             sent[tally.group_id] += tally.count if tally.word in _SENT else 0
         words = {tally.word for tally in settled}
-        others = [Disposition.BUSY, *(_NOT_CHOSEN if self.is_part else ())]
+        others = [Disposition.BUSY, *_NOT_CHOSEN]
+        others += [Disposition.LEAVE] if self.is_one_group else []
         is_shared = Disposition.BUSY in words or any(found[g, w] for g in opened for w in others)
         if step.sent_at is None and not self._stopped_by:
             if is_shared:

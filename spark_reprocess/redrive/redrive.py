@@ -158,7 +158,7 @@ def redrive(
                 name,
                 partial(read_limit, options.failure_table, url),
                 in_order=queues.is_fifo and not options.allow_reordering,
-                is_part=bool(options.group or options.where or options.limit),
+                is_one_group=options.group is not None,
                 now_seconds=now_seconds,
                 wait=wait,
             ).send()

@@ -20,7 +20,7 @@ from dlq_replay.message import Message
 from dlq_replay.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
@@ -32,19 +32,22 @@ from spark_reprocess.ramp.rule import Forecast, RampRules, Verdict
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.steps import Step, Steps
+from spark_reprocess.run import RunOptions
+from spark_reprocess.run import run as scheduled_run
 from spark_reprocess.triage import Statement
 from tests.approved_plan import planned
 from tests.builders import context, counter, filler, message
 from tests.failure_table import create_failure_table
 from tests.integration.client_at import client_at
+from tests.integration.conftest import MakeQueue
 from tests.integration.ramp_world import RampWorld, ramp_world
-from tests.integration.spark_world import archive_of
+from tests.integration.spark_world import archive_of, entry_of, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLE = "returns-of-a-ramp"
-RULES = RampRules(minute_seconds=1, patience=60, looks=5)
+RULES = RampRules(minute_seconds=1, patience=10, looks=5)
 
 Run = Callable[..., RedriveSummary]
 
@@ -252,7 +255,7 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
     archive = two_groups(tmp_path, world)
     plan = planned(archive)
     one, other = groups_of(archive, plan).values()
-    world.is_consuming = False
+    world.is_consuming, world.step_seconds = False, 0.1
 
     summary = run(archive, plan)
 
@@ -309,11 +312,12 @@ def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
     others: list[RedriveSummary] = []
 
     def create(steps: Steps, step: Step) -> bool:
-        # The other one sends it, and goes on until its time is over.
+        # One of them sends a part of it; the next all, and goes on until its time is over.
         is_made = original(steps, step)
         if step.number == 2 and not others:
             with pytest.raises(BusyError, match="is being carried out"):
                 run(archive, plan, ramp=False)
+            others.append(run(archive, plan, group=next(iter(step.groups))))
             others.append(run(archive, plan, time_budget_seconds=6))
         return is_made
 
@@ -321,10 +325,12 @@ def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
     monkeypatch.setattr(Steps, "create", create)
     first = run(archive, plan)
 
-    [other] = others
+    part, other = others
+    assert part.stopped_by.endswith("another run has messages of step 2 to send")
     assert {*verdicts(first).values()} == {Verdict.SENT}
-    assert first.count("sent") + other.count("sent") == 20
-    assert first.count("sent_before") == other.count("sent") > 0
+    assert part.count("sent") == 2
+    assert first.count("sent_before") == 2 + other.count("sent") > 2
+    assert first.count("sent", "sent_before") == 20
     assert [one.number for one in steps_of(archive, first)] == [1, 2, 3, 4]
     assert handled(world) == list(range(20))
 
@@ -358,6 +364,52 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     assert [*counts.values()] == [{"sent": 30}]
     numbers = handled(world)
     assert len(numbers) == len({*numbers}) == summary.count("sent")
+
+
+def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
+    spark: "SparkSession", world: RampWorld, make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    queues = [make_queue("parked")]
+    for name in ("dlq", "main"):
+        target = queues[-1].describe()["QueueArn"]
+        policy = {"deadLetterTargetArn": target, "maxReceiveCount": 3}
+        queues.append(make_queue(name, RedrivePolicy=json.dumps(policy), VisibilityTimeout="600"))
+    parked_queue, _, main = queues
+    rules = tmp_path / "policy.yaml"
+    rules.write_text("version: 1\nrules: [{name: all, when: 'true', action: redrive}]\n")
+    options = RunOptions(
+        str(tmp_path / "archive"),
+        main_queue_url=main.url,
+        parked_queue_url=parked_queue.url,
+        policy=str(rules),
+        failure_table=TABLE,
+        ramp_rules=RULES,
+        reason="every night",
+        execute=True,
+    )
+
+    def next_run() -> RedriveSummary:
+        redriven = scheduled_run(spark, options).redriven
+        assert redriven is not None
+        return redriven
+
+    parked_queue.send([entry_of(parked(n)) for n in range(3)])
+    first = next_run()
+    parked_queue.send([entry_of(parked(3, "KeyError"))])
+    second = next_run()
+
+    assert "step 1 can be judged after" in first.stopped_by
+    assert second.plan_id == first.plan_id
+    assert second.counts == {"sent_before": 1, "not_reached": 2}
+    [group] = second.groups
+    archive = open_archive(options.archive)
+    decided = Statement(datetime.now(UTC), "me", "leave", new_id(time.time()))
+    add_statement(archive, group.group_id, decided)
+    third = next_run()
+
+    assert third.plan_id > first.plan_id
+    assert third.counts == {"leave": 2, "sent_before": 1, "sent": 1}
+    assert len(receive_all(main)) == 2
 
 
 @pytest.mark.parametrize("suffix", [".fifo"])
