@@ -10,7 +10,7 @@ import binascii
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -79,8 +79,7 @@ def _payload(wrappings: tuple[str, ...], content: Content) -> Payload:
 def _unwrapped(payload: Payload) -> Unwrapped | None:
     value = payload.value
     if type(value) is dict:
-        found = (read(value) for key, read in _ENVELOPES if key in value)
-        return next((one for one in found if one is not None), None)
+        return _in_envelope(value)
     if type(value) is str:
         return "JSON string of", value
     return in_base64(payload.text) if value is NOT_JSON and payload.text else None
@@ -113,7 +112,7 @@ def in_base64(text: str) -> tuple[str, str | bytes] | None:
     with suppress(UnicodeDecodeError):
         decoded = content.decode()
         # What decodes to something legible was encoded on purpose.
-        if _is_legible(decoded):
+        if all(c.isprintable() or c.isspace() for c in decoded[:1024]):
             return word, decoded
     return (word, content) if len(packed) >= _SURE_BASE64_CHARACTERS else None
 
@@ -121,83 +120,44 @@ def in_base64(text: str) -> tuple[str, str | bytes] | None:
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
-def _is_legible(text: str) -> bool:
-    head = text[:1024]
-    return all(c.isprintable() or c.isspace() for c in head)
+def _in_envelope(value: Mapping[str, Any]) -> Unwrapped | None:  # noqa: PLR0911 - a table
+    match value:
+        case {"TopicArn": arn, "Message": str() as text} if (
+            value.get("Type", "Notification") == "Notification"
+        ):
+            return _word("SNS", str(arn).rpartition(":")[2]), text
+        case {"detail-type": kind, "detail": dict() as detail}:
+            return _word("EventBridge", value.get("source"), kind), detail
+        case {"specversion": _, "data": (dict() | str()) as data}:
+            return _word("CloudEvent", value.get("type")), data
+        case {"Records": [({"eventSource": source} | {"EventSource": source}) as record, *_]} if (
+            isinstance(source, str)
+        ):
+            return _word(source, record.get("eventName")), _in_record(record)
+        case {"receiptHandle": _} | {"ReceiptHandle": _} if isinstance(
+            body := value.get("body", value.get("Body")), str
+        ):
+            return "SQS message of", body
+        case {"requestPayload": dict() as payload, "requestContext": {"condition": condition}} if (
+            condition is not None
+        ):
+            return _word("Lambda destination", condition), payload
+        case {"routeKey": _} | {"httpMethod": _}:
+            route, body = value.get("routeKey"), value.get("body")
+            words = (route,) if route else (value.get("httpMethod"), value.get("resource", "path"))
+            return _word("API Gateway", *words), body if isinstance(body, str) else ""
+    return None
 
 
-def _sns(value: Mapping[str, Any]) -> Unwrapped | None:
-    message = value.get("Message")
-    if not isinstance(message, str) or value.get("Type", "Notification") != "Notification":
-        return None
-    return _word("SNS", str(value["TopicArn"]).rpartition(":")[2]), message
-
-
-def _event_bridge(value: Mapping[str, Any]) -> Unwrapped | None:
-    detail = value.get("detail")
-    if not isinstance(detail, dict):
-        return None
-    return _word("EventBridge", value.get("source"), value["detail-type"]), detail
-
-
-def _cloud_event(value: Mapping[str, Any]) -> Unwrapped | None:
-    data = value.get("data")
-    if not isinstance(data, dict | str):
-        return None
-    return _word("CloudEvent", value.get("type")), data
-
-
-def _api_gateway(value: Mapping[str, Any]) -> Unwrapped | None:
-    route = value.get("routeKey")
-    words = (route,) if route else (value.get("httpMethod"), value.get("resource", "path"))
-    body = value.get("body")
-    return _word("API Gateway", *words), body if isinstance(body, str) else ""
-
-
-def _records(value: Mapping[str, Any]) -> Unwrapped | None:
-    records = value["Records"]
-    if not isinstance(records, list) or not records or not isinstance(records[0], dict):
-        return None
-    record = records[0]
-    source = record.get("eventSource", record.get("EventSource"))
-    if not isinstance(source, str):
-        return None
-    word = _word(source, record.get("eventName"))
+def _in_record(record: Mapping[str, Any]) -> Content:
     match record:
         case {"body": str() as text} | {"Sns": {"Message": str() as text}}:
-            return word, text
+            return text
         case {"kinesis": {"data": str() as text}}:
-            return word, text
+            return text
         case {"dynamodb": {"NewImage": dict() as image}}:
-            return word, image
-    return word, record
-
-
-def _sqs_message(value: Mapping[str, Any]) -> Unwrapped | None:
-    body = value.get("body", value.get("Body"))
-    return ("SQS message of", body) if isinstance(body, str) else None
-
-
-def _lambda_destination(value: Mapping[str, Any]) -> Unwrapped | None:
-    context = value.get("requestContext")
-    condition = context.get("condition") if isinstance(context, dict) else None
-    payload = value["requestPayload"]
-    if condition is None or not isinstance(payload, dict):
-        return None
-    return _word("Lambda destination", condition), payload
-
-
-_ENVELOPES: tuple[tuple[str, Callable[[Mapping[str, Any]], Unwrapped | None]], ...] = (
-    ("TopicArn", _sns),
-    ("detail-type", _event_bridge),
-    ("specversion", _cloud_event),
-    ("Records", _records),
-    ("receiptHandle", _sqs_message),
-    ("ReceiptHandle", _sqs_message),
-    ("requestPayload", _lambda_destination),
-    ("routeKey", _api_gateway),
-    ("httpMethod", _api_gateway),
-)
+            return image
+    return record
 
 
 def _word(*parts: object) -> str:

@@ -1,6 +1,7 @@
 """Changes decisions and edits of groups in the text of a plan. Pure."""
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import yaml
@@ -62,20 +63,14 @@ def _checked(changed: str, plan: Plan, groups: Mapping[int, PlannedGroup]) -> st
         InputError: it does not.
     """
     wanted = tuple(groups.get(index, group) for index, group in enumerate(plan.groups))
-    if not _reads_as(changed, replace(plan, groups=wanted)):
-        index, group = next(iter(groups.items()))
-        raise InputError(
-            f"group {group.group_id}: its part of the plan is written in an unusual way; edit "
-            f"groups[{index}] by hand"
-        )
-    return changed
-
-
-def _reads_as(text: str, plan: Plan) -> bool:
-    try:
-        return read_plan(text) == plan
-    except InputError:
-        return False
+    with suppress(InputError):
+        if read_plan(changed) == replace(plan, groups=wanted):
+            return changed
+    index, group = next(iter(groups.items()))
+    raise InputError(
+        f"group {group.group_id}: its part of the plan is written in an unusual way; edit "
+        f"groups[{index}] by hand"
+    )
 
 
 def _values(group: yaml.Node, action: Action, note: str | None) -> list[tuple[yaml.Node, str]]:

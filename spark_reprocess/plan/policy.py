@@ -170,19 +170,16 @@ def read_policy(text: str, sha256_wanted: str | None = None, name: str = "the po
         )
         for rule in raw["rules"]
     )
-    run = _run_settings(raw.get("run") or {})
-    return Policy(tuple(rules), raw.get("redrive_again") or False, run, digest)
-
-
-def _run_settings(raw: dict[str, Any]) -> RunSettings:
-    allowed = raw.get("allow_returns")
-    return RunSettings(
-        max_rate=raw.get("max_rate"),
-        time_budget_seconds=raw.get("time_budget_seconds"),
-        masks=tuple(raw.get("mask") or ()),
-        ramp=raw.get("ramp"),
+    run = raw.get("run") or {}
+    allowed = run.get("allow_returns")
+    settings = RunSettings(
+        max_rate=run.get("max_rate"),
+        time_budget_seconds=run.get("time_budget_seconds"),
+        masks=tuple(run.get("mask") or ()),
+        ramp=run.get("ramp"),
         allow_returns=None if allowed is None else str(allowed),
     )
+    return Policy(tuple(rules), raw.get("redrive_again") or False, settings, digest)
 
 
 def _faults(raw: dict[str, Any]) -> Iterator[Fault]:
@@ -194,6 +191,5 @@ def _faults(raw: dict[str, Any]) -> Iterator[Fault]:
         if name is not None and name in names:
             yield ("rules", index, "name"), f"{name!r} is another rule's too; each needs its own"
         names.append(name)
-    if (run := raw.get("run")) is None:
-        return
-    yield from key_faults(run, ("run",), _RUN)
+    if raw.get("run") is not None:
+        yield from key_faults(raw["run"], ("run",), _RUN)

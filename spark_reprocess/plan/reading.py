@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dlq_replay.attributes import MAX_ATTRIBUTES
 from spark_reprocess.editing.edit import Edit, Patch, name_fault, patch_faults
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.yaml_text import (
@@ -19,13 +20,8 @@ from spark_reprocess.plan.yaml_text import (
     refuse,
 )
 
-_MOST_ATTRIBUTES = 10
-"""SQS's limit for a message, so more could never be set."""
-
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Ids of plans, groups and drains."""
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def _is_id(value: object) -> bool:
@@ -33,7 +29,7 @@ def _is_id(value: object) -> bool:
 
 
 def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
 
 
 def _is_count(value: object) -> bool:
@@ -139,24 +135,19 @@ def _edit_faults(group: Mapping[str, Any], path: Path, sql: SqlFaults) -> Iterat
     if "edit" in group:
         for index, fault in patch_faults(group["edit"]):
             yield (*path, "edit", *(() if index is None else (index,))), fault
-    if "set_attributes" in group:
-        yield from _attribute_faults(group["set_attributes"], (*path, "set_attributes"), sql)
-
-
-def _attribute_faults(raw: object, path: Path, sql: SqlFaults) -> Iterator[Fault]:
+    if "set_attributes" not in group:
+        return
+    raw, path = group["set_attributes"], (*path, "set_attributes")
     if not isinstance(raw, dict) or not raw:
         yield path, "must be a mapping of names to Spark SQL expressions"
         return
-    if len(raw) > _MOST_ATTRIBUTES:
-        yield path, f"SQS takes {_MOST_ATTRIBUTES} attributes, these are more"
+    if len(raw) > MAX_ATTRIBUTES:
+        yield path, f"SQS takes {MAX_ATTRIBUTES} attributes, these are more"
     for name, expression in raw.items():
-        if fault := name_fault(name) or _expression_fault(expression, sql):
-            yield (*path, name), fault
-
-
-def _expression_fault(expression: object, sql: SqlFaults) -> str | None:
-    if expression is None:
-        return None
-    if not isinstance(expression, str):
-        return f"{expression!r}: must be Spark SQL as text, e.g. \"'{expression}'\", or null"
-    return sql.in_expression(expression)
+        wrong = name_fault(name)
+        if not wrong and isinstance(expression, str):
+            wrong = sql.in_expression(expression)
+        elif not wrong and expression is not None:
+            wrong = f"{expression!r}: must be Spark SQL as text, e.g. \"'{expression}'\", or null"
+        if wrong:
+            yield (*path, name), wrong

@@ -66,8 +66,12 @@ def read_document(
 
 def refuse(name: str, faults: Iterable[Fault]) -> None:
     """Raise an InputError that names each fault's place in the file *name*, if there are any."""
-    if lines := [f"  {_place(path)}: {fault}" for path, fault in faults]:
-        raise InputError("\n".join([f"{name} has faults:", *lines]))
+    lines = [f"{name} has faults:"]
+    for path, fault in faults:
+        steps = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path)
+        lines.append(f"  {steps.removeprefix('.') or 'the document'}: {fault}")
+    if len(lines) > 1:
+        raise InputError("\n".join(lines))
 
 
 def key_faults(raw: object, path: Path, keys: Keys) -> Iterator[Fault]:
@@ -142,11 +146,6 @@ def with_texts(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def _place(path: Path) -> str:
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".") or "the document"
-
-
 @dataclass(slots=True)
 class _Reader:
     """Reads nodes as values.
@@ -168,10 +167,9 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.read(item, (*path, index)) for index, item in enumerate(node.value)]
-        if not isinstance(node, yaml.ScalarNode):
-            return None
+        constructor: Any = yaml.constructor.SafeConstructor()
         try:
-            return _json_scalar(node) if self.is_json(path) else _scalar(node)
+            return _json_scalar(node) if self.is_json(path) else constructor.construct_object(node)
         except (ValueError, yaml.YAMLError) as error:
             self.faults.append((path, str(getattr(error, "problem", error))))
             return None
@@ -189,12 +187,7 @@ class _Reader:
         return values
 
 
-def _scalar(node: yaml.ScalarNode) -> object:
-    constructor: Any = yaml.constructor.SafeConstructor()
-    return constructor.construct_object(node)
-
-
-def _json_scalar(node: yaml.ScalarNode) -> Json:
+def _json_scalar(node: Any) -> Json:  # noqa: ANN401 - a ScalarNode; the stubs of Node lack style
     text, is_plain, kind = str(node.value), not node.style, node.tag.removeprefix(_TAG)
     if is_plain and kind in ("bool", "null") and text in _CONSTANTS:
         return _CONSTANTS[text]

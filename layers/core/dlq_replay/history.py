@@ -43,8 +43,10 @@ class History:
         attribute = attributes.get(CONTEXT_ATTRIBUTE)
         if attribute is None:
             return cls(count, ReplayContext())
+        if not isinstance(attribute.value, str):
+            return cls(count, ReplayContext(), f"{CONTEXT_ATTRIBUTE}: must be of type String")
         try:
-            return cls(count, ReplayContext.from_json(_require_text(attribute), digest))
+            return cls(count, ReplayContext.from_json(attribute.value, digest))
         except InheritedContextError as error:
             return cls.inherited(str(error))
         except ValueError as error:
@@ -61,9 +63,3 @@ def _replay_count(attribute: MessageAttribute | None) -> int | None:
         return 0
     text = attribute.value
     return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None
-
-
-def _require_text(attribute: MessageAttribute) -> str:
-    if not isinstance(attribute.value, str):
-        raise ValueError("must be of type String")  # noqa: TRY004 - one error type for the caller
-    return attribute.value

@@ -5,7 +5,6 @@ the order of the calls matter here.
 """
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from dlq_replay.decision import Hold, Park
@@ -47,18 +46,21 @@ def settle_groups(
         for group, (message, _) in heads.items()
         if message.message_id not in unconfirmed
     }
-    behind = _waiting_behind(steps, held.keys() | _parked_groups(steps, results))
-    if behind:
-        dlq.change_visibility([(message, 0) for message in behind])
-    return set(held.values())
-
-
-def _parked_groups(steps: Sequence[Step], results: Mapping[str, SendResult]) -> set[str | None]:
-    return {
+    parked = {
         step.group
         for step in steps
         if isinstance(step.fate, Park) and isinstance(results.get(step.message_id), Confirmed)
     }
+    behind = [
+        step.record
+        for step in steps
+        if step.group in held.keys() | parked
+        and isinstance(step.fate, Wait)
+        and isinstance(step.record, Message)
+    ]
+    if behind:
+        dlq.change_visibility([(message, 0) for message in behind])
+    return set(held.values())
 
 
 def _heads(
@@ -77,11 +79,3 @@ def _heads(
         and step.entry is None
         and step.group not in broken
     }
-
-
-def _waiting_behind(steps: Sequence[Step], groups: AbstractSet[str | None]) -> list[Message]:
-    return [
-        step.record
-        for step in steps
-        if step.group in groups and isinstance(step.fate, Wait) and isinstance(step.record, Message)
-    ]

@@ -102,8 +102,10 @@ def measure_batch(
     yield _of(Metric.ARRIVED, _arrived(outcome))
     for reason, count in reasons.items():
         yield Measurement(parked_metric(reason), Unit.COUNT, (count,))
+    # Each dead letter counts once for each time it died: one that was held has been counted.
+    counts = (one.history.replay_count for one in _leaving(outcome) if one.due_seconds is None)
     per_message = (
-        _of(Metric.REPLAY_COUNT, *_arrivals(outcome)),
+        _of(Metric.REPLAY_COUNT, *(count for count in counts if count is not None)),
         _of(Metric.DELAY_SECONDS, *(replay.delay_seconds for replay in replays)),
     )
     if breaker:
@@ -148,17 +150,6 @@ def _arrived(outcome: BatchOutcome) -> int:
     )
 
 
-def _arrivals(outcome: BatchOutcome) -> Iterator[int]:
-    """Yield the replay count of each dead letter once for each time it died.
-
-    One that comes back from a hold was counted before.
-    """
-    for message in _leaving(outcome):
-        count = message.history.replay_count
-        if count is not None and message.due_seconds is None:
-            yield count
-
-
 def _leaving(outcome: BatchOutcome) -> Iterator[Message]:
     """Yield the messages to count: one that stays in the DLQ is counted when it leaves.
 
@@ -186,22 +177,13 @@ def metric_lines(
     left = [measurement for measurement in measurements if measurement.values]
     start = 0
     while left:
-        yield _line(left, start, dimensions, now_seconds)
+        values = {one.name: one.values[start : start + VALUES_PER_LINE] for one in left}
+        directive = {
+            "Namespace": NAMESPACE,
+            "Dimensions": [list(dimensions)],
+            "Metrics": [{"Name": one.name, "Unit": one.unit} for one in left],
+        }
+        metadata = {"Timestamp": int(now_seconds * 1000), "CloudWatchMetrics": [directive]}
+        yield json.dumps({"_aws": metadata, **dimensions, **values})
         start += VALUES_PER_LINE
         left = [measurement for measurement in left if len(measurement.values) > start]
-
-
-def _line(
-    measurements: Iterable[Measurement],
-    start: int,
-    dimensions: Mapping[str, str],
-    now_seconds: float,
-) -> str:
-    values = {one.name: one.values[start : start + VALUES_PER_LINE] for one in measurements}
-    directive = {
-        "Namespace": NAMESPACE,
-        "Dimensions": [list(dimensions)],
-        "Metrics": [{"Name": one.name, "Unit": one.unit} for one in measurements],
-    }
-    metadata = {"Timestamp": int(now_seconds * 1000), "CloudWatchMetrics": [directive]}
-    return json.dumps({"_aws": metadata, **dimensions, **values})

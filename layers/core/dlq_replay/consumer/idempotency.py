@@ -6,7 +6,7 @@ Needs aws_lambda_powertools (in the layer) and boto3 (in the Lambda runtime).
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from aws_lambda_powertools.utilities.idempotency import (
@@ -73,7 +73,9 @@ def idempotent_by_first_id(
         expires_after_seconds=remember_seconds,
         hash_function="sha256",
         # Without it, a record that a crash left would never count as crashed.
-        lambda_context=_RemainingTime(crashed_after_seconds),  # type: ignore[arg-type]
+        lambda_context=SimpleNamespace(  # type: ignore[arg-type]
+            get_remaining_time_in_millis=lambda: crashed_after_seconds * 1000
+        ),
     )
 
     def decorate(handler: Callable[[R], object]) -> Callable[[R], None]:
@@ -107,13 +109,3 @@ def idempotent_by_first_id(
         return handle_once
 
     return decorate
-
-
-@dataclass(frozen=True, slots=True)
-class _RemainingTime:
-    """The part of Lambda's context that Powertools reads."""
-
-    seconds: int
-
-    def get_remaining_time_in_millis(self) -> int:
-        return self.seconds * 1000
