@@ -52,7 +52,7 @@ validate: $(SAM) ## Check the SAM templates
 bench: setup ## Compare the product with the alternatives; exit 1 if a target is missed [BENCH_OPTIONS=--short]
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
-soak: setup ## Outages, killed work, and a redrive that is killed at 20 points or more [POINTS=20]
+soak: setup ## Outages, and a redrive that is killed at 20 points or more [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/soak tests/integration/test_killed_redrive.py
 
 docs: setup ## Write the generated blocks of the documents

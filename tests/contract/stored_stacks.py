@@ -1,7 +1,8 @@
 """What the template makes of some sets of parameters, as stacks.yaml beside this file has it.
 
 ``python -m tests.contract.stored_stacks`` writes the file anew: read its difference then, line by
-line. Of the first stack it has everything but texts, of each other one what differs from the first.
+line. Of the first stack it has everything but texts, of each other one what differs from the first;
+at the end the stacks of ``templates/pipe-trigger.yaml``.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tests.contract.cloudformation import Stack
+from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import (
     ALL_PARTS,
     DATA_KEY,
@@ -22,6 +23,7 @@ from tests.contract.template import (
     OWN_FIFO_QUEUES,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    ROOT,
     SPARK_JOB,
     TEMPLATE,
 )
@@ -59,6 +61,13 @@ STACKS: Mapping[str, Mapping[str, str]] = {
     "retention": SPARK_JOB | {"ArchiveRetentionDays": "90"},
     "all parts": ALL_PARTS,
 }
+DLQ = OWN_QUEUES["DLQArn"]
+FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:replay"
+PIPES = {
+    "pipe": {"ReplayFunctionArn": FUNCTION, "DLQArn": DLQ},
+    "pipe of a FIFO queue with keys": {"ReplayFunctionArn": FUNCTION, "DLQArn": f"{DLQ}.fifo"}
+    | {"KmsKeyArns": KEYS["QueueKmsKeyArns"]},
+}
 TEXTS = {"AlarmDescription", "DashboardBody", "Description"}
 KEYS_OF_LISTS = ("Sid", "Id", "PolicyName")
 
@@ -66,13 +75,13 @@ KEYS_OF_LISTS = ("Sid", "Id", "PolicyName")
 def stacks() -> dict[str, Any]:
     made = {name: _stack(given) for name, given in STACKS.items()}
     first = made[FIRST]
-    return {FIRST: first} | {
-        name: _difference(first, stack) for name, stack in made.items() if name != FIRST
-    }
+    differences = {name: _difference(first, stack) for name, stack in made.items() if name != FIRST}
+    pipe = load_template(ROOT / "templates" / "pipe-trigger.yaml")
+    return {FIRST: first, **differences} | {n: _stack(one, pipe) for n, one in PIPES.items()}
 
 
-def _stack(given: Mapping[str, str]) -> Any:
-    stack = Stack.of(TEMPLATE, dict(given))
+def _stack(given: Mapping[str, str], template: Mapping[str, Any] = TEMPLATE) -> Any:
+    stack = Stack.of(template, given)
     return {"Outputs": _without_texts(stack.outputs), **_without_texts(stack.resources)}
 
 

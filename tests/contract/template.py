@@ -109,12 +109,6 @@ def environment_of(stack: Stack) -> dict[str, str]:
     return variables
 
 
-def message_queues_of(stack: Stack) -> dict[str, Any]:
-    """The queues that hold messages of users; that of the daily notice's failed events does not."""
-    queues = stack.of_type("AWS::SQS::Queue")
-    return {name: queue for name, queue in queues.items() if name != "ReminderFailures"}
-
-
 def event_of(stack: Stack) -> dict[str, Any]:
     event = stack.resources["ReplayFunctionDeadLetters"]["Properties"]
     assert isinstance(event, dict)

@@ -19,7 +19,6 @@ from tests.contract.template import (
     TEMPLATE,
     as_list,
     grants_of,
-    statements_of,
     statements_of_policy,
 )
 
@@ -62,37 +61,6 @@ def test_the_page_about_failures_names_every_right_on_their_table() -> None:
     assert named[:3] == [one[table] for one in granted]
 
 
-def test_operators_pause_this_installation_and_no_other() -> None:
-    statements = statements_of_policy(Stack.of(TEMPLATE), "OperatorPolicy")
-
-    def may_change(function: str) -> bool:
-        mapping = "arn:aws:lambda:us-east-1:123456789012:event-source-mapping:1"
-        of_it = {"lambda:FunctionArn": function}
-        return is_allowed(Call("lambda:UpdateEventSourceMapping", mapping, of_it), statements)
-
-    assert (may_change("ReplayFunction.Arn"), may_change("Other.Arn")) == (True, False)
-
-
-def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
-    stack = Stack.of(TEMPLATE, ALL)
-    wide = {
-        action
-        for policy in stack.of_type("AWS::IAM::ManagedPolicy")
-        for action in grants(stack, policy).get("*", ())
-    }
-
-    assert wide == {
-        "cloudwatch:DescribeAlarms",
-        "cloudwatch:GetMetricStatistics",
-        "ec2:DescribeVpcEndpoints",
-        "lambda:ListEventSourceMappings",
-        "pipes:ListPipes",
-    }
-    for policy in stack.of_type("AWS::IAM::ManagedPolicy"):
-        for actions in grants(stack, policy).values():
-            assert not any("*" in action for action in actions)
-
-
 def test_erasing_needs_what_its_page_says() -> None:
     section = (ROOT / "docs" / "erase.md").read_text("utf-8").partition("## Rights")[2]
     text = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[0]
@@ -132,29 +100,6 @@ def test_only_erasers_and_the_job_of_the_retention_may_delete_what_is_archived(
         may = {n for n, allowed in statements.items() if is_allowed(Call(action, MESSAGE), allowed)}
         deleters = {"EraserPolicy", "ExpireRole"}
         assert may == (deleters & statements.keys() if action.endswith("Version") else set())
-
-
-def test_who_reads_writes_and_removes_the_commands_of_runs_on_glue() -> None:
-    stack = Stack.of(TEMPLATE, ALL | {"ArchiveRetentionDays": "90"})
-    command = "arn:aws:s3:::archivebucket/archive/commands/0.json"
-    holders = {
-        **{
-            name: statements_of_policy(stack, name)
-            for name in stack.of_type("AWS::IAM::ManagedPolicy")
-        },
-        **{name: statements_of(stack, name) for name in ("SparkJobRole", "ExpireRole")},
-    }
-
-    def may(action: str) -> set[str]:
-        call = Call(f"s3:{action}", command)
-        return {name for name, allowed in holders.items() if is_allowed(call, allowed)}
-
-    starters = {"RunSparkJobPolicy", "OperatorArchivePolicy", "SparkJobRole"}
-    assert may("PutObject") == starters
-    assert may("GetObject") == starters | {"EraserPolicy", "ExpireRole"}
-    assert may("DeleteObjectVersion") == {
-        *("RunSparkJobPolicy", "SparkJobRole", "EraserPolicy", "ExpireRole")
-    }
 
 
 LONGEST_NAMES = {

@@ -164,18 +164,6 @@ def test_the_parameters_refuse_what_cannot_work(name: str, value: str) -> None:
         Stack.of(TEMPLATE, {name: value})
 
 
-def test_the_function_is_told_the_other_main_queues() -> None:
-    alone = ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, OWN_QUEUES)))
-    given = OWN_QUEUES | OTHER_MAIN_QUEUES
-    shared = ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, given)))
-
-    assert alone.policy.other_main_queues == {}
-    assert [*shared.other_main_queue_urls.values()] == [
-        "https://sqs.us-east-1.amazonaws.com/210987654321/invoices",
-        "https://sqs.us-east-1.amazonaws.com/210987654321/refunds",
-    ]
-
-
 def test_an_empty_cap_leaves_the_backoff_bounded_by_the_retention() -> None:
     given = {"BackoffCapSeconds": "", "MessageRetentionPeriod": "86400"}
 

@@ -1,4 +1,3 @@
-import re
 from typing import Any
 
 import pytest
@@ -8,13 +7,11 @@ from spark_reprocess.erase.erase import EraseOptions
 from spark_reprocess.glue_job import TIMEOUT, command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
-    KEYS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
     PRESCRIBED,
     SPARK_JOB,
     TEMPLATE,
-    grants_of,
 )
 
 OWN = "https://sqs.us-east-1.amazonaws.com/210987654321/orders"
@@ -84,12 +81,6 @@ def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
     assert command.options.has_samples is ("SparkJobSamples" in given)
 
 
-def test_the_job_knows_its_own_time_out() -> None:
-    job = job_of(stack_of(SparkJobTimeoutMinutes="45"))
-
-    assert (job["Timeout"], job["DefaultArguments"][TIMEOUT]) == ("45", "45")
-
-
 def test_the_log_goes_where_the_role_may_write_and_where_it_expires() -> None:
     stack = stack_of(LogRetentionDays="7")
     groups = stack.of_type("AWS::Logs::LogGroup")
@@ -122,19 +113,3 @@ def test_the_job_of_the_retention_has_the_code_and_the_network_of_the_spark_job(
     }
     only = spark["DefaultArguments"].keys() - expire["DefaultArguments"].keys()
     assert only == {TIMEOUT, "--stack"}
-
-
-def test_the_role_of_the_retention_deletes_messages_and_touches_no_queue() -> None:
-    """Ledgers of what was decided, plans and reports it can neither change nor delete."""
-    given = RETENTION | PRESCRIBED | KEYS
-    grants = grants_of(stack_of(**given), "ExpireRole")
-    archive = "arn:aws:s3:::archivebucket/archive"
-    may_write = {r for r, actions in grants.items() if "s3:PutObject" in actions}
-    may_delete = {r for r, actions in grants.items() for one in actions if "s3:Delete" in one}
-
-    temporary = "arn:aws:s3:::archivebucket/temporary/*"
-    folders = ("messages", "ledger/erasures", "locks", "runs")
-    assert may_write == {temporary, *(f"{archive}/{one}/*" for one in folders)}
-    assert may_delete == {temporary, f"{archive}/commands/*", f"{archive}/messages/*"}
-    assert grants[f"{archive}/messages/*"] == {"s3:PutObject", "s3:DeleteObjectVersion"}
-    assert not any(re.match("(sqs|dynamodb|sns):", one) for many in grants.values() for one in many)

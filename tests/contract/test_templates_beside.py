@@ -1,7 +1,6 @@
 """The templates that stand beside the application: pipe, nested application."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -9,10 +8,6 @@ from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import (
     ROOT,
     TEMPLATE,
-    as_list,
-    grants_of,
-    statements_of,
-    statements_of_policy,
 )
 from tests.contract.translation import faults_of
 
@@ -49,57 +44,6 @@ def test_every_parameter_is_described_and_bounded(name: str) -> None:
         assert rule["Description"], parameter
         assert rule["ConstraintDescription"].startswith("must be ")
         assert bounds & rule.keys()
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_no_right_has_a_star(name: str) -> None:
-    stack = stack_of(name)
-    for role in stack.of_type("AWS::IAM::Role"):
-        for statement in statements_of(stack, role):
-            assert "*" not in as_list(statement["Resource"])
-            assert not any("*" in action for action in as_list(statement["Action"]))
-
-
-def pipe_of(stack: Stack) -> dict[str, Any]:
-    [pipe] = stack.of_type("AWS::Pipes::Pipe").values()
-    return pipe
-
-
-def test_the_pipe_waits_for_the_answer_that_names_what_must_stay() -> None:
-    pipe = pipe_of(stack_of("pipe-trigger"))
-
-    assert (pipe["Source"], pipe["Target"]) == (DLQ, FUNCTION)
-    assert pipe["TargetParameters"]["LambdaFunctionParameters"] == {
-        "InvocationType": "REQUEST_RESPONSE"
-    }
-    assert "InputTemplate" not in pipe["TargetParameters"]
-    assert "Enrichment" not in pipe
-
-
-def test_the_pipe_takes_the_batches_that_the_mapping_takes() -> None:
-    standard = pipe_of(stack_of("pipe-trigger"))["SourceParameters"]["SqsQueueParameters"]
-    fifo = pipe_of(stack_of("pipe-trigger", DLQArn=f"{DLQ}.fifo"))["SourceParameters"]
-
-    assert standard == {"BatchSize": 100, "MaximumBatchingWindowInSeconds": 1}
-    assert fifo["SqsQueueParameters"] == {"BatchSize": 10}
-
-
-def test_the_pipe_may_poll_and_invoke_and_decrypt() -> None:
-    assert grants_of(stack_of("pipe-trigger", KmsKeyArns=KEYS), "PipeRole") == {
-        DLQ: {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"},
-        FUNCTION: {"lambda:InvokeFunction"},
-        **{key: {"kms:Decrypt"} for key in KEYS.split(",")},
-    }
-
-
-def test_operators_may_stop_and_start_this_pipe() -> None:
-    stack = stack_of("pipe-trigger")
-    [statement] = statements_of_policy(stack, "OperatorPolicy")
-
-    assert statement["Resource"] == "DeadLetterPipe.Arn"
-    # What ``dlq pause`` and ``dlq resume`` call, but for ListPipes.
-    assert set(statement["Action"]) == {"pipes:DescribePipe", "pipes:StartPipe", "pipes:StopPipe"}
-    assert stack.outputs["OperatorPolicyArn"]["Value"] == "OperatorPolicy"
 
 
 def test_the_nested_application_is_given_parameters_that_it_has() -> None:

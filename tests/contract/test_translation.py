@@ -116,18 +116,6 @@ def test_resources_have_no_names_of_their_own_that_would_need_more_capabilities(
         assert not given, name
 
 
-def test_what_keeps_messages_safe_survives_the_translation() -> None:
-    resources = translate(TEMPLATE)["Resources"]
-    mapping = resources["ReplayFunctionDeadLetters"]["Properties"]
-
-    assert resources["ReplayFunction"]["Properties"]["RecursiveLoop"] == "Allow"
-    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaximumConcurrency"}}
-    for name in ("MainQueue", "DeadLetterQueue", "ParkedQueue"):
-        policies = tuple(resources[name][key] for key in ("DeletionPolicy", "UpdateReplacePolicy"))
-        assert policies == RETAINED
-
-
 def test_a_first_deployment_that_fails_leaves_nothing() -> None:
     """Retain would keep it even then; a function takes its versions along when it is deleted."""
     resources = translate(TEMPLATE, SPARK_JOB)["Resources"]

@@ -1,6 +1,11 @@
 """The console in a reader's browser: what people do there, how it looks, what it must not do."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +21,7 @@ from tests.e2e.watched_browser import assert_fits_and_is_accessible
 from tests.findings_builder import many_findings
 from tests.incident import incident_findings
 
+ROOT = Path(__file__).resolve().parents[2]
 BODY = '{"zip": 1, "vat": null, "password": "hunter2", "customer": {"region": "eu-west-3"}}'
 WIDTHS = (360, 1280)
 
@@ -249,3 +255,46 @@ def test_a_console_that_was_stopped_says_so(browser: Browser, tmp_path: Path) ->
             page.wait_for_url(f"**{sessions.base}/")
         page.locator("#search").fill("x")
         expect(page.locator("#notice")).to_contain_text("was stopped")
+
+
+def test_the_browser_s_command_holds_no_token(browser: Browser, tmp_path: Path) -> None:
+    """Every user of this machine reads the words of every command, while the browser starts."""
+    words, end, program = (tmp_path / name for name in ("words", "end", "browser"))
+    program.write_text(
+        f'#!/bin/sh\necho "$@" > {words}.new && mv {words}.new {words}\n'
+        f"while [ ! -e {end} ]; do sleep 0.1; done\n"
+    )
+    program.chmod(0o700)
+    terminal, its_end = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dlq_cli", "console", "--archive", incident(tmp_path).root],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "BROWSER": f"{program} %s",
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
+        },
+        stdout=its_end,
+    )
+    try:
+        while not words.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        address = words.read_text().strip()
+        assert re.fullmatch(r"file:///\S+/open\.html", address)
+        file = Path(address.removeprefix("file://"))
+        modes = [one.stat().st_mode & 0o777 for one in (file, file.parent)]
+        assert modes == [0o600, 0o700]
+        with browser.new_context() as profile:
+            page = profile.new_page()
+            page.goto(address)
+            page.wait_for_url(re.compile(r"127\.0\.0\.1:\d+/[0-9a-f]{32}/$"))
+            expect(page.locator("#groups-title")).to_be_visible()
+        while file.parent.exists():
+            time.sleep(0.05)
+    finally:
+        end.touch()
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        os.close(terminal)
+        os.close(its_end)

@@ -211,7 +211,10 @@ def test_every_answer_carries_the_same_protection(archive: Archive, browser: Bro
     ]
     for answer in answers:
         assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
-        assert "unsafe" not in answer.headers["content-security-policy"]
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert {"frame-ancestors 'none'", "form-action 'self'"} <= set(policy.split("; "))
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
         assert answer.headers["referrer-policy"] in ("same-origin", "no-referrer")
     assert {answer.headers["cache-control"] for answer in answers} == {
         "no-store",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
 from dlq_replay.deadline import calls_until
-from dlq_replay.decision import Replay
 from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
@@ -57,7 +56,6 @@ class Stack:
         self.replayer = self._replayer(rate_seconds, cap_seconds, max_attempts, seed)
         self.outcomes: list[BatchOutcome] = []
         self.invocations_ms: list[tuple[int, int]] = []
-        self.replayed: list[Message] = []
 
     def now_seconds(self) -> int:
         return self.clock.now_ms() // 1000
@@ -71,8 +69,6 @@ class Stack:
         with calls_until(seconds_left):
             outcome = self.replayer.replay(batch, seconds_left)
         self.outcomes.append(outcome)
-        gone = {one.message_id for one in outcome.outcomes if isinstance(one.fate, Replay)}
-        self.replayed.extend(letter for letter in batch if letter.message_id in gone)
         response = outcome.to_partial_batch_response()
         return {item["itemIdentifier"] for item in response["batchItemFailures"]}
 
