@@ -19,12 +19,12 @@ _GROUP_ID = re.compile(r"g-[0-9a-f]{10}")
 EDIT = "edit"
 """The word of a group whose edit nobody has carried out."""
 
-WORDS = ("discard", EDIT, "leave")
-"""What people say of a group and a policy must not go against, the strictest last."""
-
 STOPPED = "stopped"
 """The word of a group of which too much came back: no rule and no redrive sends more of it until a
 person decides again."""
+
+WORDS = ("discard", EDIT, "leave", STOPPED)
+"""What holds for a group and a policy must not go against, the strictest last."""
 
 
 def is_group_id(text: str) -> bool:
@@ -131,7 +131,7 @@ class GroupState:
         return GroupState(number, action, note_in, resolved_at, plan_id, edited_at, stopped, stops)
 
     def word(self, first_sent_at: datetime | None = None) -> str | None:
-        """Return which of ``WORDS``, or ``STOPPED``, holds for a group; None if a policy is free.
+        """Return which of ``WORDS`` holds for a group; None if a policy is free.
 
         *first_sent_at* is the time of the group's oldest undecided message, None if unknown. An
         edit is carried out when no message from before it is left.

@@ -21,7 +21,7 @@ from spark_reprocess.findings import Findings
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Rule
-from spark_reprocess.triage import EDIT, WORDS, GroupMemory, Statement, Status
+from spark_reprocess.triage import EDIT, STOPPED, WORDS, GroupMemory, Statement, Status
 
 
 def note_edits(archive: Archive, memory: GroupMemory) -> None:
@@ -52,8 +52,7 @@ def follow_messages(undecided: DataFrame, archive: Archive, plan_id: str, now: d
     memory = read_memory(archive)
     strengths, said_in = dict[str, int](), defaultdict[str, list[str]](list)
     for group_id, seen in memory.groups.items():
-        word = memory.state(group_id).word()
-        if seen.status is not Status.GONE and word in WORDS:
+        if seen.status is not Status.GONE and (word := memory.state(group_id).word()):
             strengths[group_id] = WORDS.index(word)
             said_in[seen.report_id].append(group_id)
     words = defaultdict[str, list[tuple[int, str]]](list)
@@ -72,11 +71,14 @@ def follow_messages(undecided: DataFrame, archive: Archive, plan_id: str, now: d
     for group_id, heard in words.items():
         own = memory.state(group_id).word()
         strictest, source = max(heard)
-        if own is None or (own in WORDS and strictest > WORDS.index(own)):
-            word, who = WORDS[strictest], f"analysis, as said of {source}"
-            action, is_edited = (None, True) if word == EDIT else (word, False)
-            said = Statement(now, who, action, plan_id, is_edited=is_edited)
-            add_statement(archive, group_id, said)
+        if own is None or strictest > WORDS.index(own):
+            who = f"analysis, as said of {source}"
+            said = {
+                EDIT: Statement(now, who, plan_id=plan_id, is_edited=True),
+                STOPPED: Statement(now, who, stopped=memory.state(source).stopped),
+            }
+            word = WORDS[strictest]
+            add_statement(archive, group_id, said.get(word, Statement(now, who, word, plan_id)))
 
 
 def left_for_people(
