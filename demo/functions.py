@@ -231,8 +231,8 @@ def _state(record: Mapping[str, Any], *, is_left: bool) -> str | None:
     content = from_record(record)
     if is_left:
         group = record["attributes"].get("MessageGroupId")
-        wait = f"waits in the DLQ after {counted(content.replay_count, 'replay')}, in order with its group"
-        return f"{wait}, {group}" if group else None
+        wait = f"waits in the DLQ after {counted(content.replay_count, 'replay')}, in order"
+        return f"{wait} with its group, {group}" if group else None
     if content.is_unproven:
         return "came back from a step of the ramp: it is parked at once"
     if content.replay_count < MAX_ATTEMPTS:
