@@ -141,22 +141,20 @@ def plan_messages(
 
     Returns:
         The archive's rows of the plan's drains; others than the plan's may be among them. And
-        *columns* of the plan's messages, with the columns of *table*. If the plan has no condition,
-        every message of its drains is in the latter, for ``check_messages``.
+        *columns* of the plan's messages, with the columns of *table*.
 
     Raises:
         InputError: the archive lacks one of the plan's drains.
     """
     spark, drains = table.sparkSession, plan.snapshot.drain_ids
     if each_once:
-        rows = read_archive(spark, archive, drains)
+        rows = read_archive(spark, archive, drains).drop(FILE)
         wanted = rows.select(*columns or rows.columns)
     else:
         rows, wanted = read_rows(spark, archive, drains, columns or ["message_id"])
         rows = rows.drop(FILE)
         wanted = wanted if columns else rows
-    how = "left" if plan.snapshot.where is None else "inner"
-    return rows, wanted.join(table, on="message_id", how=how)
+    return rows, wanted.join(table, on="message_id", how="inner")
 
 
 def erased_messages(archive: Archive, table: DataFrame, rows: DataFrame) -> list[ErasedOfPlan]:

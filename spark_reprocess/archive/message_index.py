@@ -70,7 +70,7 @@ _TYPES: dict[str, pa.DataType] = {
     "body_bytes": pa.int64(),
 }
 _CONCURRENT_READS = 8
-_MOST_TABLES = 3
+_MOST_TABLES = 100
 
 
 def read_table_columns(
@@ -117,7 +117,7 @@ class MessageIndex:
     """Where messages are.
 
     Attributes:
-        keys: ``message_id``, ``first_id`` and ``file`` of every message that the tables name.
+        keys: ``message_id``, ``first_id`` and ``file`` of every message of the other files.
         unknown: files that may have rows beside those: drained since, or a message of several rows.
         files: all files of messages.
     """
@@ -140,7 +140,9 @@ class MessageIndex:
 
 
 def read_message_index(archive: Archive) -> MessageIndex:
-    """Read the tables of the newest plans, at most three, until they name every file.
+    """Read the tables of the newest plans, at most a hundred, until they name every file.
+
+    A table has what was pending. So a file of a drain is named by the first table after it.
 
     Raises:
         ArchiveError: the archive cannot be read.
@@ -156,13 +158,14 @@ def read_message_index(archive: Archive) -> MessageIndex:
         except ArchiveError:
             # Without the table the files are read, which are right in any case.
             continue
-        tables.append(keys)
         counts: Any = pc.value_counts(keys["file"])
-        for one in counts.to_pylist():
-            # A file with more rows than the table names has a message twice, or one that the
-            # plan's condition left out.
-            if left.get(one["values"]) == one["counts"]:
-                del left[one["values"]]
+        # A file with more rows than the table names has a message twice, or one that was decided,
+        # or that the plan's condition left out.
+        whole = [o["values"] for o in counts.to_pylist() if left.get(o["values"]) == o["counts"]]
+        paths = keys["file"].cast(pa.string())
+        tables.append(keys.filter(pc.is_in(paths, value_set=pa.array(whole, pa.string()))))
+        for path in whole:
+            del left[path]
         if not left:
             break
     schema = pa.schema([(name, _TYPES[name]) for name in ("message_id", "first_id", "file")])

@@ -197,18 +197,13 @@ def _dispositions(
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
             dispositions = keep_groups_whole(dispositions)
-        others = _undecided_elsewhere(archive, plan, numbered, states)
-        dispositions = with_waiting(dispositions, others)
+        dispositions = with_waiting(dispositions, _undecided_elsewhere(archive, numbered, states))
     return dispositions
 
 
-def _undecided_elsewhere(
-    archive: Archive, plan: Plan, numbered: DataFrame, states: DataFrame
-) -> DataFrame | None:
+def _undecided_elsewhere(archive: Archive, numbered: DataFrame, states: DataFrame) -> DataFrame:
     """The archive's messages that are no part of the plan and that nobody has decided about."""
     drains = drain_ids(archive)
-    if plan.snapshot.where is None and set(drains) <= set(plan.snapshot.drain_ids):
-        return None
     rows = archive_rows(numbered.sparkSession, archive, drains, (*ORDER_COLUMNS, "queue_url"))
     decided = states.where(F.col("state").isin(*DECIDED))
     return (
