@@ -45,7 +45,7 @@ from spark_reprocess.analysis.outputs import (
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
-from spark_reprocess.archive.frames import FILE, ledger_states, message_set, read_archive
+from spark_reprocess.archive.frames import FILE, ledger_states, read_archive
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, message_files
@@ -171,7 +171,6 @@ class _Analysis:
         groups = group_rows(slim).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with self.progress("grouping", str):
-                known = message_set(slim)
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
@@ -210,7 +209,6 @@ class _Analysis:
         snapshot = Snapshot(
             tuple(drains),
             totals.messages,
-            known.sha256,
             table_sha256,
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,

@@ -25,9 +25,6 @@ from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import MESSAGES, Archive
 from spark_reprocess.archive.message_state import CLAIM_TTL_SECONDS, CLAIMED, Entry, claim_sources
 from spark_reprocess.archive.message_store import (
-    BUCKET_DIGITS,
-    digest,
-    digest_of_buckets,
     drain_folder,
     drain_of,
     message_damage_named,
@@ -67,33 +64,6 @@ def arrival_order() -> list[Column]:
     """
     names = ("sequence_number", "sent_at", "message_id")
     return [F.length("sequence_number"), *map(F.col, names)]
-
-
-@dataclass(frozen=True, slots=True)
-class MessageSet:
-    """Summary of a set of messages: their rows, of which one may have several, and their digest."""
-
-    rows: int
-    messages: int
-    sha256: str
-
-
-def message_set(rows: DataFrame | pa.Table) -> MessageSet:
-    """Count and digest the ids in the column ``message_id`` of *rows*, in one pass over it."""
-    if isinstance(rows, pa.Table):
-        ids = [str(one) for one in rows["message_id"].to_pylist()]
-        distinct = set(ids)
-        return MessageSet(len(ids), len(distinct), digest(distinct))
-    bucket = F.substring(F.sha2("message_id", 256), 1, BUCKET_DIGITS)
-    ids_of_bucket = F.collect_set("message_id")
-    of_bucket = rows.groupBy(bucket.alias("bucket")).agg(
-        F.count("*").alias("rows"),
-        F.size(ids_of_bucket).alias("messages"),
-        F.sha2(F.concat_ws("\n", F.sort_array(ids_of_bucket)), 256).alias("digest"),
-    )
-    found = of_bucket.toArrow().to_pydict()
-    pairs = zip(found["bucket"], found["digest"], strict=True)
-    return MessageSet(sum(found["rows"]), sum(found["messages"]), digest_of_buckets(pairs))
 
 
 def read_archive(

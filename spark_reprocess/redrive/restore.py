@@ -18,7 +18,7 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
 from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive
-from spark_reprocess.archive.message_store import digest, rows_named
+from spark_reprocess.archive.message_store import rows_named
 from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.plan import Action, PlannedGroup
@@ -76,7 +76,7 @@ def restore(
     )
     with ExitStack() as stack:
         context = stack.enter_context(context.locked(archive))
-        messages = read_archive(spark, archive).drop(FILE)
+        messages = read_archive(spark, archive)
         rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
         if options.execute and _files(archive) != context.cut_from:
             raise BusyError(
@@ -110,7 +110,7 @@ def restore(
 
 def _files(archive: Archive) -> str:
     """What the chunks are cut from: runs that saw other files do not share their claims."""
-    return digest(archive.list(MESSAGES))[:12]
+    return sha256("\n".join(archive.list(MESSAGES)).encode()).hexdigest()[:12]
 
 
 def _dispositions(
@@ -118,10 +118,10 @@ def _dispositions(
 ) -> DataFrame:
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:
-        is_selected = condition(messages, options.where, Place.WHERE)
+        is_selected = condition(messages.drop(FILE), options.where, Place.WHERE)
     # A drain is a unit: what it brought never changes, so chunks keep their numbers.
     slim = messages.select(
-        *(*ORDER_COLUMNS, *SOURCE_COLUMNS),
+        *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS),
         parked_queue().alias(PARKED_QUEUE),
         F.col("drain_id").alias("group_id"),
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
