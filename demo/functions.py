@@ -28,9 +28,12 @@ from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.replay import Replayer
 from dlq_replay.returns import ReturnsCounter
 from dlq_replay.returns_table import ReturnsTable
+from spark_reprocess.figures import counted
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+    from dlq_replay.addresses import QueueAddress
 
 
 def cold_start(function: str) -> Any:  # noqa: ANN401 - a module is what it defines
@@ -64,6 +67,7 @@ class Functions:
     def __post_init__(self) -> None:
         """Select a message without a bug and one with, whose steps are shown."""
         firsts = {m.trait: m for m in reversed([*self.messages.values()])}
+        self._breakers: dict[QueueAddress, BreakerWorker] = {}
         self._followed = {m.identity: m.number for m in firsts.values()}
         plain = firsts.get(Trait.PLAIN)
         # On FIFO queues SQS would remove the second copy.
@@ -163,8 +167,15 @@ class Functions:
             # Where a minute is a second, the breaker is read and written four times as often.
             clock_seconds=lambda: 4 * time.monotonic(),
         )
+        self._breakers[queue] = worker
         returns = ReturnsCounter(ReturnsTable(client, FAILURE_TABLE, _now_seconds).add)
-        return replace(replayer, breakers={queue: worker}, returns=returns)
+        return replace(replayer, breakers=self._breakers, returns=returns)
+
+    def stop_breaker(self) -> None:
+        """End the circuit breaker and its limit: later, bugs alone would be an outage for it."""
+        while self._breakers:
+            key = {"message_id": {"S": f"breaker#{self._breakers.popitem()[0].name}"}}
+            boto3.client("dynamodb").delete_item(TableName=FAILURE_TABLE, Key=key)
 
     def _show(self, update: Update) -> None:
         """Show a change of the limit that a user wants to see."""
@@ -220,8 +231,8 @@ def _state(record: Mapping[str, Any], *, is_left: bool) -> str | None:
     content = from_record(record)
     if is_left:
         group = record["attributes"].get("MessageGroupId")
-        wait = f"waits in the DLQ for replay {content.replay_count + 1}, in order with its group"
-        return f"{wait}, {group}" if group else None
+        wait = f"waits in the DLQ after {counted(content.replay_count, 'replay')}, in order"
+        return f"{wait} with its group, {group}" if group else None
     if content.is_unproven:
         return "came back from a step of the ramp: it is parked at once"
     if content.replay_count < MAX_ATTEMPTS:

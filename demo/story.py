@@ -23,7 +23,6 @@ from demo.world import (
     MAIN_MAX_RECEIVE_COUNT,
     MAX_ATTEMPTS,
     create_queues,
-    forget_limit,
     local_aws,
     poll,
 )
@@ -92,6 +91,7 @@ class Run:
         # While there is a limit the functions have little to do: their cores are free.
         start_spark = self._operator.start_spark
         functions = Functions(by_identity, self._shop, self._journal, notify, start_spark)
+        self._functions = functions
         # Lambda starts more than one environment of a function; on FIFO one has all groups.
         handlers = [(functions.consumer(), self._queues.main) for _ in range(2 - self._is_fifo)]
         handlers.append((functions.replay(), self._queues.dlq))
@@ -173,6 +173,7 @@ class Run:
         self._wait_until_settled(120 + 0.25 * len(self._messages))
         # Where no limit was set.
         self._operator.start_spark()
+        self._functions.stop_breaker()
         now = self.counts()
         self._screen.say(
             f"{now['processed']} of {len(self.sent)} are processed, {now['replayed']} were "
@@ -204,8 +205,6 @@ class Run:
             settled_checks = settled_checks + 1 if now["main"] + now["DLQ"] == 0 else 0
             is_complete = settled_checks and now["processed"] + now["parked"] == sent
             if now["processed"] == sent or is_complete or settled_checks >= 3:  # noqa: PLR2004
-                # The last replays, of bugs alone, may have set one.
-                forget_limit(self._queues.main)
                 return
             time.sleep(0.5)
         self._screen.say(f"not settled after {limit_seconds:.0f} s: continuing", "red")

@@ -170,12 +170,6 @@ def create_queues(*, is_fifo: bool) -> Queues:
     return Queues(main, dlq, parked)
 
 
-def forget_limit(queue: Queue) -> None:
-    """Delete the circuit breaker of *queue*: nothing may wait an hour for the end of its limit."""
-    key = {"message_id": {"S": f"breaker#{queue.arn.rpartition(':')[2]}"}}
-    boto3.client("dynamodb").delete_item(TableName=FAILURE_TABLE, Key=key)
-
-
 def _create(
     client: "SQSClient",
     name: str,

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from sysconfig import get_path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
@@ -126,8 +126,12 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     token = STACK.set(place.stack)
     try:
         with _environment(place.region, place.profile):
-            run = _run_of_the_job if name in cli.VERBS else _run_own
-            return run(name, rest, place.stack, make_session)
+            if name in cli.VERBS:
+                return _run_of_the_job(name, rest, place.stack, make_session)
+            parser, verb = _parser_of(name)
+            values = vars(parser.parse_args(rest))
+            values |= {"stack": place.stack, "session": make_session()}
+            return cli.Command.of(name, verb, values).run()
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
             raise
@@ -137,14 +141,6 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         ) from error
     finally:
         STACK.reset(token)
-
-
-def _run_own(
-    name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
-) -> int:
-    parser, verb = _parser_of(name)
-    values = vars(parser.parse_args(words)) | {"stack": stack, "session": make_session()}
-    return cli.Command.of(name, verb, values).run()
 
 
 def _run_of_the_job(
@@ -306,7 +302,11 @@ def _environment(region: str | None, profile: str | None) -> Iterator[None]:
 
 def program() -> None:
     """Run as a process. This is the entry point of the installed command."""
-    exit_code = main()
+    end_process(main())
+
+
+def end_process(exit_code: int) -> NoReturn:
+    """Stop Spark, if it was started, and exit."""
     if "pyspark" in sys.modules:
         from spark_reprocess.spark.session import end_session  # noqa: PLC0415 - loads pyspark
 

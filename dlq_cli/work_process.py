@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from dlq_cli.__main__ import main
+from dlq_cli.__main__ import end_process, main
 from dlq_cli.console.work import PROGRESS_FILE, forget_erased, read_words, stop_file, write_end
 from spark_reprocess.command_line.terminal import print_error
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
@@ -78,14 +78,5 @@ def _interrupt_at_request(folder: Path, is_over: threading.Event) -> None:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
-def _program() -> None:
-    exit_code = run(Path(sys.argv[1]), int(sys.argv[2]))
-    if "pyspark" in sys.modules:
-        from spark_reprocess.spark.session import end_session  # noqa: PLC0415 - loads pyspark
-
-        end_session()
-    sys.exit(exit_code)
-
-
 if __name__ == "__main__":
-    _program()
+    end_process(run(Path(sys.argv[1]), int(sys.argv[2])))

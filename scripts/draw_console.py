@@ -52,7 +52,7 @@ def _console(folder: Path) -> Console:
             findings.groups, (*decided, *[Action.LEAVE] * len(findings.groups)), strict=False
         )
     )
-    snapshot = Snapshot(("20251120T100000Z-000001",), findings.messages, "0" * 64, "0" * 64)
+    snapshot = Snapshot(("20251120T100000Z-000001",), findings.messages, "0" * 64)
     plan = Plan(PLAN_ID, archive.root, snapshot, groups)
     archive.write(f"reports/{PLAN_ID}/summary.json", summary_json(findings).encode())
     archive.write(f"reports/{PLAN_ID}/plan.yaml", plan_text(plan).encode())

@@ -157,16 +157,14 @@ class Findings:
     """A whole analysis.
 
     Attributes:
-        messages: distinct messages that the plan freezes.
-        decided: how many of them were sent or discarded before; they are in no group.
+        messages: those that were pending: what the groups are made of.
         bucket_starts: when each bucket of ``GroupFinding.arrivals`` begins, ascending.
         bucket_seconds: how long each is.
         groups: the largest first.
         unlisted_groups: how many smaller groups are not in *groups*; the plan leaves them.
         unlisted_messages: how many messages those hold.
         where: the condition of the analysis, None for all messages.
-        sampled: how many messages the leads were found in; all that are undecided where they are
-            few.
+        sampled: how many messages the leads were found in; all where they are few.
         gone: groups that are gone since the analysis before, by id.
         unreadable: files of the archive with what is remembered of groups that cannot be read.
         left_for_people: groups that a rule of the policy would have decided, by id, and why it did
@@ -179,7 +177,6 @@ class Findings:
     plan_path: str
     analyzed_at: datetime
     messages: int
-    decided: int
     bucket_starts: tuple[datetime, ...]
     bucket_seconds: float
     groups: tuple[GroupFinding, ...]
@@ -203,11 +200,6 @@ class Findings:
         more = f" and {counted(len(names) - 1, 'more queue')}" if len(names) > 1 else ""
         stack = f"stack {self.stack}" if self.stack else ""
         return ", ".join(filter(None, ["".join(names[:1]) + more, stack]))
-
-    @property
-    def undecided(self) -> int:
-        """Messages that the groups are made of."""
-        return self.messages - self.decided
 
     @property
     def statuses(self) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
-from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
+from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_state import UNDECIDED
@@ -109,8 +109,8 @@ class RunSummary:
         findings: None if the archive has no messages.
         redriven: None without a policy, or if nothing was undecided.
         policy_sha256: of the policy, in hex; None without one.
-        postponed: why nothing was redriven: who acted on the same messages or drained others, or
-            the end of the time budget; empty if none of these.
+        postponed: why nothing was redriven: who acted on the same messages, or the end of the time
+            budget; empty if none of these.
         warnings: what went wrong beside the work itself, a sentence each.
     """
 
@@ -140,8 +140,8 @@ def run(
 
     Of a time budget the drain has half at most, and the redrive what is left after the analysis.
     If SQS ends the drain early, the archived messages are still analyzed and redriven. If an
-    operator or another run redrives, erases or drains at the same time, this run may skip its
-    redrive or its analysis: the next run does it.
+    operator or another run redrives or erases at the same time, this run may skip its redrive or
+    its analysis: the next run does it.
 
     Raises:
         InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
@@ -167,7 +167,6 @@ def run(
     drained = drain(spark, draining, progress=progress)
     findings, redriven, postponed = None, None, ""
     if drain_ids(archive):
-        files = archive.list(MESSAGES)
         try:
             analyzing = AnalyzeOptions(
                 archive=options.archive,
@@ -181,11 +180,7 @@ def run(
                 postponed = TIME_IS_OVER
             else:
                 redriven = _redrive(spark, options, policy, findings, progress, deadline)
-        except InputError as error:
-            # Another drain has added messages, so the archive does not hold what the plan froze.
-            is_changed = archive.list(MESSAGES) != files
-            if not is_changed and not isinstance(error, BusyError):
-                raise
+        except BusyError as error:
             postponed = str(error)
     budget = draining.time_budget_seconds
     has_emptied = not (drained.stopped_by or drained.unreadable or drained.left) and (

@@ -16,7 +16,7 @@ import yaml
 
 from spark_reprocess.analysis.signature import short_title, signature_of
 from spark_reprocess.archive.files import Archive, new_id
-from spark_reprocess.archive.message_store import digest, drain_ids, drain_of, message_files
+from spark_reprocess.archive.message_store import drain_ids, drain_of, message_files
 from spark_reprocess.archive.table_parts import Part, commit, write_parts
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 
@@ -58,7 +58,6 @@ def planned(
     snapshot = Snapshot(
         tuple(drain_ids(archive)),
         len(rows),
-        digest(row["message_id"] for row in rows),
         write_plan_table(archive, f"{folder}/messages.parquet", rows),
         where,
     )

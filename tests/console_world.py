@@ -24,7 +24,7 @@ from spark_reprocess.analysis.outputs import groups_table, summary_json
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_records import add_statement
-from spark_reprocess.archive.message_store import digest, write_messages
+from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
@@ -109,7 +109,6 @@ def archive_from(
     snapshot = Snapshot(
         (DRAIN,),
         len(rows),
-        digest(row["message_id"] for row in rows),
         table_sha256=write_plan_table(
             archive, f"reports/{plan_id}/messages.parquet", [{**row, "file": path} for row in rows]
         ),

@@ -95,7 +95,6 @@ def some_findings(*groups: GroupFinding, **changes: Any) -> Findings:
         plan_path="archive/reports/20251120T103000-4f2a/plan.yaml",
         analyzed_at=ANALYZED_AT,
         messages=total,
-        decided=0,
         bucket_starts=tuple(
             FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * number) for number in range(BUCKETS)
         ),

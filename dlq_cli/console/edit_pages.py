@@ -16,6 +16,7 @@ from dlq_cli.console.deciding import MeanwhileError, set_patch
 from dlq_cli.console.members import files_of, group_members, ids_in_file
 from dlq_cli.console.reading import entry_digest, read_plan_now
 from dlq_cli.console.site import GROUPS, Visit, page_route
+from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import rows_of_file
@@ -29,8 +30,6 @@ PREVIEW_FILES = 4
 """Files that the twenty messages come from, at most."""
 
 MOST_OPERATIONS = 50
-MAX_MESSAGE_BYTES = 1_048_576
-"""SQS's limit. A queue may have a lower one, which the dry run knows."""
 
 _OPERATIONS = ("replace", "add", "remove", "test", "move", "copy")
 
@@ -56,20 +55,10 @@ def rows_of(patch: Patch | None) -> Rows:
     """Return the form of a patch that the plan has."""
     if patch is None:
         return Rows()
-    rows = [
-        {
-            "op": str(one["op"]),
-            "path": str(one["path"]),
-            "value": (
-                str(one["from"])
-                if "from" in one
-                else INDENTED.write(one["value"])
-                if "value" in one
-                else ""
-            ),
-        }
-        for one in patch.operations
-    ]
+    rows = []
+    for one in patch.operations:
+        value = INDENTED.write(one["value"]) if "value" in one else str(one.get("from", ""))
+        rows.append({"op": str(one["op"]), "path": str(one["path"]), "value": value})
     lines = ",\n".join(f"  {COMPACT.write(dict(one))}" for one in patch.operations)
     return Rows(rows, f"[\n{lines}\n]", patch=patch)
 
@@ -116,15 +105,10 @@ def _from_text(text: str) -> Rows:
 def _checked(operations: Json, faults: list[str]) -> Rows:
     if operations == [] and not faults:
         return Rows()
-    found = [
-        *faults,
-        *(
-            fault if number is None else f"change {number + 1}: {fault}"
-            for number, fault in patch_faults(operations)
-        ),
-    ]
-    if found:
-        return Rows(faults=found)
+    for number, fault in patch_faults(operations):
+        faults.append(fault if number is None else f"change {number + 1}: {fault}")
+    if faults:
+        return Rows(faults=faults)
     patch = Patch.of(operations)
     return Rows(text=rows_of(patch).text, patch=patch)
 
@@ -186,6 +170,7 @@ def _preview_values(
     if rows.patch is None:
         return {"samples": (), "misfits": (), "command": command}
     edits = {group.group_id: Edit(rows.patch)}
+    # A queue may have a lower limit, which the dry run knows.
     limit = MAX_MESSAGE_BYTES
     editor = Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=limit)
     samples, misfits = [], []

@@ -204,7 +204,7 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     groups = tuple(
         replace(one, status=now.get(one.group_id, one.status)) for one in findings.groups
     )
-    findings = replace(findings, decided=findings.decided + settled, groups=groups)
+    findings = replace(findings, messages=findings.messages - settled, groups=groups)
     return {
         **head_view(findings),
         "groups": [

@@ -188,12 +188,19 @@ def _with_text(
         pc.is_in(paths, value_set=pa.array(files[: wanted.skip], pa.string()))
     ).num_rows
     found: list[str] = []
-    looked_at, opened = 0, 0
+    looked_at, opened, text = 0, 0, wanted.text.lower()
+    columns = ("message_id", "body", "error_message", "attributes")
     for path in part:
         ids = ids_in_file(members, path)
         looked_at += len(ids)
         opened += 1
-        found += _found_in(archive, path, ids, wanted.text.lower(), shown_text)
+        if rows := rows_of_file(archive, path, ids, columns):
+            in_body = pc.match_substring(rows["body"], text, ignore_case=True)
+            in_error = pc.match_substring(rows["error_message"], text, ignore_case=True)
+            # Three-valued OR (SQL semantics).
+            candidates = rows.filter(pc.or_kleene(in_body, in_error)).to_pylist()
+            # Only what a reader may see counts: else a search would tell what a mask hides.
+            found += [row["message_id"] for row in candidates if text in shown_text(row).lower()]
         if len(found) >= MOST_FOUND:
             break
     next_skip = wanted.skip + opened
@@ -201,17 +208,3 @@ def _with_text(
         pc.is_in(members["message_id"], value_set=pa.array(found, pa.string()))
     )
     return matching, looked_at, before, next_skip if next_skip < len(files) else None
-
-
-def _found_in(
-    archive: Archive, path: str, ids: Sequence[str], text: str, shown_text: ShownText
-) -> list[str]:
-    rows = rows_of_file(archive, path, ids, ("message_id", "body", "error_message", "attributes"))
-    if rows is None:
-        return []
-    in_body = pc.match_substring(rows["body"], text, ignore_case=True)
-    in_error = pc.match_substring(rows["error_message"], text, ignore_case=True)
-    # Of three values, "or" is true where one is, whatever the other.
-    candidates = rows.filter(pc.or_kleene(in_body, in_error)).to_pylist()
-    # Only what a reader may see counts: else a search would tell what a mask hides.
-    return [row["message_id"] for row in candidates if text in shown_text(row).lower()]

@@ -251,10 +251,8 @@ def fault_page(
 
 def done_of(visit: Visit) -> dict[str, Any] | None:
     """Return what the form before this page did; nothing of it is the address's own words."""
-    action, count = visit.query.get("decided", ""), visit.query.get("count", "1")
-    if action not in list(Action) or not (count.isascii() and count.isdecimal()):
-        return None
-    return {"action": action, "count": int(count[:9])}
+    action, count = visit.query.get("decided"), number_of(visit.query.get("count", "1"))
+    return {"action": action, "count": count} if action in list(Action) and count else None
 
 
 def number_of(text: str, otherwise: int = 0) -> int:

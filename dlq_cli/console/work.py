@@ -220,7 +220,11 @@ class Works:
                 # An empty folder, or one without a process, is no work: see ``get``.
                 shutil.rmtree(folder, ignore_errors=True)
                 raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
-        self._prune()
+        oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
+        for number, other in enumerate(self.all()):
+            is_old = number >= KEPT_WORKS or other.started_at < oldest
+            if is_old and other.state is not State.RUNNING:
+                shutil.rmtree(other.folder, ignore_errors=True)
         work = self.get(work_id)
         if work is None:
             raise ArchiveError(f"{folder}: another console is starting this command; look again")
@@ -325,13 +329,6 @@ class Works:
             os.close(lock)
         # Otherwise a process that has ended stays in the table of processes.
         threading.Thread(target=process.wait, name=f"work-{folder.name}", daemon=True).start()
-
-    def _prune(self) -> None:
-        oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
-        for number, work in enumerate(self.all()):
-            is_old = number >= KEPT_WORKS or work.started_at < oldest
-            if is_old and work.state is not State.RUNNING:
-                shutil.rmtree(work.folder, ignore_errors=True)
 
 
 def without_json(words: Sequence[str]) -> list[str]:

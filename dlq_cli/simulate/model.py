@@ -231,7 +231,10 @@ class _World:
         while self._left:
             at, kind, _, message, tries = heappop(self._events)
             if kind == _DLQ:
-                self._replay(at, [message, *self._others_in_dlq(at)])
+                batch = [message]
+                while self._events and self._events[0][:2] == (at, _DLQ):
+                    batch.append(heappop(self._events)[3])
+                self._replay(at, batch)
                 continue
             if kind == _ARRIVAL:
                 self._arrive()
@@ -262,7 +265,11 @@ class _World:
     def _try(self, visible_at: float, message: Message, tries: int) -> None:
         """Let the consumer try a copy, as soon as it has the capacity and SQS hands it out."""
         sample, recovery = self._sample(message), self._recovery
-        at = self._received_at(visible_at)
+        at, hidden = max(visible_at, self._free_at), self._hidden
+        while hidden and hidden[0] <= at:
+            hidden.popleft()
+        if len(hidden) == hidden.maxlen:
+            at = hidden.popleft()
         capacity = self._scenario.capacity_per_second
         self._free_at = at + (sample.weight / capacity if capacity else 0)
         recovery.load[int(at // LOAD_SECONDS)] += sample.weight
@@ -278,12 +285,6 @@ class _World:
             recovery.recovered += sample.weight
             recovery.through[int(at // MINUTE_SECONDS)] += sample.weight
             recovery.last_through_seconds = at - self._scenario.outage_seconds
-
-    def _received_at(self, visible_at: float) -> float:
-        at, hidden = max(visible_at, self._free_at), self._hidden
-        while hidden and hidden[0] <= at:
-            hidden.popleft()
-        return hidden.popleft() if len(hidden) == hidden.maxlen else at
 
     def _fail(self, at: float, message: Message, tries: int, weight: int) -> None:
         """Hide a copy after its failed try; then it is in main again, or in the DLQ."""
@@ -302,13 +303,6 @@ class _World:
             system = {"DeadLetterQueueSourceArn": _MAIN_ARN}
             dead = Message(message.message_id, message.body, message.attributes, system)
             self._push(math.ceil(at + timeout), _DLQ, dead)
-
-    def _others_in_dlq(self, at: float) -> list[Message]:
-        """Take the other copies that are visible in the DLQ at this moment."""
-        others = []
-        while self._events and self._events[0][:2] == (at, _DLQ):
-            others.append(heappop(self._events)[3])
-        return others
 
     def _replay(self, at: float, messages: Sequence[Message]) -> None:
         """Let the function handle a batch."""

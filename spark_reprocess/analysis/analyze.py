@@ -45,7 +45,7 @@ from spark_reprocess.analysis.outputs import (
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
-from spark_reprocess.archive.frames import FILE, ledger_states, message_set, read_archive_set
+from spark_reprocess.archive.frames import FILE, ledger_states, read_archive
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, message_files
@@ -157,22 +157,25 @@ class _Analysis:
         self, drains: Sequence[str], plan_id: str, plan_path: str
     ) -> tuple[Findings, Snapshot, GroupMemory]:
         with self.progress("reading the archive", partial(counted, len(drains), "drain")):
-            rows, known = read_archive_set(self.spark, self.archive, drains)
+            states = ledger_states(self.spark, self.archive, self.now.timestamp())
+            decided = states.where(F.col("state").isin(*DECIDED)).select("message_id")
+            rows = read_archive(self.spark, self.archive, drains, decided)
             if self.options.since is not None:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
             messages = matching(rows, self.options.condition, hidden=[FILE])
-        slim = self._slim(messages).persist(StorageLevel.MEMORY_AND_DISK)
-        undecided = slim.where("NOT is_decided")
-        groups = group_rows(undecided).persist(StorageLevel.MEMORY_AND_DISK)
+        has_error = F.coalesce("error_type", "error_message").isNotNull()
+        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
+        slim = with_groups(messages.withColumn("has_error", has_error), kept)
+        slim = slim.persist(StorageLevel.MEMORY_AND_DISK)
+        groups = group_rows(slim).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with self.progress("grouping", str):
-                known = known if self.options.condition is None else message_set(slim)
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             lifetime = self.archive.lifetime(message_files(self.archive, drains[0])[0])
-            found, sampled = self._found(messages, undecided, listed, totals, buckets, lifetime)
+            found, sampled = self._found(messages, slim, listed, totals, buckets, lifetime)
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
                 seen = memory.groups.values()
@@ -181,9 +184,9 @@ class _Analysis:
                 unlisted = those_there(groups, lacking) if totals.groups > len(found) else set()
                 note_edits(self.archive, memory)
                 if self.options.condition is None:
-                    follow_messages(undecided, self.archive, plan_id, self.now)
+                    follow_messages(slim, self.archive, plan_id, self.now)
             with self.progress("saving the groups", str):
-                table_sha256 = write_message_table(slim, self.archive, plan_id, known.messages)
+                table_sha256 = write_message_table(slim, self.archive, plan_id, totals.messages)
         finally:
             groups.unpersist()
             slim.unpersist()
@@ -192,8 +195,7 @@ class _Analysis:
             archive=self.archive.root,
             plan_path=plan_path,
             analyzed_at=self.now,
-            messages=known.messages,
-            decided=known.messages - totals.messages,
+            messages=totals.messages,
             bucket_starts=buckets.starts,
             bucket_seconds=float(buckets.width_seconds),
             groups=found,
@@ -206,8 +208,7 @@ class _Analysis:
         findings, remembered = self._remember(findings, memory, unlisted)
         snapshot = Snapshot(
             tuple(drains),
-            known.messages,
-            known.sha256,
+            totals.messages,
             table_sha256,
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,
@@ -234,19 +235,10 @@ class _Analysis:
         titles = titles_before(self.archive, gone, self.masks)
         return with_memory(findings, memory, result, notes, titles), result.memory
 
-    def _slim(self, messages: DataFrame) -> DataFrame:
-        states = ledger_states(self.spark, self.archive, self.now.timestamp())
-        decided = states.select("message_id", F.col("state").isin(*DECIDED).alias("is_decided"))
-        has_error = F.coalesce("error_type", "error_message").isNotNull()
-        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
-        grouped = with_groups(messages.withColumn("has_error", has_error), kept)
-        is_decided = F.coalesce("is_decided", F.lit(False))  # noqa: FBT003 - a value
-        return grouped.join(decided, "message_id", "left").withColumn("is_decided", is_decided)
-
     def _found(
         self,
         messages: DataFrame,
-        undecided: DataFrame,
+        slim: DataFrame,
         listed: list[dict[str, Any]],
         totals: Totals,
         buckets: Buckets,
@@ -258,15 +250,13 @@ class _Analysis:
         counts = {row["group_id"]: row["count"] for row in listed}
         place = F.floor((F.unix_timestamp("sent_at") - buckets.first) / buckets.width_seconds)
         with self.progress("counting", str):
-            tallied = tallies(undecided, list(counts), place).to_pylist()
+            tallied = tallies(slim, list(counts), place).to_pylist()
         rates, other_rate = sampling_rates(counts, totals)
         for row in listed:
             row["expires_at"] = expiry(row["first_drained_at"], lifetime)
         for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
             row["shown"] = row["shown"][:1]
-        picks = picked(
-            undecided, rates, other_rate, [one for row in listed for one in row["shown"]]
-        )
+        picks = picked(slim, rates, other_rate, [one for row in listed for one in row["shown"]])
         extracted = with_features(picks, messages, self.masks, has_samples=self.options.has_samples)
         extracted = extracted.persist(StorageLevel.MEMORY_AND_DISK)
         try:

@@ -7,34 +7,25 @@ message is erased: a position never changes.
 Columns: ``message_id``; ``group_id``; ``unit`` and ``position``, from 0, see ``numbered``;
 ``file``: path below the archive's root of the file with the message. Where a message has several
 rows, it is the file of the one that is kept. Erasing a message replaces its file by one with
-another name.
-
-``plan_messages`` joins it with the archive; ``check_messages`` checks the result against what the
-plan froze.
+another name. ``plan_messages`` joins it with the archive; what the archive lacks is gone.
 """
 
 from collections.abc import Sequence
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of, erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import (
     DRIVER_ROWS,
     FILE,
-    Held,
     arrival_order,
-    column_texts,
-    message_set,
-    read_archive,
     read_rows,
     read_table,
     write_table,
 )
-from spark_reprocess.archive.message_index import table_folder
-from spark_reprocess.archive.message_store import require_drains
+from spark_reprocess.archive.message_index import read_table_columns, table_folder
+from spark_reprocess.archive.message_store import drain_of, message_files, require_drains
 from spark_reprocess.archive.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
@@ -127,74 +118,30 @@ def in_order_unit(units: int) -> Column:
 
 
 def plan_messages(
-    archive: Archive,
-    plan: Plan,
-    table: DataFrame,
-    columns: Sequence[str] | None,
-    *,
-    each_once: bool,
+    archive: Archive, plan: Plan, table: DataFrame, columns: Sequence[str] | None
 ) -> tuple[DataFrame, DataFrame]:
     """Join a plan's *table* with the archive.
 
-    *columns*, ``message_id`` among them, are wanted of each message; None for all. With *each_once*
-    a message that a crash left in two files comes once; this looks at all ids first.
+    *columns*, ``message_id`` and ``FILE`` among them, are wanted of each message; None for all.
 
     Returns:
-        The archive's rows of the plan's drains; others than the plan's may be among them. And
-        *columns* of the plan's messages, with the columns of *table*. If the plan has no condition,
-        every message of its drains is in the latter, for ``check_messages``.
+        The archive's rows of the drains with messages of the plan. And *columns* of those of the
+        plan's messages that are still there, a row each, with the columns of *table*; ``FILE`` is
+        where the row is.
 
     Raises:
-        InputError: the archive lacks one of the plan's drains.
+        InputError: the archive has none of these drains.
     """
-    spark, drains = table.sparkSession, plan.snapshot.drain_ids
-    if each_once:
-        rows = read_archive(spark, archive, drains)
-        wanted = rows.select(*columns or rows.columns)
-    else:
-        rows, wanted = read_rows(spark, archive, drains, columns or ["message_id"])
-        rows = rows.drop(FILE)
-        wanted = wanted if columns else rows
-    how = "left" if plan.snapshot.where is None else "inner"
-    return rows, wanted.join(table, on="message_id", how=how)
-
-
-def erased_messages(archive: Archive, table: DataFrame, rows: DataFrame) -> list[ErasedOfPlan]:
-    """Return who erased which messages of a plan's *table*. Brings no other ids to the driver.
-
-    *rows* are those of the plan's drains.
-    """
-    records = erasures(archive)
-    erased = {message_id for record in records for message_id in record.messages}
-    if not erased:
-        return []
-    named = pa.table({"message_id": pa.array(sorted(erased), pa.string())})
-    ids = F.broadcast(table.sparkSession.createDataFrame(named))
-    found = column_texts(rows.select("message_id").join(ids, "message_id", "left_semi"))
-    frozen = column_texts(table.select("message_id").join(ids, "message_id", "left_semi"))
-    return erased_of(records, set(frozen) - set(found))
-
-
-def check_messages(plan: Plan, messages: Held, erased: Sequence[str]) -> bool:
-    """Check the ids of *messages*, and the *erased* ones, against the digest that the plan froze.
-
-    Returns:
-        Whether each message has one row.
-
-    Raises:
-        InputError: the archive does not hold this set of messages.
-    """
-    gone = pa.table({"message_id": pa.array(erased, pa.string())})
-    if messages.table is not None:
-        found = message_set(pa.concat_tables([messages.table.select(["message_id"]), gone]))
-    else:
-        ids = messages.frame.select("message_id")
-        found = message_set(ids.union(ids.sparkSession.createDataFrame(gone)) if erased else ids)
-    snapshot = plan.snapshot
-    if (found.messages, found.sha256) != (snapshot.messages, snapshot.sha256):
-        raise InputError(
-            f"plan {plan.plan_id}: its drains hold {found.messages - len(erased)} messages, not "
-            f"the {snapshot.messages} that it froze, or others; the archive has changed since or "
-            "is another one: analyze again"
-        )
-    return found.rows == found.messages
+    paths = read_table_columns(archive, plan.plan_id, [FILE], plan.snapshot.table_sha256)[FILE]
+    named, existing = set(map(str, paths.unique().to_pylist())), set(message_files(archive))
+    drains = set(map(drain_of, named)) & set(map(drain_of, existing))
+    wanted = sorted(drains) or plan.snapshot.drain_ids[:1]
+    rows, slim = read_rows(table.sparkSession, archive, wanted, columns or [FILE])
+    slim = slim if columns else rows
+    if named <= existing:
+        return rows, slim.join(table, ["message_id", FILE])
+    # An erasure has replaced a file: its rows are in another one of the drain.
+    joined = slim.join(table.withColumnRenamed(FILE, "_named"), "message_id")
+    order = Window.partitionBy("message_id").orderBy(F.col(FILE) != F.col("_named"), FILE)
+    ranked = joined.withColumn("_copy", F.row_number().over(order))
+    return rows, ranked.where("_copy = 1").drop("_copy", "_named")

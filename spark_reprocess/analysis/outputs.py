@@ -84,7 +84,6 @@ def summary_json(findings: Findings) -> str:
     content = {
         "signature": SIGNATURE_VERSION,
         **asdict(findings),
-        "undecided": findings.undecided,
         "statuses": findings.statuses,
         "groups": [
             {**_row(one), "reasons": dict(one.reasons), "sources": dict(one.sources)}
@@ -164,7 +163,7 @@ def plan_notes(findings: Findings) -> dict[str, list[str]]:
     """
     notes = {}
     for group in findings.groups:
-        share = f"{percent(group.share)} of {findings.undecided:,} undecided messages"
+        share = f"{percent(group.share)} of {findings.messages:,} undecided messages"
         notes[group.group_id] = [f"{share}, {group.trend}" if group.trend else share]
         if group.leads:
             best = group.leads[0]

@@ -1,16 +1,14 @@
-"""Records of erased and expired messages: ids, time, actor, reason. They never contain content.
+"""Records of erased messages: ids, time, actor, reason. They never contain content.
 
-``ledger/erasures/<id>.json`` is written before the first file is changed. With the ids a plan can
-still be checked: what it froze is what the archive holds and what was erased. When nothing is left
-of what an erasure names, ``ledger/erasures/<id>.done`` is written. An expiry needs no such mark:
-the next one finds by itself what is left.
+``ledger/erasures/<id>.json`` is written before the first file is changed, so that the next erasure
+can complete one that died. When nothing is left of what it names, ``ledger/erasures/<id>.done`` is
+written. An expiry needs neither: the next one finds by itself what is left.
 """
 
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import NamedTuple
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.archive.files import Archive, damage_named, new_id
@@ -21,7 +19,7 @@ _FOLDER = f"{LEDGER}/erasures"
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """One erasure or expiry.
+    """One erasure.
 
     Attributes:
         time: ISO 8601, UTC.
@@ -31,7 +29,6 @@ class Erasure:
         other_ids: of copies that the archive does not hold: the first ones, those that a redrive
             sent, and those that were asked for.
         failure_table: from which the failures of all these copies go; None for none.
-        expired_days: after how many days decided messages went; None for an erasure.
     """
 
     erase_id: str
@@ -43,7 +40,6 @@ class Erasure:
     first_ids: Mapping[str, str] = field(default_factory=dict)
     other_ids: Sequence[str] = ()
     failure_table: str | None = None
-    expired_days: int | None = None
 
     @property
     def ids(self) -> set[str]:
@@ -54,13 +50,6 @@ class Erasure:
     def drains(self) -> set[str]:
         """The drains of its messages."""
         return {drain_id for drains in self.messages.values() for drain_id in drains}
-
-
-class ErasedOfPlan(NamedTuple):
-    """The messages of one plan that one erasure took."""
-
-    sentence: str
-    message_ids: tuple[str, ...]
 
 
 def record_erasure(archive: Archive, erasure: Erasure) -> Erasure:
@@ -83,7 +72,7 @@ def mark_done(archive: Archive, erase_id: str) -> None:
 
 
 def erasures(archive: Archive) -> list[Erasure]:
-    """Read every erasure and expiry, the oldest first.
+    """Read every erasure, the oldest first.
 
     Raises:
         ArchiveError: one cannot be read, or somebody changed it.
@@ -97,43 +86,7 @@ def unfinished(archive: Archive) -> list[Erasure]:
     paths = archive.list(_FOLDER)
     done = {path.removesuffix(".done") for path in paths if path.endswith(".done")}
     begun = [path for path in paths if path.endswith(".json") and path[:-5] not in done]
-    found = (_read(archive, path) for path in begun)
-    return [erasure for erasure in found if erasure.expired_days is None]
-
-
-def expired_copies(archive: Archive, ids: Collection[str]) -> dict[str, Erasure]:
-    """Find the expired messages with one of these message ids or first ids, but erased ones.
-
-    Returns:
-        The expiry of each, by message id.
-    """
-    wanted, found, erased = set(ids), dict[str, Erasure](), set[str]()
-    for record in erasures(archive):
-        if record.expired_days is None:
-            erased.update(record.messages)
-            continue
-        for message_id in record.messages:
-            if not wanted.isdisjoint((message_id, record.first_ids.get(message_id))):
-                found[message_id] = record
-    return {message_id: one for message_id, one in found.items() if message_id not in erased}
-
-
-def erased_of(records: Iterable[Erasure], missing: Collection[str]) -> list[ErasedOfPlan]:
-    """Return by which erasures the *missing* messages of a plan went."""
-    left = set(missing)
-    result: list[ErasedOfPlan] = []
-    for record in records:
-        ids = tuple(message_id for message_id in record.messages if message_id in left)
-        left.difference_update(ids)
-        if ids:
-            days, arn = record.expired_days, record.caller.caller_arn
-            how = "were erased since"
-            if days is not None:
-                how = f"expired since, {days} days after they were decided"
-            who = f"{record.who} ({arn})" if arn else record.who
-            sentence = f"{len(ids):,} messages {how}, by {who} at {record.time} ({record.erase_id})"
-            result.append(ErasedOfPlan(sentence, ids))
-    return result
+    return [_read(archive, path) for path in begun]
 
 
 def _read(archive: Archive, path: str) -> Erasure:

@@ -13,6 +13,7 @@ from functools import partial, reduce
 from typing import Any, Self, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -24,9 +25,6 @@ from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import MESSAGES, Archive
 from spark_reprocess.archive.message_state import CLAIM_TTL_SECONDS, CLAIMED, Entry, claim_sources
 from spark_reprocess.archive.message_store import (
-    BUCKET_DIGITS,
-    digest,
-    digest_of_buckets,
     drain_folder,
     drain_of,
     message_damage_named,
@@ -68,68 +66,46 @@ def arrival_order() -> list[Column]:
     return [F.length("sequence_number"), *map(F.col, names)]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSet:
-    """Summary of a set of messages: their rows, of which one may have several, and their digest."""
-
-    rows: int
-    messages: int
-    sha256: str
-
-
-def message_set(rows: DataFrame | pa.Table) -> MessageSet:
-    """Count and digest the ids in the column ``message_id`` of *rows*, in one pass over it."""
-    if isinstance(rows, pa.Table):
-        ids = [str(one) for one in rows["message_id"].to_pylist()]
-        distinct = set(ids)
-        return MessageSet(len(ids), len(distinct), digest(distinct))
-    bucket = F.substring(F.sha2("message_id", 256), 1, BUCKET_DIGITS)
-    ids_of_bucket = F.collect_set("message_id")
-    of_bucket = rows.groupBy(bucket.alias("bucket")).agg(
-        F.count("*").alias("rows"),
-        F.size(ids_of_bucket).alias("messages"),
-        F.sha2(F.concat_ws("\n", F.sort_array(ids_of_bucket)), 256).alias("digest"),
-    )
-    found = of_bucket.toArrow().to_pydict()
-    pairs = zip(found["bucket"], found["digest"], strict=True)
-    return MessageSet(sum(found["rows"]), sum(found["messages"]), digest_of_buckets(pairs))
-
-
 def read_archive(
-    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
+    spark: SparkSession,
+    archive: Archive,
+    wanted: Sequence[str] | None = None,
+    decided: DataFrame | None = None,
 ) -> DataFrame:
-    """Read the messages of the drains *wanted*, or of all; one row per message id.
+    """Read the messages of the drains *wanted*, or of all; one row per message id, with ``FILE``.
 
-    Of several rows of one message the one drained first is kept, always the same. Reads all
-    message ids right away, so that bodies need to be moved for those alone that have several rows.
+    Messages whose id is in *decided* are left out. Of several rows of one message the one drained
+    first is kept, always the same. Reads all message ids right away, so that bodies are moved for
+    those alone that have several rows, and are not touched of what is decided.
 
     Raises:
         InputError: the archive has no messages, or lacks one of the drains.
         ArchiveError: a file of the archive is broken.
     """
-    return read_archive_set(spark, archive, wanted)[0].drop(FILE)
-
-
-def read_archive_set(
-    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
-) -> tuple[DataFrame, MessageSet]:
-    """Read as ``read_archive`` does, with ``FILE``; also return the set of the ids."""
     rows, ids = read_rows(spark, archive, wanted, ["message_id"])
+    if decided is not None:
+        ids = ids.join(decided, "message_id", "left_anti")
     with explained(None):
-        known = message_set(ids)
-        if known.rows == known.messages:
-            return rows, known
-        repeated = ids.groupBy("message_id").count().where("count > 1").select("message_id")
-        return _one_row_per_message(rows, repeated), known
-
-
-def _one_row_per_message(rows: DataFrame, repeated: DataFrame) -> DataFrame:
-    ids = F.broadcast(repeated) if repeated.count() <= DRIVER_ROWS else repeated
-    once = rows.join(ids, "message_id", "left_anti")
+        few = ids.limit(DRIVER_ROWS + 1).toArrow()
+        if few.num_rows <= DRIVER_ROWS:
+            counts = few.group_by("message_id").aggregate([([], "count_all")])
+            several = counts.filter(pc.greater(counts["count_all"], 1))
+            repeated, number = spark.createDataFrame(several), several.num_rows
+            wanted_ids = F.broadcast(spark.createDataFrame(counts.select(["message_id"])))
+            rows = rows if decided is None else rows.join(wanted_ids, "message_id", "left_semi")
+        else:
+            repeated = ids.groupBy("message_id").count().where("count > 1")
+            number = repeated.count()
+            rows = rows if decided is None else rows.join(decided, "message_id", "left_anti")
+    if not number:
+        return rows
+    if number <= DRIVER_ROWS:
+        repeated = F.broadcast(repeated)
+    once = rows.join(repeated, "message_id", "left_anti")
     order = Window.partitionBy("message_id").orderBy(
         "drained_at", "drain_id", "receive_count", FILE
     )
-    copies = rows.join(ids, "message_id", "left_semi")
+    copies = rows.join(repeated, "message_id", "left_semi")
     ranked = copies.withColumn("_copy", F.row_number().over(order))
     first = ranked.where("_copy = 1").drop("_copy")
     return once.unionByName(first).select(*rows.columns)

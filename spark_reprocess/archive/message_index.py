@@ -70,7 +70,7 @@ _TYPES: dict[str, pa.DataType] = {
     "body_bytes": pa.int64(),
 }
 _CONCURRENT_READS = 8
-_MOST_TABLES = 3
+_MOST_TABLES = 100
 
 
 def read_table_columns(
@@ -112,12 +112,40 @@ def shown_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
     return table
 
 
+_KEYS = ("message_id", "first_id", "file")
+
+
+def _newest_plans(archive: Archive) -> list[str]:
+    end = f"/{TABLE}/manifest.json"
+    plans = {path.split("/")[1] for path in archive.list(REPORTS) if path.endswith(end)}
+    return sorted(plans, reverse=True)
+
+
+def _with_ids(keys: pa.Table, ids: Collection[str]) -> pa.Table:
+    wanted = pa.array(sorted(ids), pa.string())
+    matches = [pc.is_in(keys[name], value_set=wanted) for name in ("message_id", "first_id")]
+    return keys.filter(pc.or_(*matches))
+
+
+def planned_copies(archive: Archive, ids: Collection[str]) -> list[dict[str, str]]:
+    """Return what the tables of all plans say of the messages with these message ids or first ids.
+
+    Returns:
+        ``message_id, first_id, file`` for each plan that has the message.
+
+    Raises:
+        ArchiveError: a table was changed.
+    """
+    tables = (read_table_columns(archive, one, _KEYS) for one in _newest_plans(archive))
+    return [row for keys in tables for row in _with_ids(keys, ids).to_pylist()]
+
+
 @dataclass(frozen=True, slots=True)
 class MessageIndex:
     """Where messages are.
 
     Attributes:
-        keys: ``message_id``, ``first_id`` and ``file`` of every message that the tables name.
+        keys: ``message_id``, ``first_id`` and ``file`` of every message of the other files.
         unknown: files that may have rows beside those: drained since, or a message of several rows.
         files: all files of messages.
     """
@@ -131,16 +159,14 @@ class MessageIndex:
 
         The ids are message ids or first ids.
         """
-        wanted = pa.array(sorted(ids), pa.string())
-        matches = [
-            pc.is_in(self.keys[name], value_set=wanted) for name in ("message_id", "first_id")
-        ]
-        named = {str(path) for path in self.keys.filter(pc.or_(*matches))["file"].to_pylist()}
+        named = {str(path) for path in _with_ids(self.keys, ids)["file"].to_pylist()}
         return sorted({*self.unknown, *(named & self.files)})
 
 
 def read_message_index(archive: Archive) -> MessageIndex:
-    """Read the tables of the newest plans, at most three, until they name every file.
+    """Read the tables of the newest plans, at most a hundred, until they name every file.
+
+    A table has what was pending. So a file of a drain is named by the first table after it.
 
     Raises:
         ArchiveError: the archive cannot be read.
@@ -148,23 +174,22 @@ def read_message_index(archive: Archive) -> MessageIndex:
     files = message_files(archive)
     left = {path: rows_named(path) for path in files}
     tables = []
-    end = f"/{TABLE}/manifest.json"
-    plans = {path.split("/")[1] for path in archive.list(REPORTS) if path.endswith(end)}
-    for plan_id in sorted(plans, reverse=True)[:_MOST_TABLES]:
+    for plan_id in _newest_plans(archive)[:_MOST_TABLES]:
         try:
-            keys = read_table_columns(archive, plan_id, ("message_id", "first_id", "file"))
+            keys = read_table_columns(archive, plan_id, _KEYS)
         except ArchiveError:
             # Without the table the files are read, which are right in any case.
             continue
-        tables.append(keys)
         counts: Any = pc.value_counts(keys["file"])
-        for one in counts.to_pylist():
-            # A file with more rows than the table names has a message twice, or one that the
-            # plan's condition left out.
-            if left.get(one["values"]) == one["counts"]:
-                del left[one["values"]]
+        # A file with more rows than the table names has a message twice, or one that was decided,
+        # or that the plan's condition left out.
+        whole = [o["values"] for o in counts.to_pylist() if left.get(o["values"]) == o["counts"]]
+        paths = keys["file"].cast(pa.string())
+        tables.append(keys.filter(pc.is_in(paths, value_set=pa.array(whole, pa.string()))))
+        for path in whole:
+            del left[path]
         if not left:
             break
-    schema = pa.schema([(name, _TYPES[name]) for name in ("message_id", "first_id", "file")])
+    schema = pa.schema([(name, _TYPES[name]) for name in _KEYS])
     keys = pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
     return MessageIndex(keys, tuple(sorted(left)), frozenset(files))

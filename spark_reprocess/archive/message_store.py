@@ -2,18 +2,11 @@
 
 Files are written once and never changed; to erase a message, a file is replaced. A crash may leave
 a message in two of them, so every read keeps one row per message id.
-
-A plan knows its set of messages again by a digest of their ids. Every id goes into one of 4,096
-buckets: the first three hex digits of its SHA-256. A bucket's digest is the SHA-256 of its ids,
-sorted and one per line. The set's digest is the SHA-256 of the lines
-``<bucket> <bucket's digest>``, sorted, without buckets that are empty. So the ids are hashed where
-they are, and only the buckets' digests travel.
 """
 
 import re
 import secrets
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import reduce
@@ -32,8 +25,6 @@ _CONCURRENT_READS = 8
 _MOST_LISTINGS = 100
 _DRAIN = "drain_id="
 _NAME = re.compile(r"/part-(?P<task>\d+)-(?P<rows>\d+)-[^/]+\.parquet$")
-
-BUCKET_DIGITS = 3
 
 
 def drain_folder(drain_id: str) -> str:
@@ -241,22 +232,3 @@ def holds_any(content: bytes, ids: Collection[str]) -> bool:
 def message_damage_named(archive: Archive, path: str) -> AbstractContextManager[None]:
     """Raise ArchiveError where the block finds that a file of messages is damaged."""
     return damage_named(archive, path, PARQUET_DAMAGE, "restore it or take it away")
-
-
-def digest(message_ids: Iterable[str]) -> str:
-    """Return the digest of a set of ids, as the module says; each id is to come once."""
-    buckets: defaultdict[str, list[str]] = defaultdict(list)
-    for message_id in message_ids:
-        buckets[_sha256(message_id)[:BUCKET_DIGITS]].append(message_id)
-    return digest_of_buckets(
-        (bucket, _sha256("\n".join(sorted(ids)))) for bucket, ids in buckets.items()
-    )
-
-
-def digest_of_buckets(digests: Iterable[tuple[str, str]]) -> str:
-    """Return the digest of a set of ids, of pairs of each bucket and its digest."""
-    return _sha256("\n".join(f"{bucket} {digest}" for bucket, digest in sorted(digests)))
-
-
-def _sha256(text: str) -> str:
-    return sha256(text.encode()).hexdigest()

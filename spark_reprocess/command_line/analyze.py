@@ -77,7 +77,7 @@ def _run(values: dict[str, Any]) -> int:
 
 _COLUMNS = ("group", "count", "share", "trend")
 _FIELDS = (
-    *("plan_id", "archive", "analyzed_at", "messages", "decided", "undecided", "unlisted_groups"),
+    *("plan_id", "archive", "analyzed_at", "messages", "unlisted_groups"),
     *("unlisted_messages", "statuses", "unreadable", "left_for_people"),
 )
 _GROUP = ("group_id", "count", "share", "trend", "status")
@@ -110,10 +110,7 @@ def print_analysis(findings: Findings) -> None:
     """
     listed = len(findings.groups)
     groups = listed + findings.unlisted_groups
-    print_line(
-        f"{counted(findings.messages, 'message')}, {findings.decided:,} decided before, "
-        f"{findings.undecided:,} undecided in {counted(groups, 'group')}"
-    )
+    print_line(f"{counted(findings.messages, 'message')} undecided in {counted(groups, 'group')}")
     if findings.statuses:
         print_line(f"groups: {format_statuses(findings.statuses)}")
     for path in findings.unreadable:
@@ -145,7 +142,7 @@ def print_analysis(findings: Findings) -> None:
         ],
     )
     if groups > len(shown):
-        rest = findings.undecided - sum(group.count for group in shown)
+        rest = findings.messages - sum(group.count for group in shown)
         where = f"the report lists {listed:,}" if listed < groups else "all are in the report"
         more = counted(groups - len(shown), "smaller group")
         print_line(f"… and {more} with {counted(rest, 'message')}; {where}")

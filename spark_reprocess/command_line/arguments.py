@@ -45,7 +45,8 @@ def since(text: str) -> datetime:
     try:
         if _AGE.fullmatch(text):
             return (datetime.now(UTC) - duration(text)).replace(microsecond=0)
-        return _time(text)
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise argparse.ArgumentTypeError(
             f"{text!r}: must be an age such as 45m, 12h, 7d or 2w, or a time such as "
@@ -58,11 +59,6 @@ def duration(text: str) -> timedelta:
     if found := _AGE.fullmatch(text):
         return timedelta(**{_UNITS[found["unit"]]: int(found["number"])})
     raise argparse.ArgumentTypeError(f"{text!r}: must be a length of time such as 12h, 3d or 2w")
-
-
-def _time(text: str) -> datetime:
-    time = datetime.fromisoformat(text)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def add_group(parser: argparse.ArgumentParser) -> None:

@@ -58,8 +58,7 @@ class ListedGroup:
         stopped: why a redrive of it was stopped; None if nothing is to be decided again.
         pending: its messages that need a decision now, in doubt and busy ones included; None as
             for ``read_outcomes``.
-        states: numbers by state, also of its messages that were decided before the analysis; None
-            likewise.
+        states: numbers by state; None likewise.
         returned: those that the plan sent and that came back; None if that is not known.
     """
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 
 from spark_reprocess.command_line.terminal import print_line, print_table
-from spark_reprocess.figures import duration
+from spark_reprocess.figures import counted, duration
 from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, RampRules, Verdict
 
 _SHOWN_SIZES = 6
@@ -57,9 +57,9 @@ def print_forecast(forecast: Forecast) -> None:
     """Print how many steps a ramp would have, and how long it takes."""
     sizes = [f"{size:,}" for size in forecast.sizes[:_SHOWN_SIZES]]
     more = ", …" if len(forecast.sizes) > _SHOWN_SIZES else ""
-    steps = "1 step" if len(forecast.sizes) == 1 else f"{len(forecast.sizes):,} steps"
+    steps = f"{counted(len(forecast.sizes), 'step')} for each group"
     print_line(
-        f"ramp: {steps} of {', '.join(sizes)}{more} messages of each group, at least "
+        f"ramp: {steps} (messages: {', '.join(sizes)}{more}), at least "
         f"{duration(forecast.seconds)} in all; --at-once sends everything in one step"
     )
 

@@ -75,8 +75,6 @@ def print_status(status: ArchiveStatus) -> None:
         print_table(("messages", *_COLUMNS), [counts])
     else:
         print_line("the archive is empty: a drain moves messages of the parked queue into it")
-    if status.expired:
-        print_line(f"{status.expired:,} more have expired: decided long ago, and removed")
     if status.oldest_undecided_at:
         ago = duration((status.at - status.oldest_undecided_at).total_seconds())
         print_line(f"oldest undecided: parked {minute(status.oldest_undecided_at)} UTC, {ago} ago")

@@ -174,7 +174,7 @@ class DrainWork:
                 write=partial(write_messages, self.archive, self.drain_id, index),
                 rules=rules,
                 executor=executor,
-                count_visible=partial(_count_visible, queue),
+                count_visible=lambda: getattr(queue_counts(queue), "visible", None),
             ).run()
 
     def rules_left(self, index: int) -> DrainRules:
@@ -205,11 +205,6 @@ def _probing(archive: Archive, run_id: str, oldest_id: str) -> Iterator[Probe]:
             for path in archive.list(_PROBES):
                 if path < f"{_PROBES}/{oldest_id}":
                     archive.discard(path)
-
-
-def _count_visible(queue: SqsQueue) -> int | None:
-    counts = queue_counts(queue)
-    return None if counts is None else counts.visible
 
 
 def _rules_by_task(

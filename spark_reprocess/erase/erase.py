@@ -8,7 +8,8 @@ of it are older than the given days. One that is undecided, in doubt or busy nev
 
 A record with the ids is durable before the first file is changed. ``_clear_messages`` and the
 functions after it can be repeated after a crash at any moment. The next erasure completes one that
-died. Erasing by age again finds what is left, since what is decided stays so. Messages are selected
+died. Erasing by age needs no record: it finds again what is left, since what is decided stays so.
+Messages are selected
 while the plan lock is held, so that nobody decides anew meanwhile.
 """
 
@@ -27,7 +28,7 @@ from spark_reprocess.actor import actor, caller, require_reason
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.erasures import (
     Erasure,
-    expired_copies,
+    erasures,
     mark_done,
     record_erasure,
     unfinished,
@@ -35,7 +36,7 @@ from spark_reprocess.archive.erasures import (
 from spark_reprocess.archive.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.lookup import sent_copies
-from spark_reprocess.archive.message_index import REPORTS
+from spark_reprocess.archive.message_index import REPORTS, planned_copies
 from spark_reprocess.archive.message_state import claimed_table, states_among
 from spark_reprocess.archive.message_store import (
     drain_ids,
@@ -101,7 +102,7 @@ class EraseSummary:
     """What was erased, or would be.
 
     Attributes:
-        erase_id: of the record in the ledger; empty for a dry run.
+        erase_id: of the record in the ledger; empty for a dry run, and by age.
         messages: archived copies; each counts once, also if several files have it.
         rows: their rows in files, duplicates counted; 0 for a dry run.
         reports: folders of reports that may quote them.
@@ -110,7 +111,7 @@ class EraseSummary:
         deleted_files: deleted files of which a versioned bucket keeps a version with one of the
             messages.
         failures: items of the failure table; None without a table.
-        expired: copies that have expired, and may be quoted in reports.
+        expired: copies that are gone from the archive, and may be quoted in reports.
         younger: by age, messages that are decided and stay because they are not old enough.
         undecided: by age, messages that stay, whatever their age.
     """
@@ -181,23 +182,28 @@ def erase(
         if work.summary.is_empty:
             return work.summary
         lock.require()
-        records, erase_id = list(work.begun), ""
-        if work.summary.is_new:
-            credentials = caller(spark.sparkContext.applicationId if spark else None)
-            records.append(record_erasure(archive, replace(work.new, caller=credentials)))
-            erase_id = records[-1].erase_id
         with progress("erasing", lambda: f"{len(work.summary.drains)} drains"):
-            rows = _clear_messages(archive, records, lock)
-            if not options.is_by_age:
-                for report in work.reports:
-                    lock.require()
-                    strip_report(archive, report)
-                _clear_old_versions(archive, work.summary.deleted_files)
-                for record in records:
-                    if record.failure_table:
-                        delete_recorded(record.failure_table, record.ids)
-                for record in records:
-                    mark_done(archive, record.erase_id)
+            if options.is_by_age:
+                return replace(work.summary, rows=_clear_messages(archive, [work.new], lock))
+            job = spark.sparkContext.applicationId if spark else None
+            return _erase_named(archive, work, lock, job)
+
+
+def _erase_named(archive: Archive, work: _Work, lock: PlanLock, job: str | None) -> EraseSummary:
+    records, erase_id = list(work.begun), ""
+    if work.summary.is_new:
+        records.append(record_erasure(archive, replace(work.new, caller=caller(job))))
+        erase_id = records[-1].erase_id
+    rows = _clear_messages(archive, records, lock)
+    for report in work.reports:
+        lock.require()
+        strip_report(archive, report)
+    _clear_old_versions(archive, work.summary.deleted_files)
+    for record in records:
+        if record.failure_table:
+            delete_recorded(record.failure_table, record.ids)
+    for record in records:
+        mark_done(archive, record.erase_id)
     return replace(work.summary, erase_id=erase_id, rows=rows)
 
 
@@ -318,11 +324,10 @@ def _erasure(rows: pa.Table, options: EraseOptions, now: float) -> Erasure:
     return Erasure(
         erase_id=new_id(now),
         who=actor(),
-        reason=options.reason or f"decided more than {options.older_than_days} days before",
+        reason=options.reason,
         time=timestamp(now),
         messages={row["message_id"]: sorted(row["drain_id_distinct"]) for row in found},
         first_ids={one: first_id for one, first_id in first_ids.items() if first_id != one},
-        expired_days=options.older_than_days,
     )
 
 
@@ -330,10 +335,13 @@ def _with_traces(archive: Archive, options: EraseOptions, new: Erasure) -> _Work
     """Find what else holds or quotes the messages of an erasure, and earlier erasures that died."""
     archived, known = len(new.messages), {*new.messages, *new.first_ids.values()}
     asked = {*options.ids, *known}
-    expired, messages = expired_copies(archive, asked), dict(new.messages)
-    for message_id, record in expired.items():
-        messages[message_id] = sorted({*messages.get(message_id, ()), *record.messages[message_id]})
-        known |= {message_id, record.first_ids.get(message_id, message_id)}
+    # Copies that have expired: reports of plans that had them may quote them.
+    messages, erased = dict(new.messages), {i for one in erasures(archive) for i in one.messages}
+    for row in planned_copies(archive, asked):
+        if row["message_id"] not in erased:
+            drains_of = {*messages.get(row["message_id"], ()), drain_of(row["file"])}
+            messages[row["message_id"]] = sorted(drains_of)
+            known |= {row["message_id"], row["first_id"]}
     failures = None
     if options.failure_table:
         asked |= sent_copies(archive, messages)
@@ -360,6 +368,6 @@ def _with_traces(archive: Archive, options: EraseOptions, new: Erasure) -> _Work
         unknown_ids=tuple(one for one in options.ids if one not in known),
         deleted_files=deleted_files,
         failures=failures,
-        expired=len(expired),
+        expired=len(messages) - archived,
     )
     return _Work(new, begun, reports, summary)

@@ -10,7 +10,6 @@ from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.erasures import expired_copies
 from spark_reprocess.archive.files import NEW_ID, Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Attempt,
@@ -173,7 +172,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     *archive* is that of the options, if the caller has opened it before.
 
     Raises:
-        InputError: the archive does not know the id, or the message has expired.
+        InputError: the archive does not have the message.
         ArchiveError: the archive cannot be read.
     """
     archive = archive or open_archive(options.archive)
@@ -209,11 +208,11 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
     if not rows and (sender := find_sender(archive, asked_id)):
         known_id, rows = sender, find([sender])
     if not rows:
-        for message_id, one in expired_copies(archive, [known_id]).items():
+        entry = entries_of(find_attempts(archive, [known_id]), time.time()).get(known_id)
+        if entry:
             raise InputError(
-                f"message {asked_id}: expired: the archived copy {message_id} was removed at "
-                f"{one.time}, {one.expired_days} days after it was decided ({one.erase_id})"
-                f"{_last_decision(archive, message_id)}"
+                f"message {asked_id}: gone from the archive, erased or expired; plan "
+                f"{entry.plan_id}: {entry.state} at {entry.time}"
             )
         drains = len(drain_ids(archive))
         if not drains:
@@ -229,11 +228,6 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
     first_ids = {row["first_id"] for row in rows}
     # Other copies of the same dead letter have the same first id.
     return find(first_ids | {row["message_id"] for row in rows})
-
-
-def _last_decision(archive: Archive, message_id: str) -> str:
-    entry = entries_of(find_attempts(archive, [message_id]), time.time()).get(message_id)
-    return f"; plan {entry.plan_id}: {entry.state} at {entry.time}" if entry else ""
 
 
 def _copy(

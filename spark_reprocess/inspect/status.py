@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.archive.message_state import (
@@ -102,7 +101,6 @@ class ArchiveStatus:
             cannot be sent before that one is decided.
         blockers: the messages that most others wait for, at most ``EXAMPLES``.
         dlq: the circuit breaker and what waits for it; None if nobody asked.
-        expired: messages that ``erase --older-than-days`` has removed; *messages* has none of them.
     """
 
     archive: str
@@ -117,7 +115,6 @@ class ArchiveStatus:
     waiting: int = 0
     blockers: tuple[Blocker, ...] = ()
     dlq: DlqStatus | None = None
-    expired: int = 0
 
     def count(self, word: str) -> int:
         """Return the number of messages in a state, or undecided."""
@@ -206,15 +203,7 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
         examples=_examples(rows),
         waiting=waiting,
         blockers=blockers,
-        expired=_expired(archive, messages),
     )
-
-
-def _expired(archive: Archive, messages: pa.Table) -> int:
-    records = (one.messages for one in erasures(archive) if one.expired_days is not None)
-    ids = pa.array({message_id for messages in records for message_id in messages}, pa.string())
-    there = pc.is_in(ids, value_set=messages["message_id"].combine_chunks())
-    return len(ids) - len(ids.filter(there))
 
 
 def _sorted(rows: pa.Table, *keys: str) -> pa.Table:

@@ -57,19 +57,17 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The messages of a plan: all messages of these drains that match *where*.
+    """The messages of a plan: those that were pending in these drains and match *where*.
 
     Attributes:
-        messages: how many distinct messages they hold.
-        sha256: ``message_store.digest`` of their ids.
-        table_sha256: digest of the plan's ``messages.parquet``, in hex.
+        messages: how many they are.
+        table_sha256: digest of the plan's ``messages.parquet``, which names them, in hex.
         where: the SQL condition of the analysis, None for all.
         policy_sha256: of the policy that filled in actions, in hex; None without one.
     """
 
     drain_ids: tuple[str, ...]
     messages: int
-    sha256: str
     table_sha256: str
     where: str | None = None
     policy_sha256: str | None = None
@@ -145,7 +143,7 @@ class Plan:
             for group in self.groups
             if group.action is not Action.LEAVE
         )
-        snapshot = (self.snapshot.sha256, self.snapshot.where)
+        snapshot = (self.snapshot.table_sha256, self.snapshot.where)
         return sha256(json.dumps([self.plan_id, snapshot, decisions]).encode()).hexdigest()
 
     @property
@@ -161,7 +159,7 @@ def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> s
     comment above a group, by its id.
     """
     snapshot = {"drain_ids": list(plan.snapshot.drain_ids), "messages": plan.snapshot.messages}
-    for name in ("sha256", "table_sha256", "where", "policy_sha256"):
+    for name in ("table_sha256", "where", "policy_sha256"):
         if (value := getattr(plan.snapshot, name)) is not None:
             snapshot[name] = value
     head = {"version": 1, "plan_id": plan.plan_id, "archive": plan.archive}

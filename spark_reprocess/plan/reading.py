@@ -51,7 +51,6 @@ _SNAPSHOT: Keys = {
         "a list of at least one drain id",
     ),
     "messages": (_is_count, "a whole number of at least 0"),
-    "sha256": (_is_digest, _DIGEST_RULE),
     "table_sha256": (_is_digest, _DIGEST_RULE),
     "where": (lambda value: isinstance(value, str | None), "the text that analyze wrote"),
     "policy_sha256": (lambda value: value is None or _is_digest(value), _DIGEST_RULE),

@@ -19,7 +19,7 @@ from spark_reprocess.actor import text_of
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.frames import SPARK_SCHEMA
+from spark_reprocess.archive.frames import FILE, SPARK_SCHEMA
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import SqlFaults
@@ -83,8 +83,8 @@ def with_edit_faults(numbered: DataFrame, messages: DataFrame, editor: Editor) -
     if not editor.edits:
         return numbered.drop(LIMIT).withColumn(FAULT, F.lit(None).cast("string"))
     groups = numbered.where(F.col("selected") & F.col("group_id").isin(*editor.edits))
-    known = groups.select("message_id", "group_id", LIMIT)
-    rows = messages.join(known, on="message_id", how="inner")
+    known = groups.select("message_id", FILE, "group_id", LIMIT)
+    rows = messages.join(known, on=["message_id", FILE])
     faults = with_changes(rows, editor.edits).mapInArrow(editor.faults, _FAULT_SCHEMA)
     return numbered.drop(LIMIT).join(faults, on="message_id", how="left")
 
@@ -126,9 +126,9 @@ def edit_samples(
         dispositions.where((F.col("disposition") == Disposition.SEND) & is_edited)
         .withColumn("rank", F.row_number().over(order))
         .where(F.col("rank") <= _PREVIEW_SAMPLES)
-        .select("message_id", "group_id", "rank")
+        .select("message_id", FILE, "group_id", "rank")
     )
-    rows = messages.join(chosen, on="message_id", how="inner")
+    rows = messages.join(chosen, on=["message_id", FILE])
     table = with_changes(rows, editor.edits).orderBy("group_id", "rank").toArrow()
     return tuple(
         # These were found to fit their destinations.

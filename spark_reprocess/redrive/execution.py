@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, damage_named
-from spark_reprocess.archive.frames import DRIVER_ROWS, read_table, write_table
+from spark_reprocess.archive.frames import DRIVER_ROWS, FILE, read_table, write_table
 from spark_reprocess.archive.ledger import (
     POSITION,
     RunRecord,
@@ -150,7 +150,7 @@ class TaskRunner:
         """
         spark = dispositions.sparkSession
         work = dispositions.where(F.col("disposition").isin(*WORK)).select(
-            "message_id", "group_id", "disposition", *POSITION
+            "message_id", FILE, "group_id", "disposition", *POSITION
         )
         chunks = work.groupBy("unit", "chunk").count().collect()
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in chunks}
@@ -171,7 +171,7 @@ class TaskRunner:
         if sum(sizes.values()) <= DRIVER_ROWS:
             # Otherwise Spark, which does not know how few they are, shuffles the bodies for a join.
             assigned = F.broadcast(assigned)
-        rows = self.messages.join(assigned, on="message_id", how="inner")
+        rows = self.messages.join(assigned, on=["message_id", FILE])
         spread = rows.repartitionById(len(messages), F.col(TASK)).sortWithinPartitions(*POSITION)
         changed = with_changes(spread, context.edits)
         of_tasks = [messages[task] for task in sorted(messages)]
@@ -315,7 +315,7 @@ def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunCon
     """Write what the run does with each message, durably; return what the driver holds, or wrote.
 
     Spark computes a lost partition again. From the ledger alone it would then decide anew. Nothing
-    of a message but its id is written, because an erase does not reach the ledger.
+    of a message but its id and file is written, because an erase does not reach the ledger.
     """
     held, order = resolved.dispositions, ORDER_COLUMNS[1:]
     folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
@@ -327,7 +327,7 @@ def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunCon
     written = read_table(kept.sparkSession, archive, folder, kept.schema.toDDL())
     if not context.to_fifo:
         return written
-    return written.join(resolved.messages.select(*ORDER_COLUMNS), on="message_id", how="inner")
+    return written.join(resolved.messages.select(FILE, *ORDER_COLUMNS), on=["message_id", FILE])
 
 
 def record_edits(archive: Archive, context: RunContext) -> None:

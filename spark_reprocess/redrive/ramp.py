@@ -127,12 +127,16 @@ class Ramp:
         }
         return self._new_step(known, wanted, left) if wanted and not self._stopped_by else None
 
-    def _left(self) -> dict[str, int]:
-        """Return by group how many messages no step has; without groups that are stopped."""
+    def _undrawn(self) -> dict[str, int]:
+        """Return by group how many messages no step has."""
         left = Counter(self.to_send)
         for opened in list(self._executed.values()):
             left.subtract(opened)
-        return {one: left[one] for one in self.to_send if left[one] > 0 and not self._is_bad(one)}
+        return {one: left[one] for one in self.to_send if left[one] > 0}
+
+    def _left(self) -> dict[str, int]:
+        """Return the same of the groups that are not stopped."""
+        return {one: n for one, n in self._undrawn().items() if not self._is_bad(one)}
 
     def _is_bad(self, group_id: str) -> bool:
         return group_id in self.groups and self.groups[group_id].verdict is Verdict.BAD
@@ -325,8 +329,10 @@ class Ramp:
             for number, step in steps.items()
         }
 
+        groups = {*left, *(one for step in steps.values() for one in step.groups)}
+
         def is_decided() -> bool:
-            now, returns = self.now_seconds(), self._read_returns(left)
+            now, returns = self.now_seconds(), self._read_returns(groups)
             for number, watch in watches.items():
                 reading = self.probe.read(watch.first_sent_at, now)
                 why = watch.blocker(reading, now, _expected(steps[number], returns))
@@ -386,7 +392,7 @@ class Ramp:
         self, known: Sequence[Step], group_ids: Iterable[str], returns: Mapping[str, Returns]
     ) -> list[GroupRamp]:
         """Return how far those of the groups are that have a step."""
-        left = self._left()
+        left = self._undrawn()
         return [
             group_ramp(
                 one,

@@ -90,7 +90,7 @@ def redrive(
         sizes=queues.sizes_of(options.destination),
         edits=plan.edits,
         # A ramp cuts its steps into chunks of their own.
-        cut_from="ramp" if probes else plan.snapshot.sha256[:12],
+        cut_from="ramp" if probes else plan.snapshot.table_sha256[:12],
         policy_sha256=plan.snapshot.policy_sha256,
     )
     with ExitStack() as stack:

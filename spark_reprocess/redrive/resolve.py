@@ -10,19 +10,21 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.message_table import (
-    check_messages,
-    erased_messages,
-    message_table,
-    plan_messages,
-)
+from spark_reprocess.analysis.message_table import message_table, plan_messages
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import Held, archive_rows, column_texts, ledger_states
+from spark_reprocess.archive.frames import (
+    FILE,
+    Held,
+    archive_rows,
+    column_texts,
+    ledger_states,
+)
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import POSITION
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.errors import InputError
+from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
@@ -46,11 +48,11 @@ from spark_reprocess.spark.failures import explained
 _DETAILS = 4
 """So many causes of one problem are named."""
 
-_COLUMNS = (*ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "queue_url")
+_COLUMNS = (FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "queue_url")
 """What decides about a message beside the plan's table. A body does not."""
 
 _NUMBERED = (
-    *(*ORDER_COLUMNS, *SOURCE_COLUMNS, *POSITION),
+    *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, *POSITION),
     *("group_id", "selected", "has_room", LIMIT, PARKED_QUEUE),
 )
 
@@ -60,9 +62,9 @@ class ResolvedPlan:
     """A plan's messages and their dispositions.
 
     Attributes:
-        messages: the archive's rows of the plan's drains, one for each message. Others than the
-            plan's may be among them; ``dispositions`` has none of those.
-        dispositions: one row per message; see ``with_dispositions``.
+        messages: the archive's rows of the plan's drains. Others than the plan's may be among them.
+        dispositions: one row per message of the plan; see ``with_dispositions``. ``message_id`` and
+            ``FILE`` name its row in *messages*.
         planned: how many messages of each group have which disposition.
         work: of those that make work the same, by the URL of their destination.
         hindered: what stands in the way of messages, with the ids of the first few.
@@ -90,18 +92,15 @@ def resolved_plan(
     """Resolve the plan, for as long as the block lasts.
 
     Raises:
-        InputError: the archive does not hold the plan's messages, the plan names a group that they
-            do not have, they are of several parked queues and nobody said which is meant, or the
-            operator's SQL fails on one of them.
+        InputError: the archive has none of the plan's drains, the plan names a group that its
+            messages do not have, they are of several parked queues and nobody said which is meant,
+            or the operator's SQL fails on one of them.
     """
     with ExitStack() as stack:
-        where, edits = plan.snapshot.where, plan.edits.items()
-        expressions = [
-            *([] if where is None else [f"the plan's where {where!r}"]),
-            *(f"set_attributes of group {group}" for group, edit in edits if edit.set_attributes),
-        ]
+        edits = plan.edits.items()
+        expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
         with progress("resolving each message", str), explained(options.where, expressions):
-            messages, held, notes = _resolve(stack, spark, archive, plan, options, queues, editor)
+            messages, held = _resolve(stack, spark, archive, plan, options, queues, editor)
             dispositions = held.frame
             counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
             work = defaultdict[str, list[dict[str, Any]]](list)
@@ -119,8 +118,12 @@ def resolved_plan(
                 )
             planned = _tallies(counts)
             unknown = plan.actions.keys() - {tally.group_id for tally in planned}
-            # A group that was erased as a whole is named in the plan and has no message.
-            if unknown and not notes:
+            gone = plan.snapshot.messages - sum(tally.count for tally in planned)
+            are = "is" if gone == 1 else "are"
+            note = f"{counted(gone, 'message')} of the plan {are} gone: erased or expired"
+            notes = (note,) if gone else ()
+            # A group of which all is gone is named in the plan and has no message.
+            if unknown and not gone:
                 names = ", ".join(sorted(unknown))
                 raise InputError(f"plan {plan.plan_id}: its snapshot has no group {names}")
             problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
@@ -135,32 +138,18 @@ def _resolve(
     options: RedriveOptions,
     queues: Queues,
     editor: Editor,
-) -> tuple[DataFrame, Held, tuple[str, ...]]:
-    """Return messages, dispositions and notes of ``ResolvedPlan``.
-
-    The same pass checks whether the archive holds exactly the plan's messages. Only after a crash
-    a message has several rows; then one of them is chosen, and the pass is repeated.
-    """
-    table = message_table(spark, archive, plan)
-    places = with_chunks(table.select("message_id", "group_id", "unit", "position"))
-    for each_once in (False, True):
-        messages, numbered = plan_messages(
-            archive,
-            plan,
-            places,
-            # A condition may name any column. Without one, bodies need not be read.
-            None if options.where else _COLUMNS,
-            each_once=each_once,
-        )
-        gone = erased_messages(archive, places, messages)
-        dispositions = _dispositions(archive, plan, messages, numbered, options, queues, editor)
-        held = Held.of(dispositions, plan.snapshot.messages, stack)
-        if options.limit is not None:
-            fewer = limited(held.frame, options.limit, to_fifo=queues.is_fifo)
-            held = Held.of(fewer, plan.snapshot.messages, stack)
-        if check_messages(plan, held, [i for one in gone for i in one.message_ids]):
-            break
-    return messages, held, tuple(one.sentence for one in gone)
+) -> tuple[DataFrame, Held]:
+    """Return messages and dispositions of ``ResolvedPlan``."""
+    places = with_chunks(message_table(spark, archive, plan))
+    # A condition may name any column. Without one, bodies need not be read.
+    columns = None if options.where else _COLUMNS
+    messages, numbered = plan_messages(archive, plan, places, columns)
+    dispositions = _dispositions(archive, plan, messages, numbered, options, queues, editor)
+    held = Held.of(dispositions, plan.snapshot.messages, stack)
+    if options.limit is not None:
+        fewer = limited(held.frame, options.limit, to_fifo=queues.is_fifo)
+        held = Held.of(fewer, plan.snapshot.messages, stack)
+    return messages, held
 
 
 def _dispositions(
@@ -174,7 +163,7 @@ def _dispositions(
 ) -> DataFrame:
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:
-        is_selected = condition(messages, options.where, Place.WHERE)
+        is_selected = condition(messages.drop(FILE), options.where, Place.WHERE)
     numbered = columns.withColumns(
         {
             "selected": F.coalesce(is_selected, F.lit(False)),  # noqa: FBT003 - a value
@@ -197,18 +186,13 @@ def _dispositions(
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
             dispositions = keep_groups_whole(dispositions)
-        others = _undecided_elsewhere(archive, plan, numbered, states)
-        dispositions = with_waiting(dispositions, others)
+        dispositions = with_waiting(dispositions, _undecided_elsewhere(archive, numbered, states))
     return dispositions
 
 
-def _undecided_elsewhere(
-    archive: Archive, plan: Plan, numbered: DataFrame, states: DataFrame
-) -> DataFrame | None:
+def _undecided_elsewhere(archive: Archive, numbered: DataFrame, states: DataFrame) -> DataFrame:
     """The archive's messages that are no part of the plan and that nobody has decided about."""
     drains = drain_ids(archive)
-    if plan.snapshot.where is None and set(drains) <= set(plan.snapshot.drain_ids):
-        return None
     rows = archive_rows(numbered.sparkSession, archive, drains, (*ORDER_COLUMNS, "queue_url"))
     decided = states.where(F.col("state").isin(*DECIDED))
     return (

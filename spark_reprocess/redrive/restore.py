@@ -17,8 +17,8 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
-from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive_set
-from spark_reprocess.archive.message_store import digest
+from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive
+from spark_reprocess.archive.message_store import rows_named
 from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.plan import Action, PlannedGroup
@@ -76,8 +76,8 @@ def restore(
     )
     with ExitStack() as stack:
         context = stack.enter_context(context.locked(archive))
-        rows, known = read_archive_set(spark, archive)
-        messages = rows.drop(FILE)
+        messages = read_archive(spark, archive)
+        rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
         if options.execute and _files(archive) != context.cut_from:
             raise BusyError(
                 f"archive {archive.root}: messages were drained into it at this moment, and chunks "
@@ -85,10 +85,10 @@ def restore(
             )
         with progress("resolving each message", str), explained(options.where):
             dispositions = _dispositions(messages, archive, context, options)
-            held = Held.of(dispositions, known.messages, stack)
+            held = Held.of(dispositions, rows, stack)
             if options.limit is not None:
                 fewer = limited(held.frame, options.limit, to_fifo=context.to_fifo)
-                held = Held.of(fewer, known.messages, stack)
+                held = Held.of(fewer, rows, stack)
             counts = sorted(held.counts("group_id", "disposition"), key=lambda row: row["group_id"])
         planned = tuple(Tally(row["group_id"], row["disposition"], row["count"]) for row in counts)
         problems = tuple(hindered(held.frame, planned))
@@ -110,7 +110,7 @@ def restore(
 
 def _files(archive: Archive) -> str:
     """What the chunks are cut from: runs that saw other files do not share their claims."""
-    return digest(archive.list(MESSAGES))[:12]
+    return sha256("\n".join(archive.list(MESSAGES)).encode()).hexdigest()[:12]
 
 
 def _dispositions(
@@ -118,10 +118,10 @@ def _dispositions(
 ) -> DataFrame:
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:
-        is_selected = condition(messages, options.where, Place.WHERE)
+        is_selected = condition(messages.drop(FILE), options.where, Place.WHERE)
     # A drain is a unit: what it brought never changes, so chunks keep their numbers.
     slim = messages.select(
-        *(*ORDER_COLUMNS, *SOURCE_COLUMNS),
+        *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS),
         parked_queue().alias(PARKED_QUEUE),
         F.col("drain_id").alias("group_id"),
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value

@@ -14,6 +14,7 @@ from typing import Any
 from dlq_replay.returns import Returns
 from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.ledger import plan_folder
+from spark_reprocess.figures import counted
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, Verdict, step_sizes
 
 
@@ -166,7 +167,10 @@ def group_ramp(
     most = allowed.of_sent(sent)
     verdict, why = Verdict.UNKNOWN, blocker
     if returned is not None and returned > most:
-        verdict, why = Verdict.BAD, f"{returned:,} of {sent:,} messages came back, {most:,} may"
+        verdict, why = (
+            Verdict.BAD,
+            f"{returned:,} of {counted(sent, 'message')} came back, {most:,} may",
+        )
     elif part.is_last and own[-1].sent is not None and not left:
         verdict, why = Verdict.SENT, ""
     elif returned is None:

@@ -22,7 +22,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import Claim, Ledger, Result, timestamp
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import write_messages
-from spark_reprocess.clients import ClientFactory, sqs_client, sqs_sender
+from spark_reprocess.clients import ClientFactory, sqs_sender
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
@@ -125,30 +125,6 @@ def sender_at(endpoint: str, queue_url: str) -> "SQSClient":
         return sqs_sender(queue_url)
     finally:
         os.environ["AWS_ENDPOINT_URL"] = usual
-
-
-def dying_before_delete(queue_url: str) -> "SQSClient":
-    """A client of a worker that is killed when it is about to delete."""
-
-    def die(**_: Any) -> None:
-        os._exit(9)
-
-    return _on_delete(queue_url, die)
-
-
-def losing_deletes(queue_url: str) -> "SQSClient":
-    """A client whose deletes do not reach SQS."""
-
-    def lose(**_: Any) -> dict[str, Any]:
-        return {"Successful": [], "Failed": []}
-
-    return _on_delete(queue_url, lose)
-
-
-def _on_delete(queue_url: str, act: Any) -> "SQSClient":
-    client: Any = sqs_client(queue_url)
-    client.delete_message_batch = act
-    return client  # type: ignore[no-any-return]
 
 
 OWN = {

@@ -7,8 +7,7 @@ import pytest
 
 from spark_reprocess.archive import frames
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import FILE, MessageSet, archive_rows, message_set, read_rows
-from spark_reprocess.archive.message_store import digest
+from spark_reprocess.archive.frames import FILE, archive_rows, read_rows
 from tests.integration.spark_world import archive_of, parked
 
 if TYPE_CHECKING:
@@ -23,13 +22,6 @@ def archive(tmp_path: Path) -> Archive:
         messages = [parked(n) for n in range(start, start + 4)]
         archive = archive_of(tmp_path, messages, drain_id)
     return archive
-
-
-def test_a_set_of_messages_counts_each_once(spark: "SparkSession", archive: Archive) -> None:
-    found = message_set(archive_rows(spark, archive, DRAINS, ["message_id"]))
-    ids = {parked(n).message_id for n in range(6)}
-
-    assert found == MessageSet(rows=12, messages=6, sha256=digest(ids))
 
 
 @pytest.mark.parametrize("by_spark", [True, False])

@@ -282,7 +282,9 @@ def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
     assert set(job.sent()) == set(job.arrived())
 
 
-def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job) -> None:
+def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(
+    job: Job, capfd: pytest.CaptureFixture[str]
+) -> None:
     def press() -> None:
         [process] = driver(job.family.alive())
         os.killpg(process.pid, signal.SIGINT)
@@ -294,6 +296,7 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job) -> None:
     before = job.arrived()
 
     assert process.returncode == 0
+    assert "Traceback" not in capfd.readouterr().err
     assert stopped["stopped_by"] == INTERRUPTED
     assert (job.abandoned(), job.in_doubt()) == ([], Counter())
     assert 0 < stopped["counts"]["sent"] == len(before) < MESSAGES

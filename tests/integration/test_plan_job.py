@@ -1,13 +1,20 @@
 """Plans, chunks and ledgers across runs, in a real Spark session."""
 
+import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
+from spark_reprocess.archive.message_index import read_table_columns
 from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan_file import find_plan
+from tests.approved_plan import approve, planned
+from tests.builders import queue_url
 from tests.integration.desk import MakeDesk, standard
-from tests.integration.spark_world import analyzed, archive_of, parked, reported
+from tests.integration.spark_world import analyzed, archive_of, parked
 
 LATER = "20261122T000000Z-000000"
 
@@ -19,23 +26,24 @@ def test_large_group_is_sent_in_chunks_at_a_rate(make_desk: MakeDesk) -> None:
     assert len([p for p in desk.archive.list("ledger") if p.endswith("result.jsonl")]) == 2
 
 
-def test_discarded_and_sent_messages_leave_the_analysis(make_desk: MakeDesk) -> None:
-    desk = make_desk([parked(n) for n in range(4)])
-    desk.redrive(where="message_id < 'm-002'")
-    desk.redrive(reported(desk.spark, desk.archive, "discard"))
+def test_a_plan_has_what_is_pending_and_nothing_else(make_desk: MakeDesk) -> None:
+    desk = make_desk([parked(n) for n in range(6)])
+    desk.redrive(where="message_id = 'm-000'")
+    discards = planned(desk.archive, "discard")
+    desk.redrive(discards, where="message_id = 'm-001'")
+    for number, seconds in ((2, 0.0), (3, time.time())):
+        claim = Claim("r", "me", "", queue_url("main"), timestamp(seconds), (f"m-00{number}",))
+        assert Ledger(desk.archive, "p-dead").claim("g-1", number, 1, claim)
 
-    summary = analyzed(desk.spark, desk.archive)
+    left = analyzed(desk.spark, desk.archive)
 
-    assert desk.arrived().total() == 2
-    assert (summary.messages, summary.decided, summary.groups) == (4, 4, ())
-
-
-def test_archive_that_changed_since_is_refused(make_desk: MakeDesk) -> None:
-    desk = make_desk([parked(0)])
-    archive_of(Path(desk.archive.root), [parked(2)])
-
-    with pytest.raises(InputError, match="hold 2 messages, not the 1 that it froze"):
-        desk.redrive()
+    table = read_table_columns(desk.archive, left.plan_id, ("message_id", "group_id"))
+    # In doubt, busy, and claimed by nobody.
+    assert sorted(table["message_id"].to_pylist()) == ["m-002", "m-003", "m-004", "m-005"]
+    assert left.messages == find_plan(desk.archive, left.plan_id).plan().snapshot.messages == 4
+    desk.redrive(str(approve(Path(left.plan_path))), in_doubt="send")
+    assert desk.arrived() == Counter(["m-000", "m-002", "m-004", "m-005"])
+    assert analyzed(desk.spark, desk.archive).messages == 1
 
 
 def test_plan_of_another_archive_is_refused(make_desk: MakeDesk, tmp_path: Path) -> None:
@@ -57,8 +65,10 @@ def test_group_that_the_plan_invents_is_refused(make_desk: MakeDesk) -> None:
         desk.redrive()
 
 
-def test_later_drain_does_not_disturb_an_older_plan(make_desk: MakeDesk) -> None:
+def test_what_is_drained_since_does_not_disturb_a_plan(make_desk: MakeDesk) -> None:
+    """By a drain that goes on, or a later one."""
     desk = make_desk([parked(0)])
-    archive_of(Path(desk.archive.root), [parked(2)], drain_id=LATER)
+    archive_of(Path(desk.archive.root), [parked(2)])
+    archive_of(Path(desk.archive.root), [parked(4)], drain_id=LATER)
 
     assert desk.redrive().count("sent") == 1

@@ -174,7 +174,7 @@ def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     assert again.is_stopped
     assert again.counts == {"sent_before": 11, "stopped": 9}
     [note] = again.notes
-    assert "is stopped: 1 of 1 messages came back, 0 may; decide again" in note
+    assert "is stopped: 1 of 1 message came back, 0 may; decide again" in note
 
     bad = groups_of(archive, plan)["KeyError"]
     decided = Statement(datetime.now(UTC), "me", "redrive", summary.plan_id)

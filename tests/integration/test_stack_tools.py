@@ -317,7 +317,7 @@ def plan_in_archive(*groups: PlannedGroup, plan_id: str = "20261121T040000Z-00ff
     """Put a report's plan into the stack's archive; return its key."""
     with suppress(client("s3").exceptions.BucketAlreadyOwnedByYou):
         client("s3").create_bucket(Bucket="dead-letters")
-    snapshot = Snapshot(("d-1",), 3, "0" * 64, table_sha256="0" * 64)
+    snapshot = Snapshot(("d-1",), 3, "0" * 64)
     text = plan_text(Plan(plan_id, "s3://dead-letters/archive", snapshot, groups))
     key = f"archive/reports/{plan_id}/plan.yaml"
     client("s3").put_object(Bucket="dead-letters", Key=key, Body=text.encode())

@@ -1,246 +1,39 @@
-"""The laws under faults: dead letters, the real adapter and a server that fails."""
+"""The laws under faults, over the real adapter; and that each of them catches a broken variant."""
 
-import random
+import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-import botocore.endpoint
 import pytest
-from botocore.config import Config
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import SearchStrategy
 
-from dlq_replay.attributes import Attributes, MessageAttribute
-from dlq_replay.backoff import Backoff
-from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.deadline import require_time_left
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message, SendEntry
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import body_digest
+from dlq_replay.history import History
+from dlq_replay.message import SendEntry
 from dlq_replay.replay import Replayer
+from dlq_replay.sending import Confirmed, SendResult, Shipment
 from dlq_replay.sqs import SqsQueue
-from local_sqs.client import client_for
-from local_sqs.faults import Effect, Fault
-from tests.builders import context, counter
-from tests.property.strategies import binary_attributes, names, sqs_text
-from tests.simulation.event_source import EventSource, run
-from tests.simulation.stack import Stack
-
-READ_TIMEOUT_SECONDS = 10
-"""The function's own."""
-
-OURS = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
-MAX_ATTEMPTS = 2
-PARENTS = {**context(first_id="parent"), **counter(str(MAX_ATTEMPTS))}
-
-
-@dataclass(frozen=True)
-class Letter:
-    """One dead letter. The body begins with its place, so that all are distinct.
-
-    Attributes:
-        is_child: whether a consumer passed the attributes of a replayed message on to it.
-    """
-
-    text: str
-    attributes: Attributes
-    group: str
-    replay_count: int
-    is_child: bool = False
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Letters in the DLQ, and what goes wrong with the calls of the replay function.
-
-    Attributes:
-        budget_seconds: of one invocation, on the virtual clock; None for no deadline.
-        tries: of botocore's client, for each call; its pauses are on the virtual clock, too.
-        skew_seconds: how far the function's clock is ahead of that of SQS.
-    """
-
-    is_fifo: bool
-    letters: Sequence[Letter]
-    faults: Sequence[Fault]
-    budget_seconds: int | None = None
-    tries: int = 1
-    skew_seconds: int = 0
-
-
-letters = st.builds(
-    Letter,
-    text=sqs_text,
-    attributes=st.dictionaries(
-        names,
-        binary_attributes | st.builds(MessageAttribute, st.just("String"), sqs_text),
-        max_size=2,
-    ),
-    group=st.sampled_from("abc"),
-    replay_count=st.integers(0, MAX_ATTEMPTS),
-    is_child=st.booleans(),
-)
-faults = st.builds(
-    Fault,
-    effect=st.sampled_from(
-        [
-            Effect.THROTTLE,
-            Effect.ERROR,
-            Effect.UNAVAILABLE,
-            Effect.CLOSE,
-            Effect.LOSE,
-            Effect.HANG,
-            Effect.DELAY,
-            Effect.FAIL_ENTRIES,
-        ]
-    ),
-    operation=st.sampled_from(["SendMessageBatch"] * 3 + ["ChangeMessageVisibilityBatch"]),
-    nth=st.integers(1, 8),
-    seconds=st.just(7),
-    after=st.booleans(),
-    entries=st.lists(st.integers(0, 9), max_size=3, unique=True).map(tuple),
-)
-scenarios = st.builds(
+from tests.builders import BODY
+from tests.property.fault_world import (
+    LAWS,
+    Ending,
     Scenario,
-    is_fifo=st.booleans(),
-    letters=st.lists(letters, min_size=1, max_size=14),
-    faults=st.lists(faults, max_size=4),
-    budget_seconds=st.sampled_from([None, 5, 30]),
-    tries=st.sampled_from([1, 3]),
-    skew_seconds=st.sampled_from([0, 400, -400]),
-)
-
-
-@dataclass
-class Ending:
-    """Where everything is once nothing moves any more."""
-
-    scenario: Scenario
-    stack: Stack
-    handled: list[Message]
-    parked: list[Message]
-
-    def lost_sends(self) -> int:
-        """Entries of the calls that were carried out though their answer was lost."""
-        records = self.stack.front.log.records("SendMessageBatch")
-        return sum(r.entry_count for r in records if {"lose", "hang"} & set(r.effects))
-
-
-def play(scenario: Scenario) -> Ending:
-    """Run a scenario on a virtual clock until every wait and every visibility timeout is over."""
-    stack = Stack(
-        is_fifo=scenario.is_fifo,
-        max_attempts=MAX_ATTEMPTS,
-        budget_seconds=scenario.budget_seconds,
-        seed=1,
-    )
-    for place, letter in enumerate(scenario.letters):
-        stack.dlq.send([_entry(place, letter, is_fifo=scenario.is_fifo)])
-    retries: Any = {"mode": "standard", "total_max_attempts": scenario.tries}
-    config = Config(read_timeout=READ_TIMEOUT_SECONDS, retries=retries)
-    client = client_for(stack.front, config)
-    # Before the handler that answers in place of a network.
-    client.meta.events.register_first("before-send.sqs", require_time_left)
-    wired = stack.replayer
-    draws = random.Random(1)
-    stack.replayer = Replayer(
-        policy=replace(wired.policy, backoff=Backoff(rate_seconds=300, cap_seconds=2400)),
-        main_queue=SqsQueue(client, stack.main.url),
-        dlq=SqsQueue(client, stack.dlq.url),
-        parked_queue=SqsQueue(client, stack.parked.url),
-        now_seconds=lambda: stack.now_seconds() + scenario.skew_seconds,
-        draw_up_to=lambda top: draws.randint(0, top),
-        executor=wired.executor,
-    )
-    stack.front.log.clear()
-    stack.front.faults.add(*scenario.faults)
-    ending = Ending(scenario, stack, [], [])
-    sources = [
-        stack.replay_source(batch_size=10),
-        EventSource(stack.main, _collector(ending.handled)),
-        EventSource(stack.parked, _collector(ending.parked)),
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(botocore.endpoint, "time", stack.clock)
-        run(stack.model, sources)
-    return ending
-
-
-def _entry(place: int, letter: Letter, *, is_fifo: bool) -> SendEntry:
-    counted = counter(str(letter.replay_count)) if letter.replay_count else {}
-    return SendEntry(
-        body=f"{place:02d} {letter.text}",
-        attributes={**letter.attributes, **counted, **(PARENTS if letter.is_child else {})},
-        message_group_id=letter.group if is_fifo else None,
-        deduplication_id=str(place) if is_fifo else None,
-    )
-
-
-def _collector(into: list[Message]) -> Callable[[Sequence[Message]], set[str]]:
-    def collect(batch: Sequence[Message]) -> set[str]:
-        into.extend(batch)
-        return set()
-
-    return collect
-
-
-def nothing_is_lost(ending: Ending) -> None:
-    bodies = {m.body for m in [*ending.handled, *ending.parked]}
-    assert bodies == {f"{n:02d} {one.text}" for n, one in enumerate(ending.scenario.letters)}
-    assert not ending.stack.dlq.queue.messages()
-
-
-def what_arrives_is_what_was_sent(ending: Ending) -> None:
-    for message in [*ending.handled, *ending.parked]:
-        letter = ending.scenario.letters[int(message.body[:2])]
-        own = {name: a for name, a in message.attributes.items() if name not in OURS}
-        assert message.body[3:] == letter.text
-        assert own == dict(letter.attributes)
-
-
-def groups_keep_their_order(ending: Ending) -> None:
-    if ending.scenario.is_fifo:
-        for arrived in (ending.handled, ending.parked):
-            for group in "abc":
-                bodies = [m.body for m in arrived if m.message_group_id == group]
-                assert bodies == sorted(bodies)
-
-
-def children_are_messages_of_their_own(ending: Ending) -> None:
-    first_ids = {m.body: m.first_id for m in [*ending.handled, *ending.parked]}
-    assert len({*first_ids.values()}) == len(first_ids)
-    children = {n for n, one in enumerate(ending.scenario.letters) if one.is_child}
-    assert not children & {int(m.body[:2]) for m in ending.parked}
-
-
-def only_lost_answers_duplicate(ending: Ending) -> None:
-    copies = len(ending.handled) + len(ending.parked)
-    extra = copies - len(ending.scenario.letters)
-    assert extra <= ending.lost_sends()
-    if ending.scenario.is_fifo and len(ending.scenario.faults) == 1:
-        # The next try falls inside the deduplication window, and SQS removes the second copy. Only
-        # a second fault in a row can delay it past the window.
-        assert extra == 0
-
-
-def no_try_begins_after_its_invocation(ending: Ending) -> None:
-    invocations = ending.stack.invocations_ms
-    for record in ending.stack.front.log.records("SendMessageBatch") if invocations else ():
-        _, ends_ms = max(one for one in invocations if one[0] <= record.at_ms)
-        assert record.at_ms < ends_ms
-
-
-LAWS = (
+    children_are_messages_of_their_own,
+    groups_keep_their_order,
     no_try_begins_after_its_invocation,
     nothing_is_lost,
-    what_arrives_is_what_was_sent,
-    groups_keep_their_order,
-    children_are_messages_of_their_own,
     only_lost_answers_duplicate,
+    partial_failures,
+    play,
+    repeated_calls,
+    scenarios,
+    what_arrives_is_what_was_sent,
 )
 
-
 EXAMPLES_FACTOR = 8
-"""A scenario covers all laws at once, on more messages than an example of a single value."""
+"""A scenario covers four laws at once, on more messages than an example of a single value."""
 
 
 @settings(max_examples=settings().max_examples * EXAMPLES_FACTOR)
@@ -250,3 +43,95 @@ def test_laws_hold_whatever_fails(scenario: Scenario) -> None:
 
     for law in LAWS:
         law(ending)
+
+
+class IgnoresRefusals(SqsQueue):
+    """Takes every answer for a success."""
+
+    def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        super().send(entries)
+        return [Confirmed("taken for granted")] * len(entries)
+
+
+class EncodesBinaryTwice(SqsQueue):
+    """Sends the base64 text of a binary value as its bytes."""
+
+    def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        return super().send([_twice_encoded(entry) for entry in entries])
+
+
+def _twice_encoded(entry: SendEntry) -> SendEntry:
+    attributes = {
+        name: MessageAttribute(a.data_type, base64.b64encode(a.value))
+        if isinstance(a.value, bytes)
+        else a
+        for name, a in entry.attributes.items()
+    }
+    return SendEntry(
+        entry.body,
+        attributes,
+        entry.message_group_id,
+        entry.deduplication_id,
+        entry.trace_header,
+        entry.delay_seconds,
+    )
+
+
+class RepeatsWholeBatches(SqsQueue):
+    """Sends everything again where a part was refused."""
+
+    def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        results = super().send(entries)
+        if all(isinstance(result, Confirmed) for result in results):
+            return results
+        return super().send(entries)
+
+
+class ForgetsLanes(Replayer):
+    """Sends each message of a group without waiting for the one before it."""
+
+    def _groups(self, steps: Any) -> list[list[Shipment[str]]]:
+        return [[shipment] for group in super()._groups(steps) for shipment in group]
+
+
+class TakesAnyContext(Replayer):
+    """Believes the context of any body."""
+
+    def replay(self, records: Any, seconds_left: Any) -> Any:
+        parents = body_digest(BODY)
+        believed = [m.with_history(History.of(m.attributes, lambda: parents)) for m in records]
+        return super().replay(believed, seconds_left)
+
+
+def forgets_deadlines(**_: object) -> None:
+    """Lets botocore repeat a call whenever it likes."""
+
+
+@pytest.mark.parametrize(
+    ("law", "broken", "among"),
+    [
+        (nothing_is_lost, {"make_queue": IgnoresRefusals}, partial_failures),
+        (what_arrives_is_what_was_sent, {"make_queue": EncodesBinaryTwice}, scenarios),
+        (groups_keep_their_order, {"make_replayer": ForgetsLanes}, partial_failures),
+        (children_are_messages_of_their_own, {"make_replayer": TakesAnyContext}, scenarios),
+        (only_lost_answers_duplicate, {"make_queue": RepeatsWholeBatches}, partial_failures),
+        (no_try_begins_after_its_invocation, {"check_deadline": forgets_deadlines}, repeated_calls),
+    ],
+    ids=["law 1", "law 2", "law 4", "children", "law 5", "no late try"],
+)
+def test_law_catches_a_broken_variant(
+    law: Callable[[Ending], None], broken: dict[str, Any], among: SearchStrategy[Scenario]
+) -> None:
+    @settings(
+        max_examples=2000,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(among)
+    def check(scenario: Scenario) -> None:
+        law(play(scenario, **broken))
+
+    with pytest.raises(AssertionError):
+        check()

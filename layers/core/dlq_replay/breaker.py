@@ -156,7 +156,8 @@ class BreakerView:
         if silent_since is None:
             return f"{limited} deletes less than a third of what is usual"
         minutes = (self.now_seconds - silent_since) // self.rules.minute_seconds
-        return f"{limited} has deleted nothing for {minutes:,} minutes"
+        ago = "1 minute" if minutes == 1 else f"{minutes:,} minutes"
+        return f"{limited} has deleted nothing for {ago}"
 
     def applies_to(self, message: Message) -> bool:
         """Whether the limit holds for a message.

@@ -153,14 +153,11 @@ class SqsQueue:
         except BotoCoreError as error:
             if count > 1 and isinstance(error, ParamValidationError):
                 return BatchRejected()
-            return [self._result_without_answer(error)] * count
+            is_first_try = self.tries_once and isinstance(error, (*_NOT_CONNECTED, *_NOT_SIGNED))
+            if isinstance(error, _NOT_SENT) or is_first_try:
+                return [Refused(type(error).__name__, describe(error))] * count
+            return [InDoubt(describe(error))] * count
         return _results(answer, count)
-
-    def _result_without_answer(self, error: Exception) -> SendResult:
-        is_first_try = self.tries_once and isinstance(error, (*_NOT_CONNECTED, *_NOT_SIGNED))
-        if isinstance(error, _NOT_SENT) or is_first_try:
-            return Refused(type(error).__name__, describe(error))
-        return InDoubt(describe(error))
 
     def receive(
         self,

@@ -37,9 +37,7 @@ GROUP = a_group(
     arrivals=(0, 1, 4, 8),
     leads=(LEAD,),
 )
-ANALYZED = some_findings(
-    archive="/a", plan_path="/a/r/plan.yaml", messages=5, decided=1, groups=(GROUP,)
-)
+ANALYZED = some_findings(archive="/a", plan_path="/a/r/plan.yaml", messages=4, groups=(GROUP,))
 
 
 def redriven(
@@ -86,7 +84,7 @@ def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> N
     print_analysis(ANALYZED)
 
     assert capsys.readouterr().out.splitlines() == [
-        "5 messages, 1 decided before, 4 undecided in 1 group",
+        "4 messages undecided in 1 group",
         "groups: 1 new",
         "group  count  share  trend",
         "g-1        3  75%     ▁▄█ rising",
@@ -96,7 +94,7 @@ def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> N
 
 
 def test_analysis_counts_the_groups_that_it_does_not_show(capsys: Capture) -> None:
-    many = replace(ANALYZED, groups=(GROUP,) * 40, messages=200, decided=0, unlisted_groups=7)
+    many = replace(ANALYZED, groups=(GROUP,) * 40, messages=200, unlisted_groups=7)
 
     print_analysis(many)
 
@@ -109,7 +107,7 @@ def test_analysis_fits_a_screen_where_somebody_looks(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wordy = replace(GROUP, title="word " * 32)
-    many = replace(ANALYZED, groups=(wordy,) * 40, messages=200, decided=0)
+    many = replace(ANALYZED, groups=(wordy,) * 40, messages=200)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -135,7 +133,7 @@ def test_what_holds_for_the_same_messages_is_told_where_somebody_looks(
 
 
 def test_analysis_without_groups_has_nothing_to_do(capsys: Capture) -> None:
-    print_analysis(replace(ANALYZED, groups=(), decided=5))
+    print_analysis(replace(ANALYZED, groups=(), messages=0))
 
     assert capsys.readouterr().out.endswith("nothing is left to decide; report: /a/r\n")
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions
-from spark_reprocess.command_line.cli import main, parse
+from spark_reprocess.command_line.cli import exit_code_of, main, parse
 from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -146,3 +146,12 @@ def test_help_shows_every_verb_in_an_example(capsys: pytest.CaptureFixture[str])
 
     shown = capsys.readouterr().out
     assert all(f"spark_reprocess {verb} " in shown for verb in ("drain", "analyze", "redrive"))
+
+
+def test_ctrl_c_ends_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    def press() -> int:
+        raise KeyboardInterrupt
+
+    assert exit_code_of(press) == 130
+    sentence = "dlq: interrupted; nothing is lost, run the same command again\n"
+    assert capsys.readouterr().err == sentence

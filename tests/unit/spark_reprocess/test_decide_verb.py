@@ -24,7 +24,6 @@ archive: somewhere
 snapshot:
   drain_ids: [d-1]
   messages: 1
-  sha256: {"a" * 64}
   table_sha256: {"b" * 64}
 groups:
   - id: {OTHER}

@@ -21,7 +21,6 @@ from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, to_row
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import (
     Erasure,
-    erased_of,
     erasures,
     mark_done,
     record_erasure,
@@ -34,7 +33,6 @@ from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_store import (
-    digest,
     drain_ids,
     holds_any,
     message_files,
@@ -198,7 +196,8 @@ def test_killed_at_any_step_the_next_one_ends_it(
 
         records = erasures(archive)
         assert {"c", "d"} <= set(ids_in(archive))
-        assert records or ids_in(archive) == sorted(chain(*files))
+        assert is_by_age or records or ids_in(archive) == sorted(chain(*files))
+        assert not (is_by_age and records)
         # Another erasure completes a dead one; what recorded nothing has changed nothing.
         expired(archive) if is_by_age else erased(archive, *["nobody"] if records else "ab")
         assert ids_in(archive) == ["c", "c", "d"]
@@ -211,7 +210,7 @@ def test_killed_at_any_step_the_next_one_ends_it(
             assert "(erased)" in plan.read_text()
         if len(dying.changes) < number:
             break
-    assert number > 10
+    assert number > 9
 
 
 @settings(max_examples=60, deadline=None)
@@ -314,8 +313,7 @@ def test_what_is_decided_goes_and_a_dry_run_changes_nothing(archive: Archive) ->
     assert (done.messages, done.rows, done.undecided) == (3, 3, 1)
     assert ids_in(archive) == ["open"]
     assert expired(archive).messages == 0
-    (record,) = erasures(archive)
-    assert (record.erase_id, record.reason) == (done.erase_id, "decided more than 30 days before")
+    assert (done.erase_id, erasures(archive)) == ("", [])
 
 
 @pytest.mark.parametrize("outcome", [one for one in OUTCOMES if one not in DECIDED])
@@ -385,17 +383,20 @@ def test_a_message_expires_by_its_own_id_and_from_every_drain(archive: Archive) 
     assert ids_in(archive) == ["copy-2"]
 
 
-@pytest.mark.parametrize("asked", ["a", "first-a"])
-def test_show_and_status_say_that_a_message_expired(archive: Archive, asked: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [("a", "gone from the archive, erased or expired; plan p-1: sent at"), ("first-a", "none of")],
+)
+def test_show_says_what_the_ledger_knows_of_a_message_that_expired(
+    archive: Archive, asked: str, sentence: str
+) -> None:
     drained(archive, D1, ["a", "b"])
     attempted(archive, {"a": Disposition.SENT})
     expired(archive)
 
-    found = status(StatusOptions(archive.root))
-    with pytest.raises(InputError, match=rf"message {asked}: expired: .*plan p-1: sent at"):
+    with pytest.raises(InputError, match=f"message {asked}: {sentence}"):
         show(ShowOptions(archive.root, asked))
-
-    assert (found.messages, found.expired, found.count("undecided")) == (1, 1, 1)
+    assert status(StatusOptions(archive.root)).messages == 1
 
 
 # --- the plan lock
@@ -467,24 +468,19 @@ def test_lost_lock_ends_it(archive: Archive, monkeypatch: pytest.MonkeyPatch) ->
 # --- records
 
 
-def erasure(erase_id: str, *ids: str, **fields: int) -> Erasure:
+def erasure(erase_id: str, *ids: str) -> Erasure:
     messages = {one: [D1] for one in ids}
     time = "2026-11-21T12:00:00+00:00"
-    return Erasure(erase_id, "me@here", "asked to", time, messages, other_ids=[], **fields)  # type: ignore[arg-type]
+    return Erasure(erase_id, "me@here", "asked to", time, messages, other_ids=[])
 
 
 def test_erasure_is_unfinished_until_it_is_marked(archive: Archive) -> None:
     for number, one in enumerate("ab", 1):
         record_erasure(archive, erasure(f"e-{number}", one))
-    record_erasure(archive, erasure("e-3", "c", expired_days=30))
     mark_done(archive, "e-1")
 
     assert [one.erase_id for one in unfinished(archive)] == ["e-2"]
-    assert erasures(archive) == [
-        erasure("e-1", "a"),
-        erasure("e-2", "b"),
-        erasure("e-3", "c", expired_days=30),
-    ]
+    assert erasures(archive) == [erasure("e-1", "a"), erasure("e-2", "b")]
 
 
 def test_record_never_takes_the_place_of_another_one(archive: Archive) -> None:
@@ -500,19 +496,6 @@ def test_record_never_takes_the_place_of_another_one(archive: Archive) -> None:
         second.erase_id: second,
     }
     assert unfinished(archive) == [second]
-
-
-def test_records_say_by_which_erasure_a_message_went() -> None:
-    records = [erasure("e-1", "a", "b"), erasure("e-2", "b", "c", expired_days=30)]
-
-    first, second = erased_of(records, {"a", "b", "c", "d"})
-
-    at = "by me@here at 2026-11-21T12:00:00+00:00"
-    assert first == (f"2 messages were erased since, {at} (e-1)", ("a", "b"))
-    assert second.sentence == (
-        f"1 messages expired since, 30 days after they were decided, {at} (e-2)"
-    )
-    assert erased_of(records, {"d"}) == []
 
 
 def test_record_that_was_changed_is_an_error(archive: Archive) -> None:
@@ -543,7 +526,7 @@ def test_options_that_contradict_each_other_are_refused(
 
 
 def a_plan(title: str = "Jane's order", where: str | None = None) -> Plan:
-    snapshot = Snapshot((D1,), 1, digest(["a"]), digest(["table"]), where)
+    snapshot = Snapshot((D1,), 1, "0" * 64, where)
     groups = (
         PlannedGroup("g-1", title, 1, Action.REDRIVE),
         PlannedGroup("g-2", "KeyError: 'zip'", 1, Action.LEAVE),
@@ -570,9 +553,9 @@ def test_title_and_condition_go_and_the_rest_of_the_plan_stays(title: str, where
 def test_condition_and_title_that_an_editor_wrote_anew_go(style: str) -> None:
     title = f"groups:\n  - id: g-1\n    title: {style}\n    count: 2\n"
 
-    found = yaml.safe_load(without_quotes(f"snapshot:\n  where: {style}\n  sha256: x\n{title}"))
+    found = yaml.safe_load(without_quotes(f"snapshot:\n  where: {style}\n  messages: 1\n{title}"))
 
-    assert found["snapshot"] == {"where": "message_id IS NOT NULL", "sha256": "x"}
+    assert found["snapshot"] == {"where": "message_id IS NOT NULL", "messages": 1}
     assert found["groups"] == [{"id": "g-1", "title": "(erased)", "count": 2}]
 
 

@@ -42,6 +42,18 @@ def test_one_file_of_many_is_opened(archive: Archive) -> None:
     assert looked_at(archive, "m-99") == []
 
 
+def test_what_was_decided_since_is_found_by_the_older_plan(archive: Archive) -> None:
+    """A plan has what is pending; the last of these has a part of each file."""
+    first = drain(archive, "d-1", 0, 1)
+    planned(archive)
+    second = drain(archive, "d-2", 2, 3)
+    planned(archive, chosen=("m-1", "m-2", "m-3"))
+    planned(archive, chosen=("m-1", "m-3"))
+
+    assert looked_at(archive, "m-0") == [first]
+    assert looked_at(archive, "m-2") == [second]
+
+
 def test_what_was_drained_since_is_read(archive: Archive) -> None:
     drain(archive, "d-1", 0, 1)
     planned(archive)

@@ -34,14 +34,8 @@ def test_a_group_has_the_same_fields_everywhere() -> None:
 def test_the_summary_says_everything_of_the_whole() -> None:
     summary = json.loads(summary_json(incident_findings()))
 
-    assert set(summary) == {
-        *(one.name for one in fields(Findings)),
-        "signature",
-        "undecided",
-        "statuses",
-    }
+    assert set(summary) == {*(one.name for one in fields(Findings)), "signature", "statuses"}
     assert summary["signature"] == "v1"
-    assert summary["undecided"] == summary["messages"] - summary["decided"]
     assert summary["analyzed_at"] == "2025-11-20T10:30:00+00:00"
 
 
