@@ -29,7 +29,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from typing import TextIO
@@ -224,7 +223,15 @@ def _followed(
         return main(command)
     answer, errors = _Copy(sys.stdout), _Copy(sys.stderr)
     has_ended = threading.Event()
-    watch = partial(_watch, archive, job_run_id, has_ended, interrupt)
+
+    def watch() -> None:
+        while not has_ended.wait(_CHECK_SECONDS):
+            # An archive that cannot be read now may be readable next time.
+            with suppress(ArchiveError):
+                if archive.read(_stop(job_run_id)) is not None:
+                    interrupt()
+                    return
+
     threading.Thread(target=watch, name="stop-request", daemon=True).start()
     exit_code = INTERRUPTED
     try:
@@ -245,20 +252,6 @@ def _followed(
                 sys.stderr.write(f"the result of this run was not written: {error}\n")
             break
     return exit_code
-
-
-def _watch(
-    archive: Archive,
-    job_run_id: str,
-    has_ended: threading.Event,
-    interrupt: Callable[[], object],
-) -> None:
-    while not has_ended.wait(_CHECK_SECONDS):
-        # An archive that cannot be read now may be readable next time.
-        with suppress(ArchiveError):
-            if archive.read(_stop(job_run_id)) is not None:
-                interrupt()
-                return
 
 
 class _Copy(io.TextIOBase):

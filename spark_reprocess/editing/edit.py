@@ -122,20 +122,18 @@ def _operation_faults(operation: Json) -> Iterator[str]:
     for name in operation.keys() - needed - {"op"}:
         yield f"{op} takes no {name}"
     for name in ("path", "from"):
-        if name in operation and name in needed:
-            yield from (f"{name}: {fault}" for fault in _pointer_faults(operation[name]))
+        if name not in operation.keys() & needed:
+            continue
+        pointer: Any = operation[name]
+        try:
+            JsonPointer(pointer)
+        except TypeError:
+            yield f"{name}: must be text, e.g. /customer/zip"
+        except JsonPointerException:
+            rule = "it begins with / (and ~ is ~0, / in a name ~1)"
+            yield f"{name}: {pointer!r} is not a JSON Pointer: {rule}"
     if op == "remove" and operation.get("path") == "":
         yield "path: the whole body cannot be removed"
-
-
-def _pointer_faults(pointer: Json) -> Iterator[str]:
-    if not isinstance(pointer, str):
-        yield "must be text, e.g. /customer/zip"
-        return
-    try:
-        JsonPointer(pointer)
-    except JsonPointerException:
-        yield f"{pointer!r} is not a JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
 
 
 AttributeChange = tuple[str, MessageAttribute | None]

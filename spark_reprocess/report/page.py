@@ -121,7 +121,6 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
     named = (
         *(figures.counted, figures.cut, figures.duration, figures.epoch, figures.iso),
         *(figures.minute, figures.moment, figures.percent, figures.second, figures.size),
-        figures.spoken,
     )
     environment.filters.update({one.__name__: one for one in named})
     environment.filters.update(state=state_of, statuses=format_statuses)
