@@ -56,13 +56,7 @@ NOT_THERE = {
 }
 
 
-def run_on_glue(
-    session: "Session",
-    stack: str,
-    verb: str,
-    words: Sequence[str],
-    sleep: Callable[[float], object] = time.sleep,
-) -> int:
+def run_on_glue(session: "Session", stack: str, verb: str, words: Sequence[str]) -> int:
     """Run a verb as a run of the stack's Glue job, print its answer and return its exit code.
 
     Args:
@@ -70,7 +64,6 @@ def run_on_glue(
         stack: the stack's name.
         verb: a verb of the Spark job.
         words: its arguments; ``--archive`` is required.
-        sleep: waits for a number of seconds.
 
     Raises:
         InputError: the stack has no job, the verb cannot run on Glue, or a call of Glue failed.
@@ -102,7 +95,7 @@ def run_on_glue(
     client = session.client("glue")
     archive = open_folder(dict(pairwise(words))["--archive"])
     privacy = privacy_options(client, job) if verb in {"analyze", "redrive", "run"} else []
-    return follow(start(client, job, archive, [verb, *words, *privacy]), archive, sleep)
+    return follow(start(client, job, archive, [verb, *words, *privacy]), archive)
 
 
 @dataclass(frozen=True, slots=True)

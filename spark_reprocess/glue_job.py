@@ -95,13 +95,7 @@ def remove_command(archive: Archive, command_id: str) -> None:
 
 
 def _take_command(place: str, command_id: str) -> list[str]:
-    """Read a stored command, and remove it.
-
-    If this process dies in between, the file stays until the next erase.
-
-    Raises:
-        SystemExit: it is gone, or somebody changed it. Nothing was done.
-    """
+    """Read a stored command, and remove it; exit if it is gone, or somebody changed it."""
     archive = open_folder(place)
     content = archive.read(_path_of(command_id)) or b""
     if sha256(content).hexdigest() != command_id:
