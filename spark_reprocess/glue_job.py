@@ -196,11 +196,7 @@ def read_result(archive: Archive, job_run_id: str) -> RunResult | None:
 
 def request_stop(archive: Archive, job_run_id: str) -> None:
     """Ask a run to stop after its open calls, as Ctrl-C does. Raises ArchiveError."""
-    archive.write(_stop(job_run_id), b"")
-
-
-def _stop(job_run_id: str) -> str:
-    return f"runs/{job_run_id}/stop"
+    archive.write(f"runs/{job_run_id}/stop", b"")
 
 
 def _followed(
@@ -222,7 +218,7 @@ def _followed(
         while not has_ended.wait(_CHECK_SECONDS):
             # An archive that cannot be read now may be readable next time.
             with suppress(ArchiveError):
-                if archive.read(_stop(job_run_id)) is not None:
+                if archive.read(f"runs/{job_run_id}/stop") is not None:
                     interrupt()
                     return
 
