@@ -36,7 +36,6 @@ class Place(StrEnum):
     WHERE = "--where"
     PLAN_WHERE = "the plan's where"
     POLICY_WHEN = "when"
-    SET_ATTRIBUTES = "set_attributes"
 
 
 FUNCTIONS: Mapping[str, str] = {
