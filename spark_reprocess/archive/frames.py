@@ -175,10 +175,12 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
 
 def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[str]) -> DataFrame:
     path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
+    # A folder for each: of the folder of all, Spark would list every drain.
+    folders = [spark_path(archive, drain_folder(drain_id)) for drain_id in drain_ids]
     return (
         spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
-        .parquet(spark_path(archive, MESSAGES))
-        .where(F.col("drain_id").isin(*drain_ids))
+        .option("basePath", f"{archive.root}/{MESSAGES}")
+        .parquet(*folders)
         .withColumn(FILE, path)
     )
 
