@@ -89,7 +89,7 @@ def read_archive(
         few = ids.limit(DRIVER_ROWS + 1).toArrow()
         if few.num_rows <= DRIVER_ROWS:
             counts = few.group_by("message_id").aggregate([([], "count_all")])
-            several = counts.filter(pc.greater(counts["count_all"], 1))
+            several = counts.filter(pc.greater(counts["count_all"], pa.scalar(1)))
             repeated, number = spark.createDataFrame(several), several.num_rows
             wanted_ids = F.broadcast(spark.createDataFrame(counts.select(["message_id"])))
             rows = rows if decided is None else rows.join(wanted_ids, "message_id", "left_semi")
