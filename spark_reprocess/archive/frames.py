@@ -111,32 +111,13 @@ def read_archive(
     return once.unionByName(first).select(*rows.columns)
 
 
-def archive_rows(
-    spark: SparkSession,
-    archive: Archive,
-    drain_ids: Sequence[str],
-    columns: Sequence[str] | None = None,
-) -> DataFrame:
-    """Read the rows of these drains, which must exist, as written: a message may have several.
-
-    *columns* are of ``ARROW_SCHEMA``, in the order wanted; None for all. Name what you need:
-    reading through the adapter decodes nothing else.
-
-    Returns:
-        These columns and ``drain_id``. Lazy: each action reads the files again.
-    """
-    wanted = tuple(columns or ARROW_SCHEMA.names)
-    if _spark_reads(spark, archive):
-        return _rows_by_spark(spark, archive, drain_ids).select(*wanted, "drain_id")
-    return _rows_by_adapter(spark, archive, _files(archive, drain_ids), wanted)
-
-
 def read_rows(
     spark: SparkSession, archive: Archive, wanted: Sequence[str] | None, columns: Sequence[str]
 ) -> tuple[DataFrame, DataFrame]:
-    """Read the rows of the drains *wanted*, or of all, as they were written.
+    """Read the rows of the drains *wanted*, or of all, as written: a message may have several.
 
-    Reads nothing yet. A file that a drain adds after this is in neither frame.
+    Lazy: each action reads the files again. A file that a drain adds after this is in neither
+    frame.
 
     Returns:
         All columns, ``drain_id`` and ``FILE`` of the rows; and *columns* alone of the same rows.

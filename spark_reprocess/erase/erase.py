@@ -270,12 +270,13 @@ def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
         InputError: the condition is wrong or fails on a message.
     """
     # Only a condition needs Spark, which need not be installed.
-    from spark_reprocess.archive.frames import archive_rows, column_texts  # noqa: PLC0415
+    from spark_reprocess.archive.frames import FILE, column_texts, read_rows  # noqa: PLC0415
     from spark_reprocess.spark.allowed_sql import matching  # noqa: PLC0415
     from spark_reprocess.spark.failures import explained  # noqa: PLC0415
 
     with explained(where):
-        rows = matching(archive_rows(spark, archive, drain_ids(archive)), where)
+        rows, _ = read_rows(spark, archive, None, _IDS)
+        rows = matching(rows, where, hidden=[FILE])
         return _named(archive, column_texts(rows.select("first_id").distinct()))
 
 
