@@ -13,7 +13,6 @@ from spark_reprocess.archive.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.spark.allowed_sql import matching
 from tests.approved_plan import approve, planned
 from tests.builders import NOW, message
 from tests.integration.conftest import MakeQueue
@@ -63,18 +62,6 @@ def nothing_was_called(spark: "SparkSession") -> Iterator[None]:
     found = system.getProperty("dlq.test")
     system.clearProperty("dlq.test")
     assert found is None
-
-
-def test_a_refused_where_is_a_sentence_and_had_no_effect(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    rows = read_archive(spark, archive_of(tmp_path, [parked(1)]))
-
-    for sql in REFUSED:
-        where = as_condition(sql)
-        with pytest.raises(InputError) as caught:
-            matching(rows, where)
-        assert_told(str(caught.value), sql, f"--where {where!r}: ")
 
 
 @pytest.mark.parametrize("verb", ["analyze", "redrive", "restore", "erase"])
