@@ -175,11 +175,7 @@ def _load(name: str) -> Verb:
 
 
 def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
-    """Make the parser of ``dlq`` itself.
-
-    Args:
-        has_arguments: whether to add the arguments of the verbs, for a completion script.
-    """
+    """Make the parser of ``dlq``; for a completion script with the arguments of all verbs."""
     installed = Path(get_path("data")) / _INSTALLED_DOCS
     where = f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
     parser = argparse.ArgumentParser(

@@ -56,13 +56,7 @@ NOT_THERE = {
 }
 
 
-def run_on_glue(
-    session: "Session",
-    stack: str,
-    verb: str,
-    words: Sequence[str],
-    sleep: Callable[[float], object] = time.sleep,
-) -> int:
+def run_on_glue(session: "Session", stack: str, verb: str, words: Sequence[str]) -> int:
     """Run a verb as a run of the stack's Glue job, print its answer and return its exit code.
 
     Args:
@@ -70,7 +64,6 @@ def run_on_glue(
         stack: the stack's name.
         verb: a verb of the Spark job.
         words: its arguments; ``--archive`` is required.
-        sleep: waits for a number of seconds.
 
     Raises:
         InputError: the stack has no job, the verb cannot run on Glue, or a call of Glue failed.
@@ -102,7 +95,7 @@ def run_on_glue(
     client = session.client("glue")
     archive = open_folder(dict(pairwise(words))["--archive"])
     privacy = privacy_options(client, job) if verb in {"analyze", "redrive", "run"} else []
-    return follow(start(client, job, archive, [verb, *words, *privacy]), archive, sleep)
+    return follow(start(client, job, archive, [verb, *words, *privacy]), archive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +123,6 @@ class GlueRun:
         with aws_errors(f"run {self.job_run_id}", _FIX):
             run = self.client.get_job_run(JobName=self.job, RunId=self.job_run_id)["JobRun"]
             return run["JobRunState"], run.get("ErrorMessage", "")
-
-    def stop(self) -> None:
-        """Stop the run by force. Does nothing if it has ended; errors are ignored."""
-        with suppress(ClientError, BotoCoreError):
-            self.client.batch_stop_job_run(JobName=self.job, JobRunIds=[self.job_run_id])
 
 
 def start(client: "GlueClient", job: str, archive: Archive, words: Sequence[str]) -> GlueRun:
@@ -202,7 +190,8 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
         )
         state, message = _wait(run, sleep, STOP_SECONDS)
         if state not in _ENDED:
-            run.stop()
+            with suppress(ClientError, BotoCoreError):
+                run.client.batch_stop_job_run(JobName=run.job, JobRunIds=[run.job_run_id])
             state, message = _wait(run, sleep)
     result = read_result(archive, run.job_run_id)
     if result is None:

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 UNKNOWN = "unknown"
-_UNBROKEN = "\N{NO-BREAK SPACE}"
 
 _MINUTE = 60
 _TIMES = ((86_400, "d"), (3_600, "h"), (_MINUTE, "min"), (1, "s"))
@@ -49,13 +48,6 @@ def moment(time: datetime | None, apart_seconds: float) -> str:
 def second(time: datetime | None) -> str:
     """Format a time: ``2025-11-18 04:10:30``; empty for None."""
     return f"{in_utc(time):%Y-%m-%d %H:%M:%S}" if time else ""
-
-
-def spoken(time: datetime, now: datetime) -> str:
-    """Format a time for a sentence: ``18 Nov, 04:10``, with the year if it is not that of *now*."""
-    then = in_utc(time)
-    year = "" if then.year == in_utc(now).year else f" {then.year}"
-    return f"{then.day} {then:%b}{year}, {then:%H:%M}".replace(" ", _UNBROKEN)
 
 
 def iso(time: datetime) -> str:

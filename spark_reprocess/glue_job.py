@@ -29,7 +29,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from typing import TextIO
@@ -96,13 +95,7 @@ def remove_command(archive: Archive, command_id: str) -> None:
 
 
 def _take_command(place: str, command_id: str) -> list[str]:
-    """Read a stored command, and remove it.
-
-    If this process dies in between, the file stays until the next erase.
-
-    Raises:
-        SystemExit: it is gone, or somebody changed it. Nothing was done.
-    """
+    """Read a stored command, and remove it; exit if it is gone, or somebody changed it."""
     archive = open_folder(place)
     content = archive.read(_path_of(command_id)) or b""
     if sha256(content).hexdigest() != command_id:
@@ -203,11 +196,7 @@ def read_result(archive: Archive, job_run_id: str) -> RunResult | None:
 
 def request_stop(archive: Archive, job_run_id: str) -> None:
     """Ask a run to stop after its open calls, as Ctrl-C does. Raises ArchiveError."""
-    archive.write(_stop(job_run_id), b"")
-
-
-def _stop(job_run_id: str) -> str:
-    return f"runs/{job_run_id}/stop"
+    archive.write(f"runs/{job_run_id}/stop", b"")
 
 
 def _followed(
@@ -224,7 +213,15 @@ def _followed(
         return main(command)
     answer, errors = _Copy(sys.stdout), _Copy(sys.stderr)
     has_ended = threading.Event()
-    watch = partial(_watch, archive, job_run_id, has_ended, interrupt)
+
+    def watch() -> None:
+        while not has_ended.wait(_CHECK_SECONDS):
+            # An archive that cannot be read now may be readable next time.
+            with suppress(ArchiveError):
+                if archive.read(f"runs/{job_run_id}/stop") is not None:
+                    interrupt()
+                    return
+
     threading.Thread(target=watch, name="stop-request", daemon=True).start()
     exit_code = INTERRUPTED
     try:
@@ -245,20 +242,6 @@ def _followed(
                 sys.stderr.write(f"the result of this run was not written: {error}\n")
             break
     return exit_code
-
-
-def _watch(
-    archive: Archive,
-    job_run_id: str,
-    has_ended: threading.Event,
-    interrupt: Callable[[], object],
-) -> None:
-    while not has_ended.wait(_CHECK_SECONDS):
-        # An archive that cannot be read now may be readable next time.
-        with suppress(ArchiveError):
-            if archive.read(_stop(job_run_id)) is not None:
-                interrupt()
-                return
 
 
 class _Copy(io.TextIOBase):

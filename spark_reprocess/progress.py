@@ -101,20 +101,17 @@ class HowFar:
     def line(self, done: int) -> str:
         """Return the line for *done* messages."""
         total = max(self._total, done) if self._is_estimate else self._total
-        rate = self._rate(done)
-        of = "of about" if self._is_estimate else "of"
-        parts = [f"{done:,} {of} {total:,} messages", f"{figures.quantity(rate)}/s"]
-        if rate and done < total:
-            parts.append(f"{figures.duration((total - done) / rate)} left")
-        return ", ".join(parts)
-
-    def _rate(self, done: int) -> float:
         now = self._now_seconds()
         while len(self._past) > 1 and self._past[1][0] <= now - _RATE_SECONDS:
             self._past.popleft()
         since, before = self._past[0]
         self._past.append((now, done))
-        return (done - before) / (now - since) if now > since else 0.0
+        rate = (done - before) / (now - since) if now > since else 0.0
+        of = "of about" if self._is_estimate else "of"
+        parts = [f"{done:,} {of} {total:,} messages", f"{figures.quantity(rate)}/s"]
+        if rate and done < total:
+            parts.append(f"{figures.duration((total - done) / rate)} left")
+        return ", ".join(parts)
 
 
 _COUNTS = re.compile(r"([0-9,]+) of (?:about )?([0-9,]+) messages")

@@ -26,7 +26,7 @@ settings.register_profile(
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 _SLOW_FOLDERS = {"e2e", "simulation", "soak"}
-"""Whole programs, weeks on a virtual clock, and what takes minutes."""
+"""Whole programs, days on a virtual clock, and what takes minutes."""
 
 _QUICK_SPARK_FILE = "test_spark_job.py"
 """The one file with a Spark session that `make test` runs."""

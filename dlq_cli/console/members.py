@@ -175,11 +175,9 @@ def _with_states(archive: Archive, members: pa.Table, now: datetime) -> pa.Table
 def _with_text(
     archive: Archive, members: pa.Table, wanted: WantedMessages, shown_text: ShownText
 ) -> tuple[pa.Table, int, int, int | None]:
-    """Search the texts of the messages in the next files.
+    """Search the next files.
 
-    Returns:
-        Those found; how many were looked at; how many are in files before these; and how many
-        files were opened until now, None for all.
+    Return what was found, and ``searched``, ``searched_before`` and ``next_skip``.
     """
     files = files_of(members)
     part = files[wanted.skip : wanted.skip + FILES_AT_ONCE]

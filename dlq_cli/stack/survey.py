@@ -122,6 +122,9 @@ class _Survey:
         other_main = tuple(one for one in others if one is not None)
         queues = (main, *other_main, dlq, parked)
         name = self.function.rpartition(":")[2]
+        functions, of = self._client("lambda"), {"FunctionName": self.function}
+        recursion = ask("recursion", functions.get_function_recursion_config, **of) or {}
+        concurrency = ask("concurrency", functions.get_function_concurrency, **of) or {}
         mappings = ask("event source mappings", list_mappings, self._client, FunctionName=name)
         pipes = ask("pipes", list_pipes, self._client, TargetPrefix=self.function)
         return Installation(
@@ -140,8 +143,8 @@ class _Survey:
             other_readers=ask("other consumers", self._other_readers, dlq, parked) or (),
             consumers=ask("the main queue's consumers", self._consumers, main) or {},
             dlq_alarms=ask("alarms on the DLQ", self._alarms, dlq) or (),
-            recursive_loop=ask("recursion", self._recursive_loop),
-            reserved_concurrency=ask("concurrency", self._concurrency),
+            recursive_loop=recursion.get("RecursiveLoop"),
+            reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
             dlq_source_arns=ask("the DLQ's sources", self._sources, dlq),
             denied_keys=ask("KMS permissions", self._denied_keys, queues),
             closed_to=ask("the policy of the data key", self._closed_to) or (),
@@ -209,15 +212,6 @@ class _Survey:
             if metric.get("Namespace") == "AWS/SQS"
             and {"Name": "QueueName", "Value": dlq.name} in metric.get("Dimensions", [])
         )
-
-    def _recursive_loop(self) -> str:
-        read = self._client("lambda").get_function_recursion_config
-        return str(read(FunctionName=self.function)["RecursiveLoop"])
-
-    def _concurrency(self) -> int | None:
-        read = self._client("lambda").get_function_concurrency
-        reserved = read(FunctionName=self.function).get("ReservedConcurrentExecutions")
-        return None if reserved is None else int(reserved)
 
     def _sources(self, dlq: QueueFacts) -> tuple[str, ...]:
         account = dlq.arn.rpartition(":")[0]

@@ -80,19 +80,12 @@ class NotObservedError(Exception):
 
 @dataclass(slots=True)
 class _Seen:
-    """What was seen of the message.
-
-    Attributes:
-        copy: that of the parked queue.
-        is_deleted: whether SQS confirmed its deletion.
-        fault: why nothing could be received from the parked queue; empty if it could.
-        is_logged: the function's log says that it parked the message.
-        seconds: from the send to the last look.
-    """
+    """What was seen of the message in the parked queue, or else in the function's log."""
 
     copy: Message | None = None
     is_deleted: bool = False
     fault: str = ""
+    """Why nothing could be received from the parked queue; empty if it could."""
     is_logged: bool = False
     seconds: float = 0.0
 
@@ -282,15 +275,7 @@ class Trial:
     def _sweep(self, queue: QueueFacts) -> tuple[Message | None, bool]:
         """Receive all messages of *queue*, delete test messages, give all others back.
 
-        Messages that are not given back, because SQS refuses or the program is killed, are visible
-        again after 10 s.
-
-        Returns:
-            The message of this test, or None; and whether SQS confirmed its deletion.
-
-        Raises:
-            NotObservedError: the queue has more than 100 messages, or moves them after fewer than
-                100 receives, or cannot be read.
+        Return the message of this test, or None, and whether SQS confirmed its deletion.
         """
         source, ends = self._queue(queue), self.now() + _SWEEP_SECONDS
         tests: list[Message] = []
@@ -326,16 +311,11 @@ class Trial:
 
     def _log_says_parked(self, message_id: str) -> bool:
         """Return whether the function's log says that it parked the message."""
-        if not message_id:
-            return False
-        try:
-            pages = self.client("logs").get_paginator("filter_log_events")
-            return any(
-                page["events"]
-                for page in pages.paginate(
-                    logGroupName=self.installation.log_group,
-                    filterPattern=f'"{message_id}" "parked"',
-                )
-            )
-        except (ClientError, BotoCoreError):
-            return False
+        request = {
+            "logGroupName": self.installation.log_group,
+            "filterPattern": f'"{message_id}" "parked"',
+        }
+        with suppress(ClientError, BotoCoreError):
+            pages = self.client("logs").get_paginator("filter_log_events").paginate(**request)
+            return bool(message_id) and any(page["events"] for page in pages)
+        return False

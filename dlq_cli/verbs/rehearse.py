@@ -211,11 +211,7 @@ def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
 
 
 def _require_agreement(session: "Session", function: str, messages: int) -> None:
-    """Ask before a function on AWS is invoked.
-
-    Raises:
-        InputError: nobody agrees, or AWS does not say which account it is.
-    """
+    """Ask before a function on AWS is invoked; raise InputError if nobody agrees."""
     named = _ACCOUNT_IN_NAME.match(function)
     with aws_errors("asking which account this is"):
         account = named[1] if named else session.client("sts").get_caller_identity()["Account"]
@@ -246,11 +242,7 @@ def _events(
 
 
 def _source_arn(row: Row, main_queue_url: str | None, session: "Session") -> str:
-    """Return the ARN of the queue that a message goes back to.
-
-    Raises:
-        InputError: nothing says which it is.
-    """
+    """Return the ARN of the queue that a message goes back to."""
     url, name = main_queue_url or row["queue_url"], row["source_queue"]
     if not name and not main_queue_url:
         raise InputError(

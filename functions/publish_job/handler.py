@@ -86,12 +86,6 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
     return {"ScriptUri": f"{uri}/{SCRIPT}", "PackageUri": f"{uri}/{PACKAGE}"}
 
 
-def availability_zone_of(client: Any, subnet_id: str) -> str:  # noqa: ANN401 - no stubs for EC2
-    """Return the name of the Availability Zone of a subnet. Raises ClientError, BotoCoreError."""
-    [subnet] = client.describe_subnets(SubnetIds=[subnet_id])["Subnets"]
-    return str(subnet["AvailabilityZone"])
-
-
 def remove_job(
     client: "S3Client", bucket: str, prefix: str, seconds_left: Callable[[], float]
 ) -> None:
@@ -198,10 +192,11 @@ def _act(event: Event, seconds_left: Callable[[], float]) -> dict[str, str]:
     if event["RequestType"] == "Delete":
         remove_job(_client("s3"), properties["Bucket"], properties["Prefix"], seconds_left)
         return {}
-    subnet_id = properties.get("SubnetId")
-    zone = availability_zone_of(_client("ec2"), subnet_id) if subnet_id else None
-    uris = publish_job(_client("s3"), properties["Bucket"], properties["Prefix"], JOB)
-    return {**uris, "AvailabilityZone": zone} if zone else uris
+    answer = {}
+    if subnet_id := properties.get("SubnetId"):
+        [subnet] = _client("ec2").describe_subnets(SubnetIds=[subnet_id])["Subnets"]
+        answer["AvailabilityZone"] = str(subnet["AvailabilityZone"])
+    return answer | publish_job(_client("s3"), properties["Bucket"], properties["Prefix"], JOB)
 
 
 @cache

@@ -109,17 +109,12 @@ class _Extractor:
             extracted["message_id"] = row["message_id"]
             extracted["sent_at"] = row["sent_at"]
             extracted["body"] = excerpt(body, self.masks) if self.has_samples else None
-            extracted["attributes"] = self._attributes(attributes)
+            extracted["attributes"] = [
+                {"name": name, "text": self._attribute_text(name, value)}
+                for name, value in (sorted(attributes) if self.has_samples else ())
+                if name not in OUR_ATTRIBUTES
+            ]
         return extracted
-
-    def _attributes(self, attributes: Iterable[tuple[str, Any]]) -> list[dict[str, str]]:
-        if not self.has_samples:
-            return []
-        return [
-            {"name": name, "text": self._attribute_text(name, value)}
-            for name, value in sorted(attributes)
-            if name not in OUR_ATTRIBUTES
-        ]
 
     def _attribute_text(self, name: str, value: dict[str, Any]) -> str:
         text = value["string_value"]

@@ -65,7 +65,7 @@ def features_of(
     *attributes* are names with ``data_type, string_value, binary_value``; *columns* has the values
     of ``COLUMNS``.
     """
-    found = _Found()
+    found = _Features()
     for name, value in columns.items():
         if value is not None:
             found.text(name, value)
@@ -78,7 +78,7 @@ def features_of(
             found.add_type(_child(ATTRIBUTE, name), BINARY)
         else:
             found.text(_child(ATTRIBUTE, name), attribute["string_value"])
-    _read_body(found, body)
+    found.body(body)
     return NEWLINE.join(found.features)
 
 
@@ -87,22 +87,21 @@ def path_text(path: str) -> str:
     return path.translate(_MARKS)
 
 
-class _Found:
-    """Features in the order found. A dict keeps each once."""
-
-    __slots__ = ("features", "fields")
+class _Features:
+    """The features of one message in the order found. A dict keeps each once."""
 
     def __init__(self) -> None:
         self.features: dict[str, None] = {}
-        self.fields: set[str] = set()
+        self._fields: set[str] = set()
+        self._waiting: deque[tuple[str, Any, int]] = deque()
 
     def add(self, path: str, tag: str) -> None:
         self.features[f"{path}{TAG}{tag}"] = None
 
     def add_type(self, path: str, type_tag: str) -> None:
         # The elements of an array may differ. The type of the first one counts.
-        if path not in self.fields:
-            self.fields.add(path)
+        if path not in self._fields:
+            self._fields.add(path)
             self.features[f"{path}{TAG}{type_tag}"] = None
 
     def text(self, path: str, text: str) -> None:
@@ -118,78 +117,59 @@ class _Found:
             digits = len(str(int(abs(number)))) if abs(number) >= 1 else 0
             self.add(path, f"{MAGNITUDE}{'-' if digits and number < 0 else ''}{digits}")
 
-
-def _read_body(found: _Found, body: str) -> None:
-    path, text, value = BODY, body, parse_json(body)
-    while value is NOT_JSON and (packed := in_base64(text)) is not None:
-        word, held = packed
-        path += UNPACKED if "gzip" in word else FROM_BASE64
-        if isinstance(held, bytes):
-            found.add_type(path, BINARY)
+    def body(self, body: str) -> None:
+        path, text, value = BODY, body, parse_json(body)
+        while value is NOT_JSON and (packed := in_base64(text)) is not None:
+            word, held = packed
+            path += UNPACKED if "gzip" in word else FROM_BASE64
+            if isinstance(held, bytes):
+                self.add_type(path, BINARY)
+                return
+            text, value = held, parse_json(held)
+        if value is NOT_JSON:
+            self.add_type(path, TEXT if text.strip() else EMPTY)
             return
-        text, value = held, parse_json(held)
-    if value is NOT_JSON:
-        found.add_type(path, TEXT if text.strip() else EMPTY)
-    else:
-        _read_json(found, path, value)
-
-
-def _read_json(found: _Found, root: str, value: object) -> None:
-    """Read breadth first, so that the deepest fields are the ones left out."""
-    waiting: deque[tuple[str, Any, int]] = deque()
-    _read_field(found, waiting, root, value, 0)
-    while waiting:
-        path, container, level = waiting.popleft()
-        if level >= _LEVELS or len(found.fields) + len(container) > _FIELDS:
-            continue
-        found.add(path, COMPLETE)
-        if type(container) is dict:
-            for key, one in container.items():
-                _read_field(found, waiting, _child(path, key), one, level)
-        else:
-            _read_elements(found, waiting, f"{path}{ELEMENT}", container[:_ELEMENTS], level)
-
-
-def _read_elements(
-    found: _Found,
-    waiting: deque[tuple[str, Any, int]],
-    path: str,
-    elements: list[Any],
-    level: int,
-) -> None:
-    for one in elements:
-        _read_field(found, waiting, path, one, level)
-    objects = [one.keys() for one in elements if type(one) is dict]
-    if any(keys != objects[0] for keys in objects):
-        for key in set().union(*objects):
-            if not all(key in keys for keys in objects):
-                found.add(_child(path, key), IN_SOME)
-
-
-def _read_field(
-    found: _Found, waiting: deque[tuple[str, Any, int]], path: str, value: object, level: int
-) -> None:
-    match value:
-        case dict():
-            found.add_type(path, OBJECT)
-            waiting.append((path, value, level + 1))
-        case list():
-            found.add_type(path, ARRAY)
-            waiting.append((path, value, level + 1))
-        case str():
-            inside = parse_container(value) if level < _LEVELS else NOT_JSON
-            if inside is NOT_JSON:
-                found.text(path, value)
+        self._field(path, value, 0)
+        # Breadth first, so that the deepest fields are the ones left out.
+        while self._waiting:
+            path, container, level = self._waiting.popleft()
+            if level >= _LEVELS or len(self._fields) + len(container) > _FIELDS:
+                continue
+            self.add(path, COMPLETE)
+            if type(container) is dict:
+                for key, one in container.items():
+                    self._field(_child(path, key), one, level)
             else:
-                found.add_type(path, TEXT)
-                _read_field(found, waiting, f"{path}{INNER_JSON}", inside, level + 1)
-        case bool():
-            found.add_type(path, BOOLEAN)
-            found.add(path, f"{VALUE}{str(value).lower()}")
-        case int() | float():
-            found.number(path, value)
-        case _:
-            found.add_type(path, NULL)
+                self._elements(f"{path}{ELEMENT}", container[:_ELEMENTS], level)
+
+    def _elements(self, path: str, elements: list[Any], level: int) -> None:
+        for one in elements:
+            self._field(path, one, level)
+        objects = [one.keys() for one in elements if type(one) is dict]
+        if any(keys != objects[0] for keys in objects):
+            for key in set().union(*objects):
+                if not all(key in keys for keys in objects):
+                    self.add(_child(path, key), IN_SOME)
+
+    def _field(self, path: str, value: object, level: int) -> None:
+        match value:
+            case dict() | list():
+                self.add_type(path, OBJECT if isinstance(value, dict) else ARRAY)
+                self._waiting.append((path, value, level + 1))
+            case str():
+                inside = parse_container(value) if level < _LEVELS else NOT_JSON
+                if inside is NOT_JSON:
+                    self.text(path, value)
+                else:
+                    self.add_type(path, TEXT)
+                    self._field(f"{path}{INNER_JSON}", inside, level + 1)
+            case bool():
+                self.add_type(path, BOOLEAN)
+                self.add(path, f"{VALUE}{str(value).lower()}")
+            case int() | float():
+                self.number(path, value)
+            case _:
+                self.add_type(path, NULL)
 
 
 @lru_cache(maxsize=65_536)

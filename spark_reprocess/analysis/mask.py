@@ -17,12 +17,12 @@ from itertools import pairwise
 from typing import Any
 
 from dlq_replay.masks import MASKED, NAMES_OF_FIELDS, mask_start, mask_text
+from spark_reprocess.analysis.features import COLUMNS
 from spark_reprocess.analysis.payload import NOT_JSON, in_base64, parse_container, parse_json
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import cut
 
 _PATH = re.compile(r"(?:body|attribute)(?:\.[^\s.()*+?|^$\\]+)+")
-_COLUMNS = ("message_group_id", "sender_id", "source_arn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def compile_masks(masks: Sequence[str], *, shows_values: bool = True) -> Masks:
 
 
 def _is_path(mask: str) -> bool:
-    return mask in _COLUMNS or _PATH.fullmatch(mask) is not None
+    return mask in COLUMNS or _PATH.fullmatch(mask) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -193,19 +193,12 @@ class _Shortener:
     def _text(self, text: str, field: str, level: int) -> str:
         if (container := parse_container(text)) is not NOT_JSON:
             return json.dumps(self.value(container, field, level), ensure_ascii=False)
-        if (secret := self._secret_inside(text, field, level)) is not None:
-            return secret
+        word, held = in_base64(text) or ("", b"")
+        if isinstance(held, str) and (shown := self._text(held, field, level)) != held:
+            return f"{word} {shown}"
         most = self.characters
         masked, is_cut = mask_start(text, most, self.masks.text)
         return f"{masked[: most - 1]}…" if is_cut or len(masked) > most else masked
-
-    def _secret_inside(self, text: str, field: str, level: int) -> str | None:
-        """Return the masked content of base64 text, None if nothing in it needs a mask."""
-        word, held = in_base64(text) or ("", b"")
-        if isinstance(held, bytes):
-            return None
-        shown = self._text(held, field, level)
-        return None if shown == held else f"{word} {shown}"
 
     def _object(self, value: Mapping[str, Any], field: str, level: int) -> object:
         if value and level >= self.levels:

@@ -99,11 +99,10 @@ def findings_of(summary: Mapping[str, Any]) -> Findings:
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it is no summary.
     """
-    raw = _known(Findings, summary)
+    raw = _with_times(_known(Findings, summary))
     return Findings(
         **{
             **raw,
-            "analyzed_at": datetime.fromisoformat(raw["analyzed_at"]),
             "bucket_starts": tuple(map(datetime.fromisoformat, raw["bucket_starts"])),
             "groups": tuple(map(_group_of, raw["groups"])),
             "gone": tuple(GoneGroup(**_with_times(_known(GoneGroup, one))) for one in raw["gone"]),
@@ -146,13 +145,9 @@ def _known(kind: type[Any], row: Mapping[str, Any]) -> dict[str, Any]:
     return {one.name: row[one.name] for one in fields(kind) if one.name in row}
 
 
-_TIMES = {"first_sent_at", "last_sent_at", "first_seen_at", "last_seen_at", "expires_at"}
-_TIMES |= {"resolved_at", "sent_at"}
-
-
 def _with_times(row: dict[str, Any]) -> dict[str, Any]:
-    times = {name: datetime.fromisoformat(row[name]) for name in _TIMES & row.keys() if row[name]}
-    return {**row, **times}
+    times = (name for name, value in row.items() if name.endswith("_at") and value)
+    return {**row, **{name: datetime.fromisoformat(row[name]) for name in times}}
 
 
 def plan_notes(findings: Findings) -> dict[str, list[str]]:

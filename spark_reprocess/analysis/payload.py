@@ -58,22 +58,18 @@ def unwrap(body: str) -> Payload:
     wrappings: tuple[str, ...] = ()
     content: Content = body
     while True:
-        payload = _payload(wrappings, content)
+        match content:
+            case str():
+                payload = Payload(wrappings, parse_json(content), content, len(content))
+            case bytes():
+                payload = Payload(wrappings, NOT_JSON, "", len(content))
+            case _:
+                payload = Payload(wrappings, content, "", 0)
         unwrapped = _unwrapped(payload) if len(wrappings) < _WRAPPINGS else None
         if unwrapped is None:
             return payload
         word, content = unwrapped
         wrappings += (word,)
-
-
-def _payload(wrappings: tuple[str, ...], content: Content) -> Payload:
-    match content:
-        case str():
-            return Payload(wrappings, parse_json(content), content, len(content))
-        case bytes():
-            return Payload(wrappings, NOT_JSON, "", len(content))
-        case _:
-            return Payload(wrappings, content, "", 0)
 
 
 def _unwrapped(payload: Payload) -> Unwrapped | None:

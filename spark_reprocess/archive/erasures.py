@@ -25,7 +25,6 @@ class Erasure:
         time: ISO 8601, UTC.
         caller: whose credentials it was.
         messages: of each erased message, by id, the drains that had brought it.
-        first_ids: the first id of each of these messages that has another one.
         other_ids: of copies that the archive does not hold: the first ones, those that a redrive
             sent, and those that were asked for.
         failure_table: from which the failures of all these copies go; None for none.
@@ -37,7 +36,6 @@ class Erasure:
     time: str
     messages: Mapping[str, Sequence[str]]
     caller: Caller = field(default_factory=Caller)
-    first_ids: Mapping[str, str] = field(default_factory=dict)
     other_ids: Sequence[str] = ()
     failure_table: str | None = None
 

@@ -89,7 +89,7 @@ def read_archive(
         few = ids.limit(DRIVER_ROWS + 1).toArrow()
         if few.num_rows <= DRIVER_ROWS:
             counts = few.group_by("message_id").aggregate([([], "count_all")])
-            several = counts.filter(pc.greater(counts["count_all"], 1))
+            several = counts.filter(pc.greater(counts["count_all"], pa.scalar(1)))
             repeated, number = spark.createDataFrame(several), several.num_rows
             wanted_ids = F.broadcast(spark.createDataFrame(counts.select(["message_id"])))
             rows = rows if decided is None else rows.join(wanted_ids, "message_id", "left_semi")
@@ -111,32 +111,13 @@ def read_archive(
     return once.unionByName(first).select(*rows.columns)
 
 
-def archive_rows(
-    spark: SparkSession,
-    archive: Archive,
-    drain_ids: Sequence[str],
-    columns: Sequence[str] | None = None,
-) -> DataFrame:
-    """Read the rows of these drains, which must exist, as written: a message may have several.
-
-    *columns* are of ``ARROW_SCHEMA``, in the order wanted; None for all. Name what you need:
-    reading through the adapter decodes nothing else.
-
-    Returns:
-        These columns and ``drain_id``. Lazy: each action reads the files again.
-    """
-    wanted = tuple(columns or ARROW_SCHEMA.names)
-    if _spark_reads(spark, archive):
-        return _rows_by_spark(spark, archive, drain_ids).select(*wanted, "drain_id")
-    return _rows_by_adapter(spark, archive, _files(archive, drain_ids), wanted)
-
-
 def read_rows(
     spark: SparkSession, archive: Archive, wanted: Sequence[str] | None, columns: Sequence[str]
 ) -> tuple[DataFrame, DataFrame]:
-    """Read the rows of the drains *wanted*, or of all, as they were written.
+    """Read the rows of the drains *wanted*, or of all, as written: a message may have several.
 
-    Reads nothing yet. A file that a drain adds after this is in neither frame.
+    Lazy: each action reads the files again. A file that a drain adds after this is in neither
+    frame.
 
     Returns:
         All columns, ``drain_id`` and ``FILE`` of the rows; and *columns* alone of the same rows.
@@ -175,10 +156,12 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
 
 def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[str]) -> DataFrame:
     path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
+    # A folder for each: of the folder of all, Spark would list every drain.
+    folders = [spark_path(archive, drain_folder(drain_id)) for drain_id in drain_ids]
     return (
         spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
-        .parquet(spark_path(archive, MESSAGES))
-        .where(F.col("drain_id").isin(*drain_ids))
+        .option("basePath", f"{archive.root}/{MESSAGES}")
+        .parquet(*folders)
         .withColumn(FILE, path)
     )
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from spark_reprocess.command_line.arguments import positive_number, whole_number
+from spark_reprocess.command_line.arguments import add_time_budget, whole_number
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import BAD_INPUT, DONE, Verb, progress_here, suggestion
 from spark_reprocess.figures import counted, duration, quantity
@@ -21,12 +21,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--parked-queue-url", required=True, metavar="URL", help="the queue to empty")
     add("--limit", type=whole_number(1), metavar="N", help="take at most N messages")
-    add(
-        "--time-budget-seconds",
-        type=positive_number,
-        metavar="S",
-        help="stop receiving after S seconds; received messages are still archived and deleted",
-    )
+    add_time_budget(parser)
     add(
         "--tasks",
         type=whole_number(1),

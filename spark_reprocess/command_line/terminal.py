@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rich import box
 from rich.console import Console
@@ -95,33 +95,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(columns))
     ]
     if sys.stdout.isatty():
-        _print_framed(columns, cells, numeric)
-    else:
-        _print_aligned(columns, cells, numeric)
-
-
-def print_diff(lines: Sequence[str], indent: int = 0) -> None:
-    """Print the lines of a patch; on a terminal removed lines are red and added ones green."""
-    for line in lines:
-        print_parts((line, _DIFF_STYLES.get(line[indent : indent + 1], "")))
-
-
-def _print_framed(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
-) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, is_number in zip(columns, numeric, strict=True):
-        table.add_column(
-            name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
-        )
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
-    Console(file=sys.stdout).print(table)
-
-
-def _print_aligned(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
-) -> None:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name, is_number in zip(columns, numeric, strict=True):
+            justify: Literal["left", "right"] = "right" if is_number else "left"
+            table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold")
+        for row in cells:
+            table.add_row(*map(Text, row))
+        Console(file=sys.stdout).print(table)
+        return
     lines = [[" ".join(cell.splitlines()) for cell in line] for line in (columns, *cells)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:
@@ -130,3 +111,9 @@ def _print_aligned(
             for cell, width, is_number in zip(line, widths, numeric, strict=True)
         ]
         print_line("  ".join(parts).rstrip())
+
+
+def print_diff(lines: Sequence[str], indent: int = 0) -> None:
+    """Print the lines of a patch; on a terminal removed lines are red and added ones green."""
+    for line in lines:
+        print_parts((line, _DIFF_STYLES.get(line[indent : indent + 1], "")))

@@ -188,13 +188,7 @@ class DrainWork:
 
 @contextmanager
 def _probing(archive: Archive, run_id: str, oldest_id: str) -> Iterator[Probe]:
-    """Keep a probe in the archive until the block ends.
-
-    Probes with smaller ids than *oldest_id* were left by runs that were killed; they are removed.
-
-    Raises:
-        ArchiveError: the archive cannot be written.
-    """
+    """Keep a probe in the archive until the block ends; remove those older than *oldest_id*."""
     probe = Probe(f"{_PROBES}/{run_id}", secrets.token_hex(16).encode())
     archive.write(probe.path, probe.content)
     try:

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Self
 
@@ -41,17 +42,6 @@ class Patch:
     """
 
     text: str
-    _steps: tuple[tuple[str, jsonpatch.JsonPatch], ...] = field(
-        init=False, repr=False, compare=False
-    )
-
-    def __post_init__(self) -> None:
-        """Compile each operation separately, so that an error can name the one that failed."""
-        steps = tuple(
-            (f"operation {number} ({one['op']} {one['path']})", jsonpatch.JsonPatch([one]))
-            for number, one in enumerate(self.operations, start=1)
-        )
-        object.__setattr__(self, "_steps", steps)
 
     @classmethod
     def of(cls, operations: Json) -> Self:
@@ -83,7 +73,7 @@ class Patch:
         return body if edited == unchanged else edited
 
     def _applied(self, value: Json) -> Json:
-        for name, step in self._steps:
+        for name, step in _steps_of(self):
             # The library's own messages quote the body.
             try:
                 value = step.apply(value, in_place=True)
@@ -94,6 +84,15 @@ class Patch:
             except RecursionError:
                 raise EditError(f"{name}: the body is nested too deeply") from None
         return value
+
+
+@lru_cache
+def _steps_of(patch: Patch) -> list[tuple[str, jsonpatch.JsonPatch]]:
+    """Compile each operation separately, so that an error can name the one that failed."""
+    return [
+        (f"operation {number} ({one['op']} {one['path']})", jsonpatch.JsonPatch([one]))
+        for number, one in enumerate(patch.operations, start=1)
+    ]
 
 
 def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:
@@ -122,20 +121,18 @@ def _operation_faults(operation: Json) -> Iterator[str]:
     for name in operation.keys() - needed - {"op"}:
         yield f"{op} takes no {name}"
     for name in ("path", "from"):
-        if name in operation and name in needed:
-            yield from (f"{name}: {fault}" for fault in _pointer_faults(operation[name]))
+        if name not in operation.keys() & needed:
+            continue
+        pointer: Any = operation[name]
+        try:
+            JsonPointer(pointer)
+        except TypeError:
+            yield f"{name}: must be text, e.g. /customer/zip"
+        except JsonPointerException:
+            rule = "it begins with / (and ~ is ~0, / in a name ~1)"
+            yield f"{name}: {pointer!r} is not a JSON Pointer: {rule}"
     if op == "remove" and operation.get("path") == "":
         yield "path: the whole body cannot be removed"
-
-
-def _pointer_faults(pointer: Json) -> Iterator[str]:
-    if not isinstance(pointer, str):
-        yield "must be text, e.g. /customer/zip"
-        return
-    try:
-        JsonPointer(pointer)
-    except JsonPointerException:
-        yield f"{pointer!r} is not a JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
 
 
 AttributeChange = tuple[str, MessageAttribute | None]

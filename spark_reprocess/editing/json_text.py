@@ -18,6 +18,7 @@ from simplejson.raw_json import RawJSON
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _FIRST_INDENT = re.compile(r"[\[{](\n[ \t]*)")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_KEPT = re.compile(r'[A-Za-z0-9\x00-\x1f"\\]')
 _LAST_ASCII = 0x7F
 _REFUSED_BY_SQS = re.compile("[\ud800-\udfff\ufffe\uffff]")
 """Characters that no body may contain (SQSAPI, SendMessage). JSON can escape them."""
@@ -181,10 +182,5 @@ def _escapes(text: str) -> tuple[dict[int, str], bool]:
     is_ascii = text.isascii() and any(code > _LAST_ASCII for code in found)
     # simplejson has escaped control characters, quotes and backslashes before these are applied,
     # and its escapes contain letters and digits.
-    chosen = {code: escape for code, escape in found.items() if _may_be_escaped(chr(code))}
+    chosen = {c: s for c, s in found.items() if not _KEPT.match(chr(c))}
     return ({c: s for c, s in chosen.items() if c <= _LAST_ASCII} if is_ascii else chosen), is_ascii
-
-
-def _may_be_escaped(character: str) -> bool:
-    is_kept = character.isascii() and (character.isalnum() or character < " ")
-    return not is_kept and character not in '"\\'

@@ -251,7 +251,7 @@ def _find(
         rows = _matching(archive, spark, options.where)
     else:
         raise InputError("--where needs a Spark session")
-    return _with_traces(archive, options, _erasure(rows, options, now))
+    return _with_traces(archive, options, rows, now)
 
 
 def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
@@ -270,12 +270,13 @@ def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
         InputError: the condition is wrong or fails on a message.
     """
     # Only a condition needs Spark, which need not be installed.
-    from spark_reprocess.archive.frames import archive_rows, column_texts  # noqa: PLC0415
+    from spark_reprocess.archive.frames import FILE, column_texts, read_rows  # noqa: PLC0415
     from spark_reprocess.spark.allowed_sql import matching  # noqa: PLC0415
     from spark_reprocess.spark.failures import explained  # noqa: PLC0415
 
     with explained(where):
-        rows = matching(archive_rows(spark, archive, drain_ids(archive)), where)
+        rows, _ = read_rows(spark, archive, None, _IDS)
+        rows = matching(rows, where, hidden=[FILE])
         return _named(archive, column_texts(rows.select("first_id").distinct()))
 
 
@@ -318,22 +319,15 @@ def _decided_at(claimed: pa.Table) -> dict[str, float]:
 
 def _erasure(rows: pa.Table, options: EraseOptions, now: float) -> Erasure:
     """Return the record of an erasure of these rows."""
-    by_id = rows.group_by("message_id").aggregate([("drain_id", "distinct"), ("first_id", "min")])
-    found = by_id.sort_by("message_id").to_pylist()
-    first_ids = {row["message_id"]: row["first_id_min"] for row in found}
-    return Erasure(
-        erase_id=new_id(now),
-        who=actor(),
-        reason=options.reason,
-        time=timestamp(now),
-        messages={row["message_id"]: sorted(row["drain_id_distinct"]) for row in found},
-        first_ids={one: first_id for one, first_id in first_ids.items() if first_id != one},
-    )
+    by_id = rows.group_by("message_id").aggregate([("drain_id", "distinct")]).sort_by("message_id")
+    messages = {row["message_id"]: sorted(row["drain_id_distinct"]) for row in by_id.to_pylist()}
+    return Erasure(new_id(now), actor(), options.reason, timestamp(now), messages)
 
 
-def _with_traces(archive: Archive, options: EraseOptions, new: Erasure) -> _Work:
-    """Find what else holds or quotes the messages of an erasure, and earlier erasures that died."""
-    archived, known = len(new.messages), {*new.messages, *new.first_ids.values()}
+def _with_traces(archive: Archive, options: EraseOptions, rows: pa.Table, now: float) -> _Work:
+    """Find what else holds or quotes the messages of *rows*, and earlier erasures that died."""
+    new = _erasure(rows, options, now)
+    archived, known = len(new.messages), {*new.messages, *map(str, rows["first_id"].to_pylist())}
     asked = {*options.ids, *known}
     # Copies that have expired: reports of plans that had them may quote them.
     messages, erased = dict(new.messages), {i for one in erasures(archive) for i in one.messages}

@@ -57,11 +57,7 @@ def with_patch(text: str, group_id: str, patch: Patch | None) -> str:
 
 
 def _checked(changed: str, plan: Plan, groups: Mapping[int, PlannedGroup]) -> str:
-    """Return the changed text if it reads as *plan* with these groups by index.
-
-    Raises:
-        InputError: it does not.
-    """
+    """Return the changed text if it reads as *plan* with these groups by index."""
     wanted = tuple(groups.get(index, group) for index, group in enumerate(plan.groups))
     with suppress(InputError):
         if read_plan(changed) == replace(plan, groups=wanted):

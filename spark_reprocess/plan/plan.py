@@ -62,7 +62,7 @@ class Snapshot:
     Attributes:
         messages: how many they are.
         table_sha256: digest of the plan's ``messages.parquet``, which names them, in hex.
-        where: the SQL condition of the analysis, None for all.
+        where: the SQL condition of the analysis, for the reader; None for all.
         policy_sha256: of the policy that filled in actions, in hex; None without one.
     """
 
@@ -143,8 +143,8 @@ class Plan:
             for group in self.groups
             if group.action is not Action.LEAVE
         )
-        snapshot = (self.snapshot.table_sha256, self.snapshot.where)
-        return sha256(json.dumps([self.plan_id, snapshot, decisions]).encode()).hexdigest()
+        said = [self.plan_id, self.snapshot.table_sha256, decisions]
+        return sha256(json.dumps(said).encode()).hexdigest()
 
     @property
     def actions(self) -> dict[str, Action]:

@@ -6,7 +6,7 @@ from spark_reprocess.archive.files import Archive, open_folder, read_text
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.plan.reading import ID, SqlFaults, read_plan
+from spark_reprocess.plan.reading import ID, SqlCheck, read_plan
 
 PLAN = "plan.yaml"
 
@@ -37,15 +37,15 @@ class PlanFile:
                 f"--plan {error}; give the plan.yaml that analyze wrote, or the id of its report"
             ) from error
 
-    def plan(self, sql_faults: SqlFaults | None = None) -> Plan:
-        """Read the plan. Its SQL is checked where *sql_faults* is given.
+    def plan(self, sql_check: SqlCheck = lambda _: None) -> Plan:
+        """Read the plan. The SQL of its edits is checked by *sql_check*.
 
         Raises:
             InputError: it cannot be read, or has faults; the message names the file, and the place
                 of each fault.
             ArchiveError: it cannot be read.
         """
-        return read_plan(self.read(), sql_faults, self.path)
+        return read_plan(self.read(), sql_check, self.path)
 
     def summary(self) -> bytes | None:
         """Return the report's summary.json, None where the plan is not beside its report."""

@@ -5,7 +5,6 @@ An unknown key or value is a fault, never ignored: a misspelt ``action`` must no
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dlq_replay.attributes import MAX_ATTRIBUTES
@@ -66,26 +65,19 @@ _GROUP: Keys = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SqlFaults:
-    """What is wrong with Spark SQL over the archive's columns, None if nothing is.
-
-    The one checks conditions, the other expressions of ``set_attributes``.
-    """
-
-    in_condition: Callable[[str], str | None] = lambda _: None
-    in_expression: Callable[[str], str | None] = lambda _: None
+SqlCheck = Callable[[str], str | None]
+"""Returns what is wrong with an expression of ``set_attributes``, None if nothing is."""
 
 
-def read_plan(text: str, sql_faults: SqlFaults | None = None, name: str = "the plan") -> Plan:
-    """Read a plan. Its SQL is checked where *sql_faults* is given.
+def read_plan(text: str, sql_check: SqlCheck = lambda _: None, name: str = "the plan") -> Plan:
+    """Read a plan. The SQL of its edits is checked by *sql_check*.
 
     Raises:
         InputError: it has faults; the message lists all of them, each with its place, for the file
             *name*.
     """
     raw = read_document(name, text, lambda path: path[2:3] == ("edit",))
-    refuse(name, _faults(raw, sql_faults or SqlFaults()))
+    refuse(name, _faults(raw, sql_check))
     return Plan(
         plan_id=raw["plan_id"],
         archive=raw["archive"],
@@ -110,13 +102,10 @@ def _edit(group: Mapping[str, Any]) -> Edit | None:
     return Edit(patch, tuple(expressions.items())) if patch or expressions else None
 
 
-def _faults(raw: dict[str, Any], sql: SqlFaults) -> Iterator[Fault]:
+def _faults(raw: dict[str, Any], sql: SqlCheck) -> Iterator[Fault]:
     yield from key_faults(raw, (), _PLAN)
-    snapshot, groups = raw.get("snapshot"), raw.get("groups")
-    yield from key_faults(snapshot, ("snapshot",), _SNAPSHOT)
-    where = snapshot.get("where") if isinstance(snapshot, dict) else None
-    if isinstance(where, str) and (wrong := sql.in_condition(where)):
-        yield ("snapshot", "where"), wrong
+    yield from key_faults(raw.get("snapshot"), ("snapshot",), _SNAPSHOT)
+    groups = raw.get("groups")
     seen: set[object] = set()
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
         path = ("groups", index)
@@ -130,7 +119,7 @@ def _faults(raw: dict[str, Any], sql: SqlFaults) -> Iterator[Fault]:
             yield place, f"group {group['id']}: {fault}"
 
 
-def _edit_faults(group: Mapping[str, Any], path: Path, sql: SqlFaults) -> Iterator[Fault]:
+def _edit_faults(group: Mapping[str, Any], path: Path, sql: SqlCheck) -> Iterator[Fault]:
     if "edit" in group:
         for index, fault in patch_faults(group["edit"]):
             yield (*path, "edit", *(() if index is None else (index,))), fault
@@ -145,7 +134,7 @@ def _edit_faults(group: Mapping[str, Any], path: Path, sql: SqlFaults) -> Iterat
     for name, expression in raw.items():
         wrong = name_fault(name)
         if not wrong and isinstance(expression, str):
-            wrong = sql.in_expression(expression)
+            wrong = sql(expression)
         elif not wrong and expression is not None:
             wrong = f"{expression!r}: must be Spark SQL as text, e.g. \"'{expression}'\", or null"
         if wrong:

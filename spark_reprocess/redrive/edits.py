@@ -22,7 +22,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.frames import FILE, SPARK_SCHEMA
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.reading import SqlFaults
+from spark_reprocess.plan.reading import SqlCheck
 from spark_reprocess.redrive.editor import (
     ANY_SIZE,
     CHANGES,
@@ -32,7 +32,7 @@ from spark_reprocess.redrive.editor import (
     EditSample,
     edit_sample,
 )
-from spark_reprocess.spark.allowed_sql import Place, attribute_value, matching
+from spark_reprocess.spark.allowed_sql import attribute_value
 
 _CHANGE = "struct<name: string, data_type: string, string_value: string, binary_value: binary>"
 _FAULT_SCHEMA = "message_id string, edit_fault string"
@@ -41,22 +41,15 @@ _PREVIEW_SAMPLES = 3
 """Messages shown of each group."""
 
 
-def sql_faults(spark: SparkSession) -> SqlFaults:
-    """Return the checks of a plan's SQL."""
+def sql_check(spark: SparkSession) -> SqlCheck:
+    """Return the check of the SQL in a plan's edits."""
 
     @cache
     def nothing() -> DataFrame:
         schema = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, drain_id string"))
         return spark.createDataFrame([], schema)
 
-    def in_condition(sql: str) -> str | None:
-        try:
-            matching(nothing(), sql, Place.PLAN_WHERE)
-        except InputError as error:
-            return text_of(error)
-        return None
-
-    def in_expression(sql: str) -> str | None:
+    def fault_of(sql: str) -> str | None:
         try:
             _, kind = attribute_value(nothing(), sql)
         except InputError as error:
@@ -65,7 +58,7 @@ def sql_faults(spark: SparkSession) -> SqlFaults:
             return f"gives {kind.simpleString()}; cast it to string, binary or a number"
         return None
 
-    return SqlFaults(in_condition, in_expression)
+    return fault_of
 
 
 def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:

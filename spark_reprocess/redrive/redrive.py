@@ -38,7 +38,7 @@ from spark_reprocess.ramp.readings import Probe, checked_probe
 from spark_reprocess.ramp.rule import Forecast, step_sizes
 from spark_reprocess.redrive.breaker_gate import is_waiting, waiting_for
 from spark_reprocess.redrive.dispositions import DESTINATION
-from spark_reprocess.redrive.edits import edit_samples, sql_faults
+from spark_reprocess.redrive.edits import edit_samples, sql_check
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary, other_edits
 from spark_reprocess.redrive.queues import Attributes, find_queues
 from spark_reprocess.redrive.ramp import Ramp
@@ -72,7 +72,7 @@ def redrive(
     deadline = Deadline.after(options.time_budget_seconds, now_seconds)
     masks = compile_masks(options.masks)
     archive = open_archive(options.archive)
-    plan = find_plan(archive, options.plan).plan(sql_faults(spark))
+    plan = find_plan(archive, options.plan).plan(sql_check(spark))
     if options.group is not None:
         plan = plan.only(options.group)
     options.check_decisions(plan)

@@ -37,9 +37,6 @@ _SCRIPTS = (
     "commands.js",
     "start.js",
 )
-_EARLY = "early.js"
-"""Runs before the page is drawn."""
-
 _LIBRARY = "uplot/uPlot.iife.min.js"
 _STYLES = ("uplot/uPlot.min.css", "report.css")
 
@@ -49,7 +46,8 @@ def render_page(findings: Findings) -> str:
 
     The result has no surrogates, whatever the findings contain: it can be written as UTF-8.
     """
-    early = _read("assets", _EARLY)
+    # Runs before the page is drawn.
+    early = _read("assets", "early.js")
     policy = (
         "default-src 'none'",
         f"script-src {_csp_hash(early)} {_csp_hash(script())}",
@@ -121,7 +119,6 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
     named = (
         *(figures.counted, figures.cut, figures.duration, figures.epoch, figures.iso),
         *(figures.minute, figures.moment, figures.percent, figures.second, figures.size),
-        figures.spoken,
     )
     environment.filters.update({one.__name__: one for one in named})
     environment.filters.update(state=state_of, statuses=format_statuses)

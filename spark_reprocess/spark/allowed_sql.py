@@ -34,9 +34,7 @@ class Place(StrEnum):
     """Where a piece of SQL comes from. The value is the place's name in messages."""
 
     WHERE = "--where"
-    PLAN_WHERE = "the plan's where"
     POLICY_WHEN = "when"
-    SET_ATTRIBUTES = "set_attributes"
 
 
 FUNCTIONS: Mapping[str, str] = {
@@ -95,7 +93,7 @@ _NOT_LISTED = 'is not allowed: docs/analysis.md, "What a condition may contain",
 _BRACKETS = "Spark would read this in another order; put brackets around what belongs together"
 _NOW = (
     "gives the current time, which is another one tomorrow; write a fixed time, use analyze "
-    "--since (for a plan analyze again), or age_seconds in a policy"
+    "--since, or age_seconds in a policy"
 )
 _REASONS = rf"""
 {_NOW}: now current_timestamp current_date current_time curdate localtime localtimestamp unix_timestamp

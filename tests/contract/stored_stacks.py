@@ -31,13 +31,15 @@ from tests.contract.template import (
 FILE = Path(__file__).with_name("stacks.yaml")
 POLICY = "s3://rules/dlq/(orders)!policy.yaml"
 FIRST = "with the Spark job"
+OF_THIS_ACCOUNT = {n: one.replace("210987654321", "123456789012") for n, one in OWN_QUEUES.items()}
 STACKS: Mapping[str, Mapping[str, str]] = {
     FIRST: SPARK_JOB,
     "by default": {},
     "FIFO": SPARK_JOB | FIFO,
     "your queues": SPARK_JOB | OWN_QUEUES,
-    "your queues of this account": SPARK_JOB
-    | {name: value.replace("210987654321", "123456789012") for name, value in OWN_QUEUES.items()},
+    "your queues of this account": SPARK_JOB | OF_THIS_ACCOUNT,
+    "your main queue elsewhere": SPARK_JOB | {**OWN_QUEUES, "DLQArn": OF_THIS_ACCOUNT["DLQArn"]},
+    "your DLQ elsewhere": SPARK_JOB | {**OF_THIS_ACCOUNT, "DLQArn": OWN_QUEUES["DLQArn"]},
     "your FIFO queues": SPARK_JOB | OWN_FIFO_QUEUES,
     "your parked queue": SPARK_JOB | OWN_PARKED_QUEUE,
     "all queues yours": SPARK_JOB | OWN_QUEUES | OWN_PARKED_QUEUE,

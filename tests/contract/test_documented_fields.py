@@ -36,10 +36,3 @@ def test_every_key_of_the_context_is_documented() -> None:
     )
     assert None not in [getattr(full, one.name) for one in fields(full)]
     assert documented == json.loads(full.to_json()).keys()
-
-
-def test_random_contexts_of_the_property_tests_set_every_field() -> None:
-    """A field that is forgotten there is in no property test."""
-    source = (ROOT / "tests" / "property" / "strategies.py").read_text()
-
-    assert [one.name for one in fields(ReplayContext) if f"{one.name}=" not in source] == []

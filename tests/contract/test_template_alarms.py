@@ -262,34 +262,3 @@ def test_on_fifo_a_long_wait_of_a_group_s_head_is_no_alarm() -> None:
     [period] = {one["MetricStat"]["Period"] for one in fifo["Metrics"] if "MetricStat" in one}
 
     assert period * fifo["EvaluationPeriods"] > longest_wait_seconds
-
-
-HERE = {
-    "MainQueueURL": "https://sqs.us-east-1.amazonaws.com/123456789012/orders",
-    "DLQArn": "arn:aws:sqs:us-east-1:123456789012:orders-dlq",
-    "ParkedQueueArn": "arn:aws:sqs:us-east-1:123456789012:orders-parked",
-}
-OF_PARKED = {"ParkedGrowingAlarm", "ParkedExpiryAlarm"}
-
-
-@pytest.mark.parametrize(
-    ("elsewhere", "missing"),
-    [
-        ("ParkedQueueArn", OF_PARKED),
-        ("DLQArn", {"NothingReplayedAlarm", "InFlightAlarm"}),
-        ("MainQueueURL", {"InFlightAlarm"}),
-    ],
-)
-def test_an_alarm_that_could_not_see_is_left_out_and_the_outputs_say_so(
-    elsewhere: str, missing: set[str]
-) -> None:
-    here = Stack.of(TEMPLATE, SPARK_JOB | HERE)
-    moved = {elsewhere: HERE[elsewhere].replace("123456789012", "210987654321")}
-    stack = Stack.of(TEMPLATE, SPARK_JOB | HERE | moved)
-
-    assert here.of_type("AWS::CloudWatch::Alarm").keys() == ALARMS.keys()
-    assert "UnwatchedQueues" not in here.outputs
-    assert stack.of_type("AWS::CloudWatch::Alarm").keys() == ALARMS.keys() - missing
-    sentence = stack.outputs["UnwatchedQueues"]["Value"]
-    assert sentence.startswith(f"{elsewhere} is in another account: ")
-    assert set(re.findall(r"\w+Alarm\b", sentence)) == missing

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from dlq_cli.console.site import Console
 from spark_reprocess.archive.files import Archive
-from tests.console_world import archive_from, console_of, hostile_archive, plan_of, running
+from tests.console_world import archive_from, console_of, plan_of, running
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
 from tests.findings_builder import many_findings
 from tests.incident import incident_findings
@@ -180,27 +180,6 @@ def test_an_edit_is_made_and_seen_while_it_is_typed(browser: Browser, tmp_path: 
         assert edit is not None
         assert edit.patch is not None
         assert len(edit.patch.operations) == 2
-        it.assert_quiet()
-
-
-def test_hostile_bodies_stay_inert(browser: Browser, tmp_path: Path) -> None:
-    archive = hostile_archive(tmp_path)
-    groups = [one.group_id for one in plan_of(archive).groups]
-    with desk(browser, console_of(archive, is_unmasked=True)) as it:
-        paths = [
-            "/",
-            *(f"/groups/{one}" for one in groups),
-            *(f"/groups/{one}/messages?in=text&q=alert" for one in groups[:4]),
-            # One message of each group: together they have every hostile text as their body.
-            *(f"/messages/m-{n:04}" for n in range(0, 220, 10)),
-            f"/groups/{groups[0]}/edit",
-        ]
-        for path in paths:
-            page = it.go(path)
-            assert page.locator("img, iframe, object, embed, b script, [onerror]").count() == 0
-        page.locator("input[name=path]").first.fill("/<img src=x onerror=alert(1)>")
-        page.locator("input[name=value]").first.fill('"<script>alert(1)</script>"')
-        expect(page.locator("#preview .fault")).to_be_visible()
         it.assert_quiet()
 
 

@@ -499,11 +499,3 @@ OF_THE_CLI_ALONE = {
     },
 }
 """Commands that are no operation of a service, with those of their options that are used."""
-
-
-def test_a_command_that_aws_does_not_have_is_noticed() -> None:
-    assert problem_of(["sqs", "send-mail"]) == "operation"
-    assert problem_of(["sqs", "delete-queue", "--queue", "x"]) is not None
-    assert problem_of(["sqs", "delete-queue"]) is not None
-    assert problem_of(["lambda", "wait", "function-asleep"]) == "waiter"
-    assert problem_of(["s3", "ls", "--all"]) is not None

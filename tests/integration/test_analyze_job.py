@@ -1,8 +1,11 @@
 """``analyze`` in a real Spark session."""
 
 import base64
+import gzip
 import json
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +23,9 @@ from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching
 from tests.builders import context, message, text
 from tests.event_faults import FAULTS, dead_letters
+from tests.findings_builder import HOSTILE_TEXTS
 from tests.integration.spark_world import analyzed, archive_of, parked
+from tests.page_outline import PageOutline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,6 +141,66 @@ def test_nothing_of_a_body_is_shown_without_samples(
     for seen in (str(table), shown.out, shown.err, *written):
         assert "mona" not in seen
         assert "lisa" not in seen
+
+
+def bodies_of(hostile: str) -> Iterator[str]:
+    """A hostile text as a body, and in all that a body may be."""
+    inside = json.dumps({"note": hostile, "type": "x", "nested": {hostile: [hostile]}})
+    yield hostile
+    yield inside
+    yield json.dumps({hostile[:200]: 1, "action": hostile[:60]})
+    yield json.dumps({"TopicArn": f"arn:aws:sns:{hostile}", "Message": inside})
+    yield json.dumps({"detail-type": hostile, "source": hostile, "detail": {"a": hostile}})
+    yield base64.b64encode(hostile.encode()).decode()
+    yield base64.b64encode(gzip.compress(inside.encode())).decode()
+
+
+ODD_BODIES = (
+    '{"cut": "emoji \\ud83d"}',
+    '{"\\udc00": {"\\ud83d": "\\ud83d\\ude00"}}',
+    '["\\ud800"]',
+    '{"a": 1, "a": 2}',
+    '{"n": 1e999, "m": 12345678901234567890123, "l": -0.0}',
+    "[" * 100_000,
+    "\x1f\x8b\x08 not gzip",
+    "NaN",
+    "x" * 900_000,
+    json.dumps({"rows": [{"n": n} for n in range(50_000)]}),
+    base64.b64encode(os.urandom(100_000)).decode(),
+)
+
+
+def test_every_message_is_in_a_group_whatever_a_stranger_sent(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # SQS takes no half characters, and no empty body.
+    hostile = [one for one in HOSTILE_TEXTS if one and "\ud800" not in one]
+    letters = [
+        message(f"odd-{n}", body, context(reason="too_old")) for n, body in enumerate(ODD_BODIES)
+    ]
+    for place, one in enumerate(hostile):
+        ours = context(reason="too_old", error=FailureError(one[:60], one[:200]))
+        for n in range(12):
+            body = json.dumps({"note": one})
+            letters.append(message(f"{place}-{n}", body, {**ours, "tenant": text(one[:2000])}))
+        letters += [message(f"{place}-body-{n}", body) for n, body in enumerate(bodies_of(one))]
+    archive = archive_of(tmp_path / "archive", letters)
+    out = tmp_path / "out"
+
+    assert main(["analyze", "--archive", archive.root, "--out", str(out)]) == 0
+
+    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
+    groups = pq.read_table(out / "groups.parquet").to_pylist()
+    assert sum(group["count"] for group in groups) == len(letters)
+    assert all(group["title"].isprintable() and group["title"] for group in groups)
+    assert all(1 <= len(group["samples"]) <= 5 for group in groups)
+    titles = {group["title"] for group in groups}
+    assert {"too_old: JSON {cut:string}", "too_old: JSON array of string"} <= titles
+    assert {"too_old: JSON {rows:array}", "too_old: base64 of bytes, up to 256 KiB"} <= titles
+    page = PageOutline((out / "report.html").read_text("utf-8"))
+    tags = [tag for tag, _ in page.attributes]
+    assert tags.count("script") == 3
+    assert {"img", "iframe", "object", "embed"}.isdisjoint(tags)
 
 
 HALF_A_TOKEN = "eyJ-"

@@ -7,7 +7,7 @@ import pytest
 
 from spark_reprocess.archive import frames
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import FILE, archive_rows, read_rows
+from spark_reprocess.archive.frames import FILE, read_rows
 from tests.integration.spark_world import archive_of, parked
 
 if TYPE_CHECKING:
@@ -45,17 +45,16 @@ def test_ids_are_those_of_the_rows_though_a_drain_goes_on(
     assert {row[0] for row in rows.select(FILE).collect()} < set(archive.list("messages"))
 
 
-@pytest.mark.parametrize("columns", [None, ("body", "attributes", "message_id"), ("sent_at", FILE)])
 def test_both_readers_give_the_same_rows(
-    spark: "SparkSession",
-    archive: Archive,
-    columns: tuple[str, ...] | None,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: "SparkSession", archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_spark = archive_rows(spark, archive, DRAINS[:2], columns)
+    """Of the drains that are wanted alone."""
+    columns = ("sent_at", FILE, "attributes")
+    by_spark = read_rows(spark, archive, DRAINS[:2], columns)
     monkeypatch.setattr(frames, "_spark_reads", lambda *_: False)
-    by_us = archive_rows(spark, archive, DRAINS[:2], columns)
+    by_us = read_rows(spark, archive, DRAINS[:2], columns)
 
-    assert by_us.schema == by_spark.schema
-    assert by_us.count() == 8
-    assert sorted(map(str, by_us.collect())) == sorted(map(str, by_spark.collect()))
+    for ours, theirs in zip(by_us, by_spark, strict=True):
+        assert ours.schema == theirs.schema
+        assert ours.count() == 8
+        assert sorted(map(str, ours.collect())) == sorted(map(str, theirs.collect()))

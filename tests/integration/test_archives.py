@@ -6,14 +6,19 @@ import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from spark_reprocess.archive.files import Archive, open_archive, open_folder
+from spark_reprocess.archive.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
 from tests.aws_models import parse_once
 from tests.s3_server import CONFLICT, UNAVAILABLE, S3Fault, S3Server, serve_s3
@@ -314,9 +319,6 @@ class TestS3:
             with pytest.raises(ArchiveError, match=f"^{place}.*NoSuchBucket.*make the bucket"):
                 act()
 
-    def test_file_that_cannot_be_discarded_stays(self, bucket: str) -> None:
-        open_folder("s3://no-such-bucket/prefix").discard("probes/1")
-
     def test_server_that_is_not_there_is_an_error(
         self, bucket: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -329,3 +331,41 @@ class TestS3:
     def test_place_without_a_bucket_is_refused(self, location: str) -> None:
         with pytest.raises(InputError, match="names no bucket; give s3://BUCKET/PREFIX"):
             open_archive(location)
+
+
+CREATED = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def archive_answering(answer: Any) -> S3Archive:
+    """An archive whose S3 answers every HeadObject so."""
+
+    def head_object(**_: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    archive = S3Archive.at("s3://bucket/archive")
+    archive._client = SimpleNamespace(head_object=head_object)  # type: ignore[assignment]  # noqa: SLF001
+    return archive
+
+
+@pytest.mark.parametrize("age", [timedelta(0), timedelta(seconds=1), timedelta(hours=23.9)])
+def test_the_lifetime_of_a_file_is_what_s3_says_of_its_lifecycle_rule(age: timedelta) -> None:
+    """S3 adds the days of the rule to the time of creation and rounds up to the next midnight."""
+    expiration = 'expiry-date="Wed, 02 Dec 2026 00:00:00 GMT", rule-id="thirty%20days"'
+    archive = archive_answering({"LastModified": CREATED + age, "Expiration": expiration})
+
+    assert archive.lifetime("messages/x.parquet") == timedelta(days=30)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"LastModified": CREATED},
+        {"LastModified": CREATED, "Expiration": "NotImplemented"},
+        {"LastModified": CREATED, "Expiration": 'expiry-date="soon"'},
+        ClientError({"Error": {"Code": "403"}}, "HeadObject"),
+    ],
+)
+def test_a_lifetime_that_s3_does_not_say_is_unknown(answer: Any) -> None:
+    assert archive_answering(answer).lifetime("messages/x.parquet") is None

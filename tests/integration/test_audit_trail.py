@@ -98,14 +98,6 @@ def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
     assert "    caller   unknown (EndpointConnectionError" in capsys.readouterr().out
 
 
-def test_dry_runs_are_not_recorded(
-    spark: "SparkSession", make_queue: MakeQueue, archive: Archive
-) -> None:
-    executed(spark, archive, planned(archive), make_queue("main").url, execute=False)
-
-    assert records(archive) == []
-
-
 def test_a_restore_is_recorded(
     spark: "SparkSession", make_queue: MakeQueue, archive: Archive
 ) -> None:

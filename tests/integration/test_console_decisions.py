@@ -3,7 +3,6 @@
 import html
 import re
 import shlex
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -244,30 +243,6 @@ def test_endless_races_end(archive: Archive, monkeypatch: pytest.MonkeyPatch) ->
             Action.REDRIVE,
             None,
         )
-
-
-def test_many_at_once_all_land(archive: Archive) -> None:
-    groups = plan_of(archive).groups[:8]
-    plan_id = plan_of(archive).plan_id
-    faults: list[Exception] = []
-
-    def decide_one(group: PlannedGroup) -> None:
-        console = console_of(archive, who=f"{group.group_id}@desk")
-        try:
-            seen = {group.group_id: entry_digest(group)}
-            decide_groups(console, plan_id, seen, Action.REDRIVE, "mine")
-        except Exception as error:  # noqa: BLE001 - shown below
-            faults.append(error)
-
-    threads = [threading.Thread(target=decide_one, args=(one,)) for one in groups]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-
-    assert faults == []
-    assert actions_of(archive)[:9] == ["redrive"] * 8 + ["leave"]
-    assert len(read_memory(archive).said) == 8
 
 
 class ForgettingArchive:

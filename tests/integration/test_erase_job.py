@@ -168,12 +168,6 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
         group["edit"] = [{"op": "replace", "path": "/street", "value": "x"}]
     plan.write_text(yaml.safe_dump(edited))
     assert {on_glue("redrive", *to_main, *one) for one in where} == {2}
-    for one in REFUSED[:6]:
-        edited["snapshot"]["where"] = one
-        plan.write_text(yaml.safe_dump(edited))
-        assert on_glue("redrive", *to_main) == 2
-    edited["snapshot"]["where"] = None
-    plan.write_text(yaml.safe_dump(edited))
     sending = ("redrive", *to_main, "--execute", "--reason", "it works", "--where", BY_NAME)
     assert on_glue(*sending) == 0
     assert any(NAME in one for one in texts(archive).values())

@@ -1,7 +1,6 @@
 """The server: what only a socket and another process can show."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +12,6 @@ from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
 from dlq_replay.breaker_table import read_deletions
-from local_sqs.faults import Effect, Fault
 from local_sqs.process import ServerProcess
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.sqs_driver import Driver
@@ -28,15 +26,6 @@ def served() -> Iterator[RunningServer]:
 def driver_for(url: str, **config: Any) -> Driver:
     options = {"retries": {"total_max_attempts": 1}, **config}
     return Driver(boto3.client("sqs", endpoint_url=url, config=Config(**options)))
-
-
-def test_retry_of_a_lost_answer_sends_twice(served: RunningServer) -> None:
-    queue = driver_for(served.url, retries={"mode": "standard"}).queue()
-    served.front.faults.add(Fault(Effect.LOSE, "SendMessage", nth=1))
-    queue.send()
-
-    assert queue.counts() == (2, 0, 0)
-    assert served.front.log.count("SendMessage") == 2
 
 
 def test_poll_of_a_vanished_client_takes_nothing(served: RunningServer) -> None:
@@ -72,22 +61,6 @@ def test_the_server_says_for_cloudwatch_how_many_messages_were_deleted(
     assert sum(found.values()) == 3
     assert set(found) <= {now // 60 - 1, now // 60}
     assert deletions("of-another-account") == {}
-
-
-def test_many_polls_share_one_message(served: RunningServer) -> None:
-    queue = driver_for(served.url, max_pool_connections=20).queue()
-    received: list[int] = []
-    polls = [
-        threading.Thread(target=lambda: received.append(len(queue.receive(wait=2))))
-        for _ in range(10)
-    ]
-    for poll in polls:
-        poll.start()
-    queue.send()
-    for poll in polls:
-        poll.join()
-
-    assert sum(received) == 1
 
 
 def test_server_of_another_process_counts_its_requests_and_adds_latency() -> None:

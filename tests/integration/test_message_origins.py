@@ -15,7 +15,6 @@ from dlq_replay.outgoing import parked_entry
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import Row, to_row, to_table
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.queues import PARKED_QUEUE, Queues, parked_queue
@@ -391,30 +390,3 @@ def test_a_named_destination_takes_what_it_is_told_to(stack: Stack) -> None:
     assert theirs.count("sent") == 1
     assert bodies(receive_all(invoices)) == ["no-such-queue 1"]
     assert stack.sent() == []
-
-
-def test_a_policy_can_guard_a_source(stack: Stack) -> None:
-    ours = context(
-        first_id="f-1", reason="attempts_exhausted", error=ERROR, source_queue=stack.main_name
-    )
-    stack.park(message("m-1", "ours", ours))
-    guard = f"exists(map_keys(sources), name -> name = '{stack.main_name}')"
-    rule = f'  - name: never these\n    when: "{guard}"\n    action: leave\n'
-    stack.policy.write_text(REDRIVE_ALL.replace("rules:\n", f"rules:\n{rule}"))
-
-    assert counts(stack.run(), "leave", "sent") == [1, 0]
-
-
-def test_the_command_line_names_what_it_left(
-    stack: Stack, capsys: pytest.CaptureFixture[str]
-) -> None:
-    foreign = context(first_id="f-1", reason="foreign_source", source_queue="invoices")
-    stack.park(message("m-1", "an invoice", foreign))
-    argv = ["run", "--archive", stack.archive, "--parked-queue-url", stack.parked.url]
-    more = ["--main-queue-url", stack.main.url, "--policy", str(stack.policy), "--no-metrics"]
-
-    assert main([*argv, *more, "--execute", "--reason", "every night"]) == 0
-
-    said = capsys.readouterr().out
-    assert "1 left: they came from another main queue" in said
-    assert "[invoices (1)]" in said

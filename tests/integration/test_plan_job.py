@@ -39,7 +39,7 @@ def test_a_plan_has_what_is_pending_and_nothing_else(make_desk: MakeDesk) -> Non
 
     table = read_table_columns(desk.archive, left.plan_id, ("message_id", "group_id"))
     # In doubt, busy, and claimed by nobody.
-    assert sorted(table["message_id"].to_pylist()) == ["m-002", "m-003", "m-004", "m-005"]
+    assert sorted(map(str, table["message_id"].to_pylist())) == ["m-002", "m-003", "m-004", "m-005"]
     assert left.messages == find_plan(desk.archive, left.plan_id).plan().snapshot.messages == 4
     desk.redrive(str(approve(Path(left.plan_path))), in_doubt="send")
     assert desk.arrived() == Counter(["m-000", "m-002", "m-004", "m-005"])

@@ -2,13 +2,11 @@
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.reading import read_plan
 from tests.approved_plan import planned
@@ -37,19 +35,6 @@ def test_fifo_redrive_follows_the_sequence_numbers(make_desk: MakeDesk) -> None:
     assert arrived == {f"g-{g}": list(range(g, 120, 3)) for g in range(3)}
 
 
-def test_fifo_group_waits_behind_a_message_in_doubt(make_desk: MakeDesk) -> None:
-    messages = [parked(n, MessageGroupId="aab"[n], SequenceNumber=str(n)) for n in range(3)]
-    desk = make_desk(messages, "main.fifo")
-    dead = Claim("run-0", "you", "", "", timestamp(time.time() - 901), ("m-000",))
-    plan_id = read_plan(Path(desk.plan).read_text()).plan_id
-    Ledger(desk.archive, plan_id).claim("in-order-00", 1, 1, dead)
-
-    summary = desk.redrive()
-
-    assert [summary.count(word) for word in ("in_doubt", "waits", "sent")] == [1, 1, 1]
-    assert set(desk.arrived()) == {"m-002"}
-
-
 def test_message_without_group_is_left_by_a_fifo_queue(make_desk: MakeDesk) -> None:
     summary = make_desk([parked(0), parked(2, MessageGroupId="g")], "main.fifo").redrive()
 
@@ -70,16 +55,6 @@ def test_refused_message_fails_and_exits_with_four(
         r"1 failed: not sent.*\[.*InvalidParameterValue\]: m-big", capsys.readouterr().out
     )
     assert bodies(receive_all(destination)) == [parked(0).body]
-
-
-def test_dry_run_sends_and_writes_nothing(make_desk: MakeDesk) -> None:
-    desk = make_desk([parked(n) for n in range(4)])
-
-    summary = desk.redrive(execute=False)
-
-    assert (summary.count("send"), summary.executed) == (4, False)
-    assert desk.archive.list("ledger") == []
-    assert not desk.arrived()
 
 
 def test_where_and_limit_leave_the_rest_open(make_desk: MakeDesk) -> None:

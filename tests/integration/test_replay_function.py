@@ -16,7 +16,7 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.builders import counter, entry, environment, lambda_record, queue_arn, text
+from tests.builders import counter, environment, lambda_record, queue_arn, text
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -52,13 +52,6 @@ def client(endpoint: str) -> "SQSClient":
 @pytest.fixture
 def world(client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     yield from wire(client, endpoint, monkeypatch, suffix="")
-
-
-@pytest.fixture
-def fifo_world(
-    client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    yield from wire(client, endpoint, monkeypatch, suffix=".fifo")
 
 
 def wire(
@@ -243,14 +236,3 @@ def test_queue_urls_may_have_a_path_prefix(world: World, monkeypatch: pytest.Mon
     assert [one.body for one in receive_all(world.main)] == ["a"]
     (parked,) = receive_all(world.parked)
     assert parked.history.context.source_queue == main
-
-
-def test_fifo_group_comes_back_in_its_order(fifo_world: World) -> None:
-    letters = fifo_world.put_in_dlq(*(entry(f"{g}{n}", g) for n in range(3) for g in "ab"))
-    kept = invoke(*letters)
-
-    copies = receive_all(fifo_world.main)
-    assert kept == set()
-    assert [m.body for m in copies if m.message_group_id == "a"] == ["a0", "a1", "a2"]
-    assert [m.body for m in copies if m.message_group_id == "b"] == ["b0", "b1", "b2"]
-    assert {m.system["MessageDeduplicationId"] for m in copies} == {m.message_id for m in letters}

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,17 +14,12 @@ from demo.functions import cold_start
 from dlq_replay.failure_table import FailureTable, Recorded, table_client_config
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
-from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.builders import context, lambda_record
 from tests.sqs_driver import Driver, QueueDriver, Received
 
 _numbers = itertools.count(1)
 EXTEND = "ChangeMessageVisibilityBatch"
-
-
-class Killed(BaseException):
-    """Ends the function as Lambda's time-out does: nobody tidies up."""
 
 
 @dataclass
@@ -35,7 +29,6 @@ class Consumer:
     Attributes:
         trouble: what the work raises, by body; once each where it is a list.
         worked: bodies whose work was finished, in order.
-        during: called in the middle of each message's work.
     """
 
     handler: Any
@@ -43,12 +36,10 @@ class Consumer:
     dynamodb: Any
     trouble: dict[str, BaseException] = field(default_factory=dict)
     worked: list[str] = field(default_factory=list)
-    during: Callable[[], object] = lambda: None
 
     def work(self, record: Any) -> None:
         if error := self.trouble.get(record.body):
             raise error
-        self.during()
         self.worked.append(record.body)
 
     def poll(self) -> list[str]:
@@ -72,13 +63,6 @@ class Consumer:
         """Why a message failed, as it was recorded."""
         table = FailureTable(self.dynamodb, os.environ["FAILURE_TABLE"])
         return table.find([message_id]).failures[message_id]
-
-    def outlive_the_crash(self) -> None:
-        """Let every worker in the table count as crashed."""
-        name = os.environ["PROCESSED_TABLE"]
-        for item in self.dynamodb.scan(TableName=name)["Items"]:
-            item["in_progress_expiration"] = {"N": "1"}
-            self.dynamodb.put_item(TableName=name, Item=item)
 
 
 @pytest.fixture
@@ -127,25 +111,6 @@ def _create_table(dynamodb: Any, name: str, key: str) -> None:
 
 
 MakeConsumer = Callable[..., Consumer]
-
-
-def test_message_stays_hidden_while_work_lasts_five_times_its_visibility_timeout(
-    make_consumer: MakeConsumer,
-) -> None:
-    consumer = make_consumer(VisibilityTimeout=2)
-    seen: list[Received] = []
-
-    def work_long() -> None:
-        for _ in range(10):
-            time.sleep(1)
-            seen.extend(consumer.queue.receive())
-
-    consumer.during = work_long
-    consumer.queue.send("order")
-
-    assert consumer.poll() == []
-    assert (consumer.worked, seen) == (["order"], [])
-    assert consumer.queue.counts() == (0, 0, 0)
 
 
 def test_batch_is_hidden_by_one_call_and_released_by_none_when_all_goes_well(
@@ -246,25 +211,6 @@ def test_fifo_group_stops_at_its_failure_and_comes_again_in_its_order(
     assert consumer.worked == ["a1", "b1", "a2", "a3"]
 
 
-def test_crash_in_the_middle_is_worked_on_again_when_its_worker_counts_as_crashed(
-    make_consumer: MakeConsumer,
-) -> None:
-    consumer = make_consumer()
-    consumer.trouble["order"] = Killed()
-    message_id = consumer.queue.send("order")["MessageId"]
-    with pytest.raises(Killed):
-        consumer.poll()
-    consumer.trouble.clear()
-
-    assert consumer.poll() == ["order"]
-    assert consumer.worked == []
-    assert consumer.reason(message_id).matches("IdempotencyAlreadyInProgressError")
-
-    consumer.outlive_the_crash()
-    assert consumer.poll() == []
-    assert consumer.worked == ["order"]
-
-
 def test_missing_table_of_processed_messages_fails_each_before_its_work_and_is_recorded(
     make_consumer: MakeConsumer,
 ) -> None:
@@ -283,20 +229,6 @@ def test_consumer_works_without_a_table_of_failures(name: str, make_consumer: Ma
     consumer.trouble["bad"] = ZeroDivisionError()
     for body in ("good", "bad"):
         consumer.queue.send(body)
-
-    assert consumer.poll() == ["bad"]
-    assert consumer.worked == ["good"]
-
-
-@pytest.mark.parametrize("effect", [Effect.ERROR, Effect.CLOSE])
-def test_queue_that_does_not_extend_changes_no_answer(
-    effect: Effect, make_consumer: MakeConsumer, world: RunningServer
-) -> None:
-    consumer = make_consumer()
-    consumer.trouble["bad"] = ZeroDivisionError()
-    for body in ("good", "bad"):
-        consumer.queue.send(body)
-    world.front.faults.add(Fault(effect, EXTEND))
 
     assert consumer.poll() == ["bad"]
     assert consumer.worked == ["good"]

@@ -13,7 +13,6 @@ from spark_reprocess.archive.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.spark.allowed_sql import matching
 from tests.approved_plan import approve, planned
 from tests.builders import NOW, message
 from tests.integration.conftest import MakeQueue
@@ -65,18 +64,6 @@ def nothing_was_called(spark: "SparkSession") -> Iterator[None]:
     assert found is None
 
 
-def test_a_refused_where_is_a_sentence_and_had_no_effect(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    rows = read_archive(spark, archive_of(tmp_path, [parked(1)]))
-
-    for sql in REFUSED:
-        where = as_condition(sql)
-        with pytest.raises(InputError) as caught:
-            matching(rows, where)
-        assert_told(str(caught.value), sql, f"--where {where!r}: ")
-
-
 @pytest.mark.parametrize("verb", ["analyze", "redrive", "restore", "erase"])
 def test_every_verb_with_a_where_refuses(
     verb: str,
@@ -102,38 +89,6 @@ def test_every_verb_with_a_where_refuses(
         assert_told(capsys.readouterr().err, sql, "--where")
     assert receive_all(queue) == []
     assert archive.list("reports") == reports
-
-
-def test_a_refused_condition_of_a_plan_is_named_by_its_place(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    archive = archive_of(tmp_path, [parked(1)])
-    queue = make_queue("queue")
-    plan = Path(planned(archive))
-    content = yaml.safe_load(plan.read_text())
-
-    for sql in REFUSED:
-        where = as_condition(sql)
-        content["snapshot"]["where"] = where
-        plan.write_text(yaml.safe_dump(content))
-        with pytest.raises(InputError) as caught:
-            executed(spark, archive, str(plan), queue.url)
-        assert_told(str(caught.value), sql, f"\n  snapshot.where: the plan's where {where!r}: ")
-    assert receive_all(queue) == []
-    assert archive.list("ledger") == []
-
-
-def test_a_plan_of_old_whose_condition_uses_the_current_time_is_to_be_made_anew(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    archive = archive_of(tmp_path, [parked(1)])
-    plan = Path(planned(archive))
-    content = yaml.safe_load(plan.read_text())
-    content["snapshot"]["where"] = "sent_at > current_timestamp() - INTERVAL 7 DAYS"
-    plan.write_text(yaml.safe_dump(content))
-
-    with pytest.raises(InputError, match="for a plan analyze again"):
-        executed(spark, archive, str(plan), make_queue("queue").url)
 
 
 def test_a_plan_with_a_refused_condition_does_not_keep_a_message_from_being_erased(

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from threading import Barrier
 
 import pytest
 
@@ -59,26 +58,3 @@ def test_operator_with_another_plan_is_told_whose_plan_holds_the_lock(make_desk:
     assert summary.count("sent") == MESSAGES
     assert desk.redrive(another).count("sent_before") == MESSAGES
     assert desk.arrived() == Counter({message.message_id: 1 for message in desk.sent})
-
-
-def test_of_plans_that_start_at_the_same_moment_one_sends_everything_once(
-    make_desk: MakeDesk,
-) -> None:
-    desk = make_desk(standard(100))
-    plans = [desk.plan, planned(desk.archive)]
-    together = Barrier(2)
-
-    def start(plan: str) -> int:
-        together.wait()
-        try:
-            return desk.redrive(plan, tasks=1).count("sent")
-        except BusyError:
-            return 0
-
-    with ThreadPoolExecutor(2) as executor:
-        at_once = list(executor.map(start, plans))
-    later = [desk.redrive(plan).count("sent") for plan in plans]
-
-    assert desk.arrived() == Counter({message.message_id: 1 for message in desk.sent})
-    assert sum(at_once) == 100
-    assert sum(later) == 0

@@ -14,7 +14,6 @@ from dlq_replay.settings import ReplaySettings
 from dlq_replay.trial import TRIAL_ATTRIBUTE
 from local_sqs.client import client_for
 from local_sqs.model_queue import ModelQueue
-from spark_reprocess.errors import InputError
 from tests.builders import environment
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
@@ -187,15 +186,6 @@ def test_consumer_that_takes_it_is_named() -> None:
 
     assert check.works is False
     assert "did not become a dead letter" in check.causes[0].fault
-
-
-def test_main_queue_that_needs_too_long_is_refused() -> None:
-    world = World()
-    slow = {**world.installation.main.attributes, "VisibilityTimeout": "3600"}
-    of = replace(world.installation, main=replace(world.installation.main, attributes=slow))
-
-    with pytest.raises(InputError, match="may take"):
-        world.trial(installation=of, through_consumer=True)
 
 
 @pytest.mark.parametrize(

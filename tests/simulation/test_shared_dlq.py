@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -216,25 +215,6 @@ def test_only_messages_of_queues_that_are_not_configured_are_foreign(
         f"{n} {one.source}" for n, one in enumerate(letters) if one.failures > MAX_ATTEMPTS
     }
     assert {*world.parked_for("attempts_exhausted")} == exhausted - {*foreign}
-
-
-@pytest.mark.parametrize("is_fifo", [False, True])
-def test_two_queues_are_held_replayed_and_parked_side_by_side(*, is_fifo: bool) -> None:
-    letters = [
-        Letter(source, failures, group=f"{source}-{number}")
-        for number in range(20)
-        for source in (MAIN, INVOICES)
-        for failures in (2, 99)
-    ]
-    world = World(letters, is_fifo=is_fifo).play()
-
-    assert world.holds > 0
-    assert {name: len(bodies) for name, bodies in world.handled.items()} == {
-        MAIN: 20,
-        INVOICES: 20,
-        PAYMENTS: 0,
-    }
-    assert len(world.parked_for("attempts_exhausted")) == 40
 
 
 def held_once_by(version: str, source: str, then: str) -> World:

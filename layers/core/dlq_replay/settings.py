@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -62,8 +62,7 @@ class ReplaySettings:
         log_level = reader.optional("LOG_LEVEL", _log_level)
         faults = [
             *reader.faults,
-            *_contradictions(queues),
-            *_contradictions_of_others(others, environment.get("DLQ_URL", ""), queues),
+            *_contradictions(queues, others, environment.get("DLQ_URL", "")),
         ]
         if non_retryable and not environment.get("FAILURE_TABLE"):
             faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
@@ -120,32 +119,26 @@ class _Reader:
             return None
 
 
-def _contradictions(queues: Mapping[str, QueueAddress]) -> list[str]:
-    faults = []
+def _contradictions(
+    queues: Mapping[str, QueueAddress], others: Mapping[QueueAddress, str], dlq_url: str
+) -> Iterator[str]:
     if len(set(queues.values())) < len(queues):
-        faults.append(f"{', '.join(queues)}: must be different queues, or messages would circle")
+        yield f"{', '.join(queues)}: must be different queues, or messages would circle"
     if len({queue.is_fifo for queue in queues.values()}) > 1:
-        faults.append(f"{', '.join(queues)}: must all be standard or all be FIFO (.fifo)")
-    return faults
-
-
-def _contradictions_of_others(
-    others: Mapping[QueueAddress, str], dlq_url: str, queues: Mapping[str, QueueAddress]
-) -> list[str]:
+        yield f"{', '.join(queues)}: must all be standard or all be FIFO (.fifo)"
     name_of = {queue: name for name, queue in queues.items()}
     dlq = queues.get("DLQ_URL")
     region = match[1] if (match := _REGION_IN_URL.match(dlq_url)) else None
-    faults = []
     for queue, arn in others.items():
+        other = f"{OTHER_MAIN_QUEUES}, {arn}"
         if queue in name_of:
-            faults.append(f"{arn}: is {name_of[queue]}")
+            yield f"{other}: is {name_of[queue]}"
         if dlq and queue.account_id != dlq.account_id:
-            faults.append(f"{arn}: must be in the account of the DLQ, {dlq.account_id}")
+            yield f"{other}: must be in the account of the DLQ, {dlq.account_id}"
         if region and arn.split(":")[3] != region:
-            faults.append(f"{arn}: must be in the Region of the DLQ, {region}")
+            yield f"{other}: must be in the Region of the DLQ, {region}"
         if dlq and queue.is_fifo != dlq.is_fifo:
-            faults.append(f"{arn}: must be {'FIFO (.fifo)' if dlq.is_fifo else 'standard'}")
-    return [f"{OTHER_MAIN_QUEUES}, {fault}" for fault in faults]
+            yield f"{other}: must be {'FIFO (.fifo)' if dlq.is_fifo else 'standard'}"
 
 
 def _queues(text: str) -> dict[QueueAddress, str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import boto3
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
+from botocore.exceptions import ClientError
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
@@ -71,26 +71,6 @@ def test_effect_on_the_answer_and_on_the_queue(
 
     assert [type(one) for one in queue.send(BATCH)] == [result, result]
     assert len(front.model.queues["main"].messages()) == arrived
-
-
-@pytest.mark.parametrize(
-    ("effect", "error", "seconds"),
-    [(Effect.LOSE, ConnectionClosedError, 0), (Effect.HANG, ReadTimeoutError, 60)],
-)
-def test_lost_answer_raises_as_botocore_does(
-    main: QueueDriver,
-    front: Front,
-    clock: VirtualClock,
-    effect: Effect,
-    error: type[Exception],
-    seconds: int,
-) -> None:
-    front.faults.add(Fault(effect, "SendMessage"))
-    started = clock.time()
-    with pytest.raises(error):
-        main.send()
-
-    assert clock.time() - started == seconds
 
 
 @pytest.mark.parametrize(("entries", "sent"), [((1, 9), ["0"]), ((), [])])

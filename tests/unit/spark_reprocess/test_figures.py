@@ -17,7 +17,6 @@ from spark_reprocess.figures import (
     quantity,
     second,
     size,
-    spoken,
 )
 
 MOMENT = datetime(2025, 11, 8, 4, 10, 30, tzinfo=UTC)
@@ -125,11 +124,6 @@ def test_seconds_are_told_where_minutes_would_be_the_same(
     assert moment(MOMENT, apart_seconds) == expected
     assert moment(MOMENT.replace(tzinfo=None), apart_seconds) == expected
     assert moment(None, apart_seconds) == "unknown"
-
-
-def test_a_sentence_names_the_year_only_where_it_is_another_one() -> None:
-    assert spoken(MOMENT, MOMENT) == "8\N{NO-BREAK SPACE}Nov,\N{NO-BREAK SPACE}04:10"
-    assert spoken(MOMENT, MOMENT + timedelta(days=90)).split() == ["8", "Nov", "2025,", "04:10"]
 
 
 def test_one_is_singular() -> None:

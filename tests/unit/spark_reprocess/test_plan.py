@@ -11,7 +11,7 @@ from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.editing.json_text import Number
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from spark_reprocess.plan.reading import SqlFaults, read_plan
+from spark_reprocess.plan.reading import read_plan
 
 SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, table_sha256="0" * 64)
 
@@ -66,7 +66,7 @@ def _no_sql(sql: str) -> str | None:
 
 def faults_in(content: str) -> list[str]:
     with pytest.raises(InputError) as caught:
-        read_plan(content, SqlFaults(_no_sql, _no_sql))
+        read_plan(content, _no_sql)
     return [line.strip() for line in str(caught.value).splitlines()[1:]]
 
 
@@ -82,10 +82,6 @@ def test_plan_is_read_back_as_written(title: str, where: str, action: Action) ->
 @pytest.mark.parametrize("original", [plan(), plan(group(), policy_sha256="2" * 64)])
 def test_plan_without_groups_and_the_hash_of_the_policy_are_read_back(original: Plan) -> None:
     assert read_plan(plan_text(original)) == original
-
-
-def test_a_fault_in_the_snapshots_condition_has_its_place() -> None:
-    assert faults_in(plan_text(plan(group("g-1"), where="f("))) == ["snapshot.where: is no SQL"]
 
 
 def test_written_plan_teaches_every_action() -> None:
@@ -266,7 +262,6 @@ def test_digest_of_decisions_is_that_of_what_the_plan_does() -> None:
         plan(group("g-1", action=Action.DISCARD)),
         plan(group("g-1", action=Action.REDRIVE), group("g-2", action=Action.REDRIVE)),
         plan(replace(group("g-1", action=Action.REDRIVE), edit=edit)),
-        plan(group("g-1", action=Action.REDRIVE), where="body is null"),
         replace(one, plan_id="20261121T040000Z-00ff01"),
         replace(one, snapshot=replace(one.snapshot, table_sha256="1" * 64)),
     ]

@@ -43,7 +43,7 @@ def words_of(page: str) -> str:
 def test_the_head_says_what_happened() -> None:
     words = words_of(render_page(incident_findings()))
 
-    assert "12,457 messages undecided in 9 groups, since 18 Nov, 22:35." in words
+    assert "12,457 messages undecided in 9 groups, since 2025-11-18 22:35." in words
     assert (
         "The largest group holds 60% of them: shop.payments.GatewayTimeout: no answer from <text> "
         "within <n> ms . In 99.4% of it body.payment.provider = cartebleue , "
@@ -231,7 +231,7 @@ def test_a_time_zone_or_none_does_not_matter() -> None:
 
     page = render_page(some_findings(a_group(first_sent_at=naive - timedelta(days=1))))
 
-    assert "since 19 Nov, 10:30" in words_of(page)
+    assert "since 2025-11-19 10:30" in words_of(page)
 
 
 def test_the_vendored_chart_library_is_the_one_that_was_noted() -> None:
