@@ -124,6 +124,11 @@ class GlueRun:
             run = self.client.get_job_run(JobName=self.job, RunId=self.job_run_id)["JobRun"]
             return run["JobRunState"], run.get("ErrorMessage", "")
 
+    def stop(self) -> None:
+        """Stop the run by force. Does nothing if it has ended; errors are ignored."""
+        with suppress(ClientError, BotoCoreError):
+            self.client.batch_stop_job_run(JobName=self.job, JobRunIds=[self.job_run_id])
+
 
 def start(client: "GlueClient", job: str, archive: Archive, words: Sequence[str]) -> GlueRun:
     """Start a run of *job* with a verb and its arguments.
@@ -190,8 +195,7 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
         )
         state, message = _wait(run, sleep, STOP_SECONDS)
         if state not in _ENDED:
-            with suppress(ClientError, BotoCoreError):
-                run.client.batch_stop_job_run(JobName=run.job, JobRunIds=[run.job_run_id])
+            run.stop()
             state, message = _wait(run, sleep)
     result = read_result(archive, run.job_run_id)
     if result is None:

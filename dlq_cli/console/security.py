@@ -41,6 +41,7 @@ CSRF_FIELD = "csrf"
 CSRF_HEADER = "x-csrf-token"
 
 MOST_BODY_BYTES = 1024 * 1024
+_HOST_NAMES = ("127.0.0.1", "localhost")
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 10_000
 
@@ -101,11 +102,6 @@ class Sessions:
     session: Session | None = None
     has_entered: threading.Event = field(default_factory=threading.Event)
     _tokens: set[str] = field(default_factory=set)
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The values of ``Host`` that are ours."""
-        return (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
 
     def address(self) -> str:
         """Return an address that works once, unless another one is used before."""
@@ -181,7 +177,7 @@ class Security:
         """Check a request; put session and form into its scope. Raises ``HTTPException``."""
         headers, sessions, path = request.headers, self._sessions, request.scope["path"]
         is_safe = request.method in ("GET", "HEAD")
-        if headers.getlist("host") not in [[one] for one in sessions.hosts]:
+        if headers.getlist("host") not in [[f"{n}:{sessions.port}"] for n in _HOST_NAMES]:
             raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This address is not the console's.")
         base = f"{sessions.base}/"
         if path != ENTRY and not _same(path[: len(base)], base):

@@ -10,7 +10,7 @@ from dlq_cli.stack.facts import TriggerFacts
 from dlq_cli.stack.survey import list_mappings, list_pipes
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack, required
 from spark_reprocess.command_line.terminal import print_answer, print_line
-from spark_reprocess.command_line.verb import DONE, Verb, no_arguments
+from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,6 +109,6 @@ event source mapping stays off. In a stack with ReplayEnabled=false a deployment
 trigger turns it off again: update the stack with ReplayEnabled=true."""
 
 VERBS = {
-    "pause": Verb(_ABOUT_PAUSE, no_arguments, argparse.Namespace, partial(_run, on=False)),
-    "resume": Verb(_ABOUT_RESUME, no_arguments, argparse.Namespace, partial(_run, on=True)),
+    "pause": Verb(_ABOUT_PAUSE, lambda _: None, argparse.Namespace, partial(_run, on=False)),
+    "resume": Verb(_ABOUT_RESUME, lambda _: None, argparse.Namespace, partial(_run, on=True)),
 }

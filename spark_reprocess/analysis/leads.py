@@ -194,13 +194,11 @@ class _Search:
                 yield alike, compared & bound, may_be_implied
                 compared = compared & ~bound
             if everybody:
-                yield everybody, compared, may_be_implied | self._is_exclusive(everybody)
-
-    def _is_exclusive(self, others: Others) -> Flags:
-        """Return what holds for all of the group and for nobody else: its shape may imply it."""
-        theirs = self._predicates.counts(others.counts, others.weight)
-        is_in_all = self._own.holds >= _ALL * self._size
-        return np.asarray(is_in_all & (theirs.holds <= (1 - _ALL) * others.weight))
+                # What holds for all of the group and for nobody else, its shape may imply.
+                theirs = self._predicates.counts(everybody.counts, everybody.weight)
+                is_in_all = self._own.holds >= _ALL * self._size
+                is_exclusive = is_in_all & (theirs.holds <= (1 - _ALL) * everybody.weight)
+                yield everybody, compared, may_be_implied | is_exclusive
 
     def _candidates(
         self, others: Others, compared: Flags, may_be_implied: Flags

@@ -65,20 +65,19 @@ def unwrap(body: str) -> Payload:
                 payload = Payload(wrappings, NOT_JSON, "", len(content))
             case _:
                 payload = Payload(wrappings, content, "", 0)
-        unwrapped = _unwrapped(payload) if len(wrappings) < _WRAPPINGS else None
+        unwrapped: Unwrapped | None = None
+        if len(wrappings) == _WRAPPINGS:
+            return payload
+        if type(payload.value) is dict:
+            unwrapped = _in_envelope(payload.value)
+        elif type(payload.value) is str:
+            unwrapped = "JSON string of", payload.value
+        elif payload.value is NOT_JSON and payload.text:
+            unwrapped = in_base64(payload.text)
         if unwrapped is None:
             return payload
         word, content = unwrapped
         wrappings += (word,)
-
-
-def _unwrapped(payload: Payload) -> Unwrapped | None:
-    value = payload.value
-    if type(value) is dict:
-        return _in_envelope(value)
-    if type(value) is str:
-        return "JSON string of", value
-    return in_base64(payload.text) if value is NOT_JSON and payload.text else None
 
 
 def in_base64(text: str) -> tuple[str, str | bytes] | None:

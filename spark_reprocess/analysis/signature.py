@@ -154,7 +154,11 @@ def shape_of(body: str) -> Signature:
 def _shape(payload: Payload) -> Signature:
     value = payload.value
     if type(value) is dict:
-        return _object_shape(value)
+        kinds_inside = tuple([_kind_inside(key, one, _LEVELS) for key, one in value.items()])
+        fields, shown = _describe(tuple(value), kinds_inside)
+        words = "".join([f" {word}" for word in _kind_words(value)])
+        title = f"JSON{words} {{{shown}}}"
+        return Signature(f"JSON{words} {{{fields}}}", title, title)
     if value is NOT_JSON:
         return _text_shape(payload)
     if isinstance(value, list):
@@ -165,14 +169,6 @@ def _shape(payload: Payload) -> Signature:
 
 def _alike(text: str) -> Signature:
     return Signature(text, text, text)
-
-
-def _object_shape(value: Mapping[str, Any]) -> Signature:
-    kinds = tuple([_kind_inside(key, field, _LEVELS) for key, field in value.items()])
-    fields, shown = _describe(tuple(value), kinds)
-    words = "".join([f" {word}" for word in _kind_words(value)])
-    title = f"JSON{words} {{{shown}}}"
-    return Signature(f"JSON{words} {{{fields}}}", title, title)
 
 
 def _kind_words(value: Mapping[str, Any]) -> list[str]:

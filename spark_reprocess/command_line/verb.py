@@ -63,10 +63,6 @@ class Verb:
     has_json: bool = True
 
 
-def no_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: for a verb without arguments of its own."""
-
-
 def suggestion(verb: str, archive: str, *words: str) -> str:
     """Format a command for the reader to copy.
 

@@ -51,7 +51,7 @@ def mask_text(text: str) -> str:
     lowered = text.lower()
     has_digits = _MANY_DIGITS.search(text) is not None
     for secret in PATTERNS:
-        if has_digits if secret.in_digits else any(hint in lowered for hint in secret.hints):
+        if any(hint in lowered for hint in secret.hints) if secret.hints else has_digits:
             text = secret.pattern.sub(secret.hide, text)
     return text
 
@@ -81,13 +81,11 @@ def mask_start(
     return masked[: max(len(masked) - REACH_CHARACTERS, known)], True
 
 
-def _hide_in_quotes(match: re.Match[str]) -> str:
-    quote = match["quote"] or ""
-    return f"{match['name']}{quote}{MASKED}{quote}"
-
-
-def _hide_behind_name(match: re.Match[str]) -> str:
-    return f"{match['name']}{MASKED}"
+def _hide(match: re.Match[str]) -> str:
+    """Keep the name before a secret, and the quotes around it."""
+    groups = match.groupdict("")
+    name, quote = groups.get("name", ""), groups.get("quote", "")
+    return f"{name}{quote}{MASKED}{quote}"
 
 
 def _if(is_one: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
@@ -112,15 +110,14 @@ class Pattern:
     """The pattern of one kind of secret.
 
     Attributes:
-        hints: in lower case; a text without any of them has no such secret.
-        hide: replaces a match.
-        in_digits: whether to search each text that has a long number, and ignore the hints.
+        hints: in lower case; a text without any of them has no such secret. Empty for secrets that
+            are long numbers.
+        hide: returns what replaces a match.
     """
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
-    hide: str | Callable[[re.Match[str]], str] = MASKED
-    in_digits: bool = False
+    hide: Callable[[re.Match[str]], str] = _hide
 
 
 _START = r"(?:\b|_|(?<=[a-z])(?=[A-Z]))"
@@ -145,9 +142,7 @@ PATTERNS = (
     ),
     # The input in pydantic's error texts.
     Pattern(
-        ("input_value=",),
-        re.compile(r"(?P<name>input_value=)(?:(?!, input_type=).)++", re.DOTALL),
-        _hide_behind_name,
+        ("input_value=",), re.compile(r"(?P<name>input_value=)(?:(?!, input_type=).)++", re.DOTALL)
     ),
     Pattern(("://",), re.compile(r"(?<=://)[^/\s:@]{0,256}+:[^/\s@]{1,256}+(?=@)")),
     Pattern(("@", "%40"), EMAIL),
@@ -158,13 +153,8 @@ PATTERNS = (
             r"(?![a-z])[\w.:-]{0,64}+(?:\s[^<>]{0,256}+)?+>\s{0,16}+(?:<!\[CDATA\[)?+)(?:(?!</|\]\]>).)++",
             re.DOTALL,
         ),
-        _hide_behind_name,
     ),
-    Pattern(
-        ("sig",),
-        re.compile(r"(?P<name>\b(?i:sig|signature)=)[^\s\"'\\&,;<}]++"),
-        _hide_behind_name,
-    ),
+    Pattern(("sig",), re.compile(r"(?P<name>\b(?i:sig|signature)=)[^\s\"'\\&,;<}]++")),
     Pattern(("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s{1,16}+[\w.~+/=-]{8,}+")),
     # A JWT, or any other JSON in base64, whose content cannot be judged.
     Pattern(("eyj",), re.compile(r"\beyJ[\w.+/=-]{17,}+")),
@@ -180,7 +170,6 @@ PATTERNS = (
             r"(?:\d{1,4}[./ -]{1,2}+(?:\d{1,2}|[^\W\d_]{3,9}+)[./, -]{1,2}+\d{2,4}"
             r"|\d{1,2}(?:st|nd|rd|th)?,? (?:19|20)\d\d|(?:19|20)\d{6}|(?:19|20)\d\d)(?!\d)"
         ),
-        _hide_behind_name,
     ),
     Pattern(
         ("phone", "mobile", "tel", "fax", "msisdn", "whatsapp", "sort", "routing"),
@@ -188,7 +177,6 @@ PATTERNS = (
             rf"(?P<name>{_START}(?i:(?:tele|cell|mobile)?phone|mobile|tel|fax|msisdn|whatsapp|"
             rf"sort[ _-]?code|routing){_NUMBER_WORD})\+?\d(?:[ ()./-]{{0,2}}\d){{5,20}}(?!\w)"
         ),
-        _hide_behind_name,
     ),
     Pattern(
         ("account", "acct", "konto"),
@@ -196,26 +184,18 @@ PATTERNS = (
             rf"(?P<name>{_START}(?i:account|acct|konto){_NUMBER_WORD})"
             r"\d(?:[ -]?\d){7,24}(?!\w)"
         ),
-        _hide_behind_name,
     ),
-    Pattern((), re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"), in_digits=True),
-    Pattern(
-        (),
-        re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)"),
-        _if(_is_card),
-        in_digits=True,
-    ),
+    Pattern((), re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])")),
+    Pattern((), re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)"), _if(_is_card)),
     Pattern(
         (),
         re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}+(?: ?[A-Z0-9]{1,3})?+\b"),
         _if(_is_iban),
-        in_digits=True,
     ),
-    Pattern((), re.compile(r"(?<![\w+])\+[1-9](?:[ ()./-]{0,2}\d){7,14}(?!\w)"), in_digits=True),
+    Pattern((), re.compile(r"(?<![\w+])\+[1-9](?:[ ()./-]{0,2}\d){7,14}(?!\w)")),
     Pattern(
         (),
         re.compile(r"(?<![\w.-])(?:1[ .-])?+(?:\(\d{3}\) ?|\d{3}[.-])\d{3}[.-]\d{4}(?![\w-]|\.\d)"),
-        in_digits=True,
     ),
     Pattern(
         ("iban", "card"),
@@ -223,12 +203,10 @@ PATTERNS = (
             rf"(?P<name>{_START}(?i:iban|card){_NUMBER_WORD})"
             r"[A-Z]{0,2}\d(?:[ -]?[A-Z0-9]){11,40}(?!\w)"
         ),
-        _hide_behind_name,
     ),
     Pattern(
         ("=", ":"),
         re.compile(rf"(?P<name>{_START}(?i:{_WORDS}){_NAMED}){_VALUE}", re.DOTALL),
-        _hide_in_quotes,
     ),
 )
 """Applied in this order, each on the result of the one before."""
