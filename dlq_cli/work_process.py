@@ -12,7 +12,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from dlq_cli.__main__ import end_process, main
@@ -35,7 +34,15 @@ def run(folder: Path, lock: int, run_verb: Main = main) -> int:
     # A console that was started in the background of a shell ignores SIGINT, and so would this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     is_over = threading.Event()
-    watch = partial(_interrupt_at_request, folder, is_over)
+
+    def watch() -> None:
+        """Do what Ctrl-C does, once for each request to stop; also for those before the start."""
+        number = 1
+        while not is_over.wait(_LOOK_SECONDS):
+            if stop_file(folder, number).exists():
+                number += 1
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
     threading.Thread(target=watch, name="stop", daemon=True).start()
     exit_code, words = CHECK_FAILED, read_words(folder)
     token = PROGRESS.set(in_file(folder / PROGRESS_FILE))
@@ -67,15 +74,6 @@ def _end(folder: Path, words: Sequence[str], exit_code: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     write_end(folder, exit_code, time.time())
-
-
-def _interrupt_at_request(folder: Path, is_over: threading.Event) -> None:
-    """Do what Ctrl-C does, once for each request to stop; also for those before the start."""
-    number = 1
-    while not is_over.wait(_LOOK_SECONDS):
-        if stop_file(folder, number).exists():
-            number += 1
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -362,13 +362,10 @@ class _Builder:
         if not isinstance(function, exp.Lambda) or len(function.expressions) != 1:
             raise _refused(node, f"write it as {name}(an_array, x -> x = 'a')")
         variable = function.expressions[0].name.lower()
-        if name == "transform":
-            # If each element of a new array could hold the body, one message could fill the memory.
-            return F.transform(
-                columns[0], lambda x: _Builder([]).build(function.this, {variable: x})
-            )
+        # If each element of a new array could hold the body, one message could fill the memory.
+        inside, around = (_Builder([]), {}) if name == "transform" else (self, scope)
         apply: Callable[..., Column] = getattr(F, name)
-        return apply(columns[0], lambda x: self.build(function.this, {**scope, variable: x}))
+        return apply(columns[0], lambda x: inside.build(function.this, {**around, variable: x}))
 
 
 def _refused(node: exp.Expr, why: str = _NOT_LISTED) -> InputError:

@@ -112,7 +112,15 @@ class FailureTable:
         fault = None if len(writable) == len(left) else "a message id cannot be a key"
 
         def write(tried: Sequence[str]) -> Sequence[str]:
-            unwritten = self._write([writable[key] for key in tried])
+            items = [writable[key].to_item() for key in tried]
+            unwritten: set[str] = set()
+            if len(items) == 1:
+                self.client.put_item(TableName=self.table_name, Item=items[0])
+            else:
+                requests = [{"PutRequest": {"Item": item}} for item in items]
+                answer = self.client.batch_write_item(RequestItems={self.table_name: requests})
+                left_over = chain.from_iterable((answer.get("UnprocessedItems") or {}).values())
+                unwritten = {one["PutRequest"]["Item"]["message_id"]["S"] for one in left_over}
             for key in set(tried) - unwritten:
                 del left[key]
             return [key for key in tried if key in unwritten]
@@ -134,15 +142,19 @@ class FailureTable:
 
         def read(tried: Sequence[str]) -> Sequence[str]:
             nonlocal unreadable
-            items, unread = self._read(tried)
-            for item in items:
+            keys = [{"message_id": {"S": message_id}} for message_id in tried]
+            answer = self.client.batch_get_item(
+                RequestItems={self.table_name: {"Keys": keys, "ConsistentRead": True}}
+            )
+            for item in chain.from_iterable((answer.get("Responses") or {}).values()):
                 try:
                     failure = Failure.from_item(item)
                 except ValueError:
                     unreadable += 1
                 else:
                     found[failure.message_id] = failure
-            return unread
+            left = (answer.get("UnprocessedKeys") or {}).values()
+            return [key["message_id"]["S"] for one in left for key in one["Keys"]]
 
         try:
             self._in_batches(
@@ -151,26 +163,6 @@ class FailureTable:
         except Exception as error:  # noqa: BLE001 - records are advisory: see the module
             return Found(found, describe_fault(error))
         return Found(found, f"items without an error_type: {unreadable}" if unreadable else None)
-
-    def _write(self, failures: Sequence[Failure]) -> set[str]:
-        """Return the ids of those that DynamoDB left for another call."""
-        if len(failures) == 1:
-            self.client.put_item(TableName=self.table_name, Item=failures[0].to_item())
-            return set()
-        requests = [{"PutRequest": {"Item": failure.to_item()}} for failure in failures]
-        answer = self.client.batch_write_item(RequestItems={self.table_name: requests})
-        left = chain.from_iterable((answer.get("UnprocessedItems") or {}).values())
-        return {request["PutRequest"]["Item"]["message_id"]["S"] for request in left}
-
-    def _read(self, message_ids: Sequence[str]) -> tuple[list[Mapping[str, Any]], list[str]]:
-        """Return the items, and the ids that DynamoDB left for another call."""
-        keys = [{"message_id": {"S": message_id}} for message_id in message_ids]
-        answer = self.client.batch_get_item(
-            RequestItems={self.table_name: {"Keys": keys, "ConsistentRead": True}}
-        )
-        items = chain.from_iterable((answer.get("Responses") or {}).values())
-        left = (answer.get("UnprocessedKeys") or {}).values()
-        return list(items), [key["message_id"]["S"] for one in left for key in one["Keys"]]
 
     def _in_batches(
         self, keys: Sequence[str], size: int, work: Callable[[Sequence[str]], Sequence[str]]

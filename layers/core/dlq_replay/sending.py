@@ -137,27 +137,20 @@ def send_groups(
     results: dict[Key, SendResult] = {s.key: NotSent() for group in waiting for s in group}
     while waiting and seconds_left() > 0:
         heads = [group.pop(0) for group in waiting]
-        results.update(_send_round(heads, executor, seconds_left))
+        calls = {
+            executor.submit(run[0].queue.send, [one.entry for one in run]): run
+            for run in pack(heads)
+        }
+        left = seconds_left()
+        wait(calls, timeout=None if math.isinf(left) else max(0.0, left))
+        for call, run in calls.items():
+            keys = [shipment.key for shipment in run]
+            results.update(zip(keys, _results_of(call, len(run)), strict=True))
         waiting = [
             group
             for group, head in zip(waiting, heads, strict=True)
             if group and isinstance(results[head.key], Confirmed)
         ]
-    return results
-
-
-def _send_round(
-    heads: Sequence[Shipment[Key]], executor: Executor, seconds_left: Callable[[], float]
-) -> dict[Key, SendResult]:
-    calls = {
-        executor.submit(run[0].queue.send, [one.entry for one in run]): run for run in pack(heads)
-    }
-    left = seconds_left()
-    wait(calls, timeout=None if math.isinf(left) else max(0.0, left))
-    results: dict[Key, SendResult] = {}
-    for call, run in calls.items():
-        keys = [shipment.key for shipment in run]
-        results.update(zip(keys, _results_of(call, len(run)), strict=True))
     return results
 
 
