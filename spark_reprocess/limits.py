@@ -1,33 +1,16 @@
 """The limit that the circuit breaker of a main queue has set, and what waits in the DLQ for it."""
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerView
 from dlq_replay.errors import TableError
-from dlq_replay.measures import (
-    MAIN_QUEUE_DIMENSION,
-    NAMESPACE,
-    SERVICE,
-    SERVICE_DIMENSION,
-    Metric,
-)
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.clients import (
     ClientFactory,
-    aws_client,
     breaker_table,
     queue_counts,
-    region_of,
 )
-
-_LOOKED_AT_WITHIN = timedelta(minutes=30)
-"""The longest hold is 15 minutes, so the function has looked at each message since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +50,9 @@ class DlqStatus(Limit):
 
     Attributes:
         waiting: messages that wait in the DLQ, about; None where SQS does not say.
-        first_expires_at: when SQS would delete the first of them; None where that is not known.
     """
 
     waiting: int | None = None
-    first_expires_at: datetime | None = None
 
 
 def dlq_status(
@@ -87,26 +68,4 @@ def dlq_status(
         limit.sentence,
         # Held by a delayed re-send, or on FIFO by visibility.
         waiting=counts.delayed + counts.in_flight if counts else None,
-        first_expires_at=_first_expires_at(main_queue_url, datetime.now(UTC)),
     )
-
-
-def _first_expires_at(main_queue_url: str, now: datetime) -> datetime | None:
-    queue = QueueAddress.from_url(main_queue_url).name
-    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: queue}
-    with suppress(ClientError, BotoCoreError):
-        client = aws_client("cloudwatch", region=region_of(main_queue_url, "us-east-1"))
-        answer = client.get_metric_statistics(
-            Namespace=NAMESPACE,
-            MetricName=Metric.NEAREST_EXPIRY_SECONDS.value,
-            Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
-            StartTime=now - _LOOKED_AT_WITHIN,
-            EndTime=now,
-            Period=60,
-            Statistics=["Minimum"],
-        )
-        moments = [
-            one["Timestamp"] + timedelta(seconds=one["Minimum"]) for one in answer["Datapoints"]
-        ]
-        return min(moments, default=None)
-    return None

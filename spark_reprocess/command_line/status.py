@@ -112,9 +112,7 @@ def _breaker_lines(status: ArchiveStatus) -> Iterator[str]:
     if dlq.sentence:
         yield f"circuit breaker: {dlq.sentence}"
     if dlq.waiting is not None:
-        expiry = dlq.first_expires_at
-        until = f", none expires before {minute(expiry)} UTC" if expiry else ""
-        yield f"DLQ: about {dlq.waiting:,} wait{until}"
+        yield f"DLQ: about {dlq.waiting:,} wait"
 
 
 def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

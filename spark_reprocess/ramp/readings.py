@@ -22,6 +22,7 @@ from dlq_replay.measures import (
 from dlq_replay.sqs import SqsQueue, describe
 from spark_reprocess.clients import ClientFactory, Redelivery, queue_counts, require_queue
 from spark_reprocess.errors import InputError
+from spark_reprocess.limits import Limit
 from spark_reprocess.ramp.rule import RampRules, Reading
 
 MakeAwsClient = Callable[[str], Any]
@@ -44,7 +45,7 @@ class Probe:
             are not looked at then: a function that does not run leaves dead letters in the DLQ.
         stack_queue: name of the stack's main queue, for which the function publishes what concerns
             its whole DLQ.
-        limit: says which limit the circuit breaker sets for the destination; empty for none.
+        read_limit: reads what the circuit breaker allows the destination now.
     """
 
     main: str
@@ -54,12 +55,12 @@ class Probe:
     make_aws_client: MakeAwsClient
     stack_queue: str
     function_arn: str | None = None
-    limit: Callable[[], str] = lambda: ""
+    read_limit: Callable[[], Limit] = Limit
     rules: RampRules = field(default_factory=RampRules)
 
     def read(self, first_sent_at: float, now: float) -> Reading:
         """Look at everything once; *first_sent_at* is when the step began, epoch seconds."""
-        obstacle = self.limit()
+        obstacle = self.read_limit().sentence
         try:
             obstacle = obstacle or self._trigger_fault()
             faults = self._function_faults(first_sent_at, now)

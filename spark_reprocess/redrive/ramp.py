@@ -22,7 +22,6 @@ from spark_reprocess.analysis.message_table import in_order_unit, in_order_units
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.frames import DRIVER_ROWS, arrival_order, read_table, write_table
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.limits import Limit
 from spark_reprocess.ramp.readings import Probe
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, StepWatch, Verdict, step_size
 from spark_reprocess.redrive.breaker_gate import WAITING, waiting_for
@@ -62,7 +61,6 @@ class Ramp:
         in_order: whether what stands behind a message of its message group waits.
         is_one_group: whether the other groups are left because of an option.
         name: of the sends among those of the run.
-        read_limit: reads what the circuit breaker allows now.
         wait: waits for an event, but no longer than so many seconds.
         groups: by id, how far each group is that has a step.
     """
@@ -79,7 +77,6 @@ class Ramp:
     steps: Steps
     ended: int
     name: str
-    read_limit: Callable[[], Limit]
     in_order: bool = False
     is_one_group: bool = False
     now_seconds: Callable[[], float] = time.time
@@ -264,7 +261,7 @@ class Ramp:
         for attempt in range(len(step.groups) + 1):
             going = {one: n for one, n in opened.items() if n and not self._is_bad(one)}
             work = [Tally(one, Disposition.SEND, count) for one, count in going.items()]
-            limit = self.read_limit()
+            limit = self.probe.read_limit()
             self._stopped_by = waiting_for(limit)
             if self._stopped_by or not work:
                 break

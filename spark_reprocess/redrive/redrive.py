@@ -156,7 +156,6 @@ def redrive(
                 steps[url],
                 ended[url],
                 name,
-                partial(read_limit, options.failure_table, url),
                 in_order=queues.is_fifo and not options.allow_reordering,
                 is_one_group=options.group is not None,
                 now_seconds=now_seconds,
@@ -210,7 +209,7 @@ def _probes(
             raise InputError(f"--ramp: {error}; --at-once sends everything in one step") from error
         return {}, f"everything goes at once: {error}"
     return {
-        url: replace(probe, rules=options.ramp_rules, limit=partial(_limit_sentence, table, url))
+        url: replace(probe, rules=options.ramp_rules, read_limit=partial(read_limit, table, url))
         for url, probe in probes.items()
     }, ""
 
@@ -222,10 +221,6 @@ def _check_table(table: str | None, url: str) -> None:
         returns_table(table, url).read("", [""])
     except TableError as error:
         raise InputError(f"table {table} cannot be read: {error}") from error
-
-
-def _limit_sentence(table: str | None, url: str) -> str:
-    return read_limit(table, url).sentence
 
 
 def _forecast(

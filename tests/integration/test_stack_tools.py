@@ -806,7 +806,7 @@ def test_status_says_the_limit_and_what_waits(
     since = f"{datetime.fromtimestamp(seconds - 720, UTC):%H:%M} UTC"
     assert "circuit breaker: limited to 1 replay a minute since " in out
     assert f"{since}; the consumer has deleted nothing for 20 minutes" in out
-    assert "DLQ: about 3 wait, none expires before " in out
+    assert "DLQ: about 3 wait" in out
 
     breaker.update(Update(put={"limit": 60, "since": seconds}))
     assert run("status", "--stack", stack) == 0

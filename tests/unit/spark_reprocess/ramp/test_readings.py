@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from spark_reprocess.clients import ClientFactory, QueueCounts
 from spark_reprocess.errors import InputError
+from spark_reprocess.limits import Limit
 from spark_reprocess.ramp.readings import Probe, checked_probe
 from tests.builders import queue_arn, queue_url
 
@@ -158,7 +159,9 @@ def test_queue_that_does_not_answer_has_no_counts(aws: FakeAws) -> None:
 
 
 def test_limit_of_the_breaker_is_an_obstacle(aws: FakeAws) -> None:
-    assert checked(aws, limit=lambda: "paused").read(HOUR_AGO, NOW).obstacle == "paused"
+    assert (
+        checked(aws, read_limit=lambda: Limit(1, "paused")).read(HOUR_AGO, NOW).obstacle == "paused"
+    )
 
 
 @pytest.mark.parametrize(
