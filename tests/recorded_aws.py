@@ -67,10 +67,19 @@ def _of(bucket: str, listed: bytes) -> str:
     return f"arn:aws:s3:::{bucket}/{key}"
 
 
+_LISTED = {
+    "/2015-03-31/event-source-mappings": "lambda:ListEventSourceMappings",
+    "/v1/pipes": "pipes:ListPipes",
+}
+"""By the paths of services without operations in their requests."""
+
+
 def _call(environ: dict[str, Any], body: bytes) -> Call:  # noqa: PLR0911 - one for each service
     service = _service(environ)
     if service == "s3":
         return _s3_call(environ)
+    if listed := _LISTED.get(environ["PATH_INFO"].rstrip("/")):
+        return Call(listed, "*")
     operation = _operation(environ, body)
     match service:
         case "sqs":
