@@ -13,7 +13,7 @@ target. README.md in this folder explains how to read them. In reading order:
 ``verbs``         verbs of the Spark job as processes
 ``transfers``     ``drain`` and ``redrive`` against (b)
 ``incident``      generates the messages of an incident, with known causes, as an archive
-``analysis``      ``analyze`` on them, and the console's pages of the result
+``analysis``      ``analyze`` on them
 ================  ==============================================================
 """
 
