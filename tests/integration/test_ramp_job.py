@@ -442,6 +442,29 @@ def test_heads_of_message_groups_go_first_and_nothing_overtakes(
     assert "stands behind messages that stay" in summary.stopped_by
 
 
+@pytest.mark.parametrize("suffix", [".fifo"])
+def test_healthy_fifo_ramp_sends_everything_in_the_order_of_each_message_group(
+    run: Run, world: RampWorld, tmp_path: Path
+) -> None:
+    lanes = "AAAAAAABBBBCDDAABCDA"
+    messages = [
+        parked(n, MessageGroupId=lane, SequenceNumber=str(10**19 + n))
+        for n, lane in enumerate(lanes)
+    ]
+    archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
+
+    summary = run(archive, planned(archive))
+
+    assert verdicts(summary) == {"TimeoutError": Verdict.SENT}
+    assert summary.counts == {"sent": len(lanes)}
+    assert handled(world) == list(range(len(lanes)))
+    for lane in "ABCD":
+        of_lane = [number(one) for one in world.handled if lanes[number(one)] == lane]
+        assert of_lane == sorted(of_lane)
+    second_step = [lanes[number(one)] for one in world.handled[1:3]]
+    assert len({*second_step}) == 2
+
+
 def _set_action(plan: str, group_id: str, action: str) -> None:
     content = yaml.safe_load(Path(plan).read_text())
     for group in content["groups"]:
