@@ -57,9 +57,9 @@ def print_forecast(forecast: Forecast) -> None:
     """Print how many steps a ramp would have, and how long it takes."""
     sizes = [f"{size:,}" for size in forecast.sizes[:_SHOWN_SIZES]]
     more = ", …" if len(forecast.sizes) > _SHOWN_SIZES else ""
-    steps = f"{counted(len(forecast.sizes), 'step')} for each group"
+    steps = counted(len(forecast.sizes), "step")
     print_line(
-        f"ramp: {steps} (messages: {', '.join(sizes)}{more}), at least "
+        f"ramp: up to {steps} a group (messages: {', '.join(sizes)}{more}), at least "
         f"{duration(forecast.seconds)} in all; --at-once sends everything in one step"
     )
 

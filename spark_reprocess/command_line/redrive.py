@@ -253,8 +253,9 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     to_send, to_discard = summary.count(Disposition.SEND), summary.count(Disposition.DISCARD)
     pace = "as fast as it goes (--max-rate R spares the consumer)"
     if summary.max_rate is not None:
-        seconds = to_send / summary.max_rate
-        pace = f"in about {duration(seconds)} at {summary.max_rate:g} a second"
+        pace = f"in about {duration(to_send / summary.max_rate)} at {summary.max_rate:g} a second"
+    if summary.forecast and summary.forecast.sizes:
+        pace = "step by step"
     and_discard = f", {to_discard:,} would be discarded" if to_discard else ""
     if to_record := summary.count(Disposition.RECORD):
         and_discard += f", {to_record:,} would be recorded as arrived"

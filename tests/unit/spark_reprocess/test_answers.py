@@ -10,6 +10,7 @@ from spark_reprocess.command_line.drain import print_drain
 from spark_reprocess.command_line.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.findings import Lead, Synonym
+from spark_reprocess.ramp.rule import Forecast
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 from tests.findings_builder import a_group, some_findings
 
@@ -148,6 +149,14 @@ def test_analysis_without_groups_has_nothing_to_do(capsys: Capture) -> None:
         (
             replace(redriven({"send": 1200}), max_rate=2.5),
             ["1,200 would go to https://q in about 8 min at 2.5 a second"],
+        ),
+        (
+            replace(redriven({"send": 3}), forecast=Forecast((1, 2), 270)),
+            [
+                "ramp: up to 2 steps a group",
+                "4 min 30 s in all",
+                "3 would go to https://q step by step",
+            ],
         ),
         (redriven({"send": 3, "discard": 4}), ["to discard", ", 4 would be discarded"]),
         (

@@ -48,8 +48,8 @@ def test_forecast_says_how_many_steps_and_how_long(capsys: pytest.CaptureFixture
     print_forecast(Forecast((1, 2, 6, 18, 54, 162, 486), 3600))
 
     one, many = capsys.readouterr().out.splitlines()
-    assert one.startswith("ramp: 1 step for each group (messages: 1), at least 0 s in all")
-    assert many.startswith("ramp: 7 steps for each group (messages: 1, 2, 6, 18, 54, 162, …)")
+    assert one.startswith("ramp: up to 1 step a group (messages: 1), at least 0 s in all")
+    assert many.startswith("ramp: up to 7 steps a group (messages: 1, 2, 6, 18, 54, 162, …)")
     assert "at least 6 h in all" in many
 
 
