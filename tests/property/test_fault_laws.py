@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis.strategies import SearchStrategy
 
 from dlq_replay.attributes import MessageAttribute
@@ -16,6 +16,7 @@ from dlq_replay.replay import Replayer
 from dlq_replay.sending import Confirmed, SendResult, Shipment
 from dlq_replay.sqs import SqsQueue
 from tests.builders import BODY
+from tests.property.broken_variants import assert_caught
 from tests.property.fault_world import (
     LAWS,
     Ending,
@@ -122,16 +123,4 @@ def forgets_deadlines(**_: object) -> None:
 def test_law_catches_a_broken_variant(
     law: Callable[[Ending], None], broken: dict[str, Any], among: SearchStrategy[Scenario]
 ) -> None:
-    @settings(
-        max_examples=2000,
-        phases=[Phase.generate],
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(among)
-    def check(scenario: Scenario) -> None:
-        law(play(scenario, **broken))
-
-    with pytest.raises(AssertionError):
-        check()
+    assert_caught(law, lambda scenario: play(scenario, **broken), among)

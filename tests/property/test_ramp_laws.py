@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.errors import TableError
@@ -32,6 +32,7 @@ from spark_reprocess.ramp.rule import (
 from spark_reprocess.redrive.steps import GroupStep, Step, group_ramp, sent_of
 from tests.builders import message
 from tests.integration.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld, world_at
+from tests.property.broken_variants import assert_caught
 from tests.returns_counters import FakeCounters
 
 PLAN = "plan"
@@ -390,16 +391,4 @@ BROKEN = {
 def test_law_catches_a_broken_variant(name: str) -> None:
     law, among, rule = BROKEN[name]
 
-    @settings(
-        max_examples=500,
-        phases=[Phase.generate],
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(among)
-    def check(scenario: Scenario) -> None:
-        law(play(scenario, rule))
-
-    with pytest.raises(AssertionError):
-        check()
+    assert_caught(law, lambda scenario: play(scenario, rule), among, max_examples=500)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.backoff import Backoff
@@ -18,6 +18,7 @@ from dlq_replay.plan import Step
 from dlq_replay.returns import CountedReturns, ReturnsCounter
 from local_sqs.faults import Effect, Fault
 from tests.builders import message
+from tests.property.broken_variants import assert_caught
 from tests.returns_counters import FakeCounters
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
@@ -347,16 +348,4 @@ class ParksAtOnce(ReturnsCounter):
 def test_law_catches_a_broken_variant(
     law: Callable[[Ending], None], broken: MakeCounter, among: st.SearchStrategy[Scenario]
 ) -> None:
-    @settings(
-        max_examples=2000,
-        phases=[Phase.generate],
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(among)
-    def check(scenario: Scenario) -> None:
-        law(play(scenario, broken))
-
-    with pytest.raises(AssertionError):
-        check()
+    assert_caught(law, lambda scenario: play(scenario, broken), among)
