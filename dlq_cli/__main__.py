@@ -1,56 +1,47 @@
 """The command ``dlq VERB``."""
 
+# ruff: noqa: PLC0415 - help must be there at once: what loads boto3 is imported where it is needed
+
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from importlib import import_module
 from pathlib import Path
 from sysconfig import get_path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from dlq_cli.on_glue import NOT_THERE, run_on_glue
-from dlq_cli.stack_values import (
-    STACK_VARIABLE,
-    list_installations,
-    read_stack,
-    required,
-    stack_options,
-)
 from dlq_replay import __version__
-from spark_reprocess.clients import aws_session
 from spark_reprocess.command_line import cli
-from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, SPARK_INSTALL, STACK, Verb
+from spark_reprocess.command_line.verb import (
+    BAD_INPUT,
+    PROGRAM,
+    SPARK_INSTALL,
+    STACK,
+    STACK_VARIABLE,
+    Entry,
+    Section,
+    Verb,
+)
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
     from boto3.session import Session
 
 _OWN = {
-    "console": "a web page on this machine: see, decide, edit, put back",
-    "doctor": "check queues, function and trigger; say what to change",
-    "pause": "stop automatic replay; dead letters stay in the DLQ",
-    "resume": "start automatic replay again",
-    "simulate": "what a replay policy would do in an outage",
-    "rehearse": "invoke your function with a group's messages; uses no queue",
+    "pause": Entry(Section.DAILY, "stop automatic replay; dead letters stay in the DLQ"),
+    "resume": Entry(Section.DAILY, "start automatic replay again"),
+    "rehearse": Entry(Section.GROUP, "invoke your function with its messages; uses no queue"),
+    "console": Entry(Section.STACK, "a web page on this machine: see, decide, edit, redrive"),
+    "doctor": Entry(Section.STACK, "check queues, function and trigger; say what to change"),
+    "simulate": Entry(Section.STACK, "what a replay policy would do in an outage"),
 }
-"""The verbs of this package, each in a module of ``dlq_cli.verbs``."""
 
-LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}
-"""The line of each verb in the help."""
-
-GROUPS = {
-    "See what is there": ("console", "status", "groups", "show", "export"),
-    "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase"),
-    "Collect and analyze": ("drain", "analyze", "run"),
-    "Maintain an installation": ("doctor", "pause", "resume", "simulate"),
-}
-"""The verbs of each group in the help, by its title."""
+ALL_VERBS: Mapping[str, Entry] = {**cli.VERBS, **_OWN}
+"""Every verb of ``dlq``, in the order of its help within their sections."""
 
 _SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy", "sqlglot"}
 """Packages that only the extra ``spark`` installs."""
@@ -64,6 +55,7 @@ _INSTEAD_OF_PROFILE = (
 """Environment variables that boto3 prefers to ``AWS_PROFILE``."""
 
 ON_GLUE = "--on-glue"
+_COMPLETION = "--print-completion"
 _PLACE = {"stack", "region", "profile", "on_glue"}
 
 _ABOUT = """\
@@ -94,9 +86,15 @@ class _HelpFormatter(RawDescriptionRichHelpFormatter):
     group_name_formatter = str
 
 
+def _aws_session() -> "Session":
+    from spark_reprocess.clients import aws_session
+
+    return aws_session()
+
+
 def main(
     argv: Sequence[str] | None = None,
-    make_session: "Callable[[], Session]" = aws_session,
+    make_session: "Callable[[], Session]" = _aws_session,
 ) -> int:
     """Run one verb; return its exit code.
 
@@ -118,9 +116,11 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
     name, *rest = words or ["--help"]
-    if name not in LINES:
-        # Help, the version, a completion script, or no verb: argparse answers and exits.
-        _overview(has_arguments="--print-completion" in name).parse_args(words or ["--help"])
+    if not name.startswith("-") and name not in ALL_VERBS:
+        cli.unknown_word("verb", name, ALL_VERBS)
+    if name not in ALL_VERBS:
+        # Help, the version or a completion script: argparse answers and exits.
+        _overview(has_arguments=_COMPLETION in name).parse_args(words or ["--help"])
         return BAD_INPUT
     place, _ = _place_parser().parse_known_args(rest)
     token = STACK.set(place.stack)
@@ -128,7 +128,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         with _environment(place.region, place.profile):
             if name in cli.VERBS:
                 return _run_of_the_job(name, rest, place.stack, make_session)
-            parser, verb = _parser_of(name)
+            parser, verb = _parser_of(name, rest)
             values = vars(parser.parse_args(rest))
             values |= {"stack": place.stack, "session": make_session()}
             return cli.Command.of(name, verb, values).run()
@@ -146,85 +146,98 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
 def _run_of_the_job(
     name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
 ) -> int:
-    asks_for_help = bool({"-h", "--help"} & set(words))
+    from dlq_cli.stack_values import list_installations, required
+
+    asks_for_help = any(word in {"-h", "--help", "--help-all"} for word in words)
     is_bare = ON_GLUE not in words and set(_without_place(words)) <= {"--json"}
     if name == "status" and not stack and is_bare:
-        verb = replace(_load(name), run=lambda _: list_installations(make_session()))
+        verb = replace(load(name), run=lambda _: list_installations(make_session()))
         return cli.Command(name, verb, None, as_json="--json" in words).run()
     if stack and not asks_for_help:
         # The given words come last, so their values override those of the stack.
         words = [*_words_of_stack(name, words, stack, make_session), *words]
     if ON_GLUE in words and not asks_for_help:
+        from dlq_cli.on_glue import run_on_glue
+
         _parser_of(name)[0].parse_args(words)
         return run_on_glue(make_session(), required(stack), name, _without_place(words))
-    parser, verb = _parser_of(name)
+    parser, verb = _parser_of(name, words)
     arguments = vars(parser.parse_args(words))
     options = {one: value for one, value in arguments.items() if one not in _PLACE}
     return cli.Command.of(name, verb, options).run()
 
 
-def _load(name: str) -> Verb:
-    """Return a verb of ``LINES``; see ``cli.load``."""
-    if name in cli.VERBS:
-        return cli.load(name)
+def load(name: str) -> Verb:
+    """Return a verb of ``ALL_VERBS``; see ``cli.load``."""
     if name in ("pause", "resume"):
-        verb: Verb = import_module("dlq_cli.verbs.trigger").VERBS[name]
-    else:
-        verb = import_module(f"dlq_cli.verbs.{name}").VERB
-    return verb
+        from dlq_cli.verbs.trigger import VERBS
+
+        return VERBS[name]
+    return cli.load(name, "dlq_cli.verbs" if name in _OWN else cli.PACKAGE)
 
 
 def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     """Make the parser of ``dlq``; for a completion script with the arguments of all verbs."""
     installed = Path(get_path("data")) / _INSTALLED_DOCS
     where = f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
-    parser = argparse.ArgumentParser(
+    parser = cli.Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} VERB [--stack NAME] [OPTION ...]",
         description=_ABOUT,
         epilog=f"{_EXAMPLES}{where}",
         formatter_class=_HelpFormatter,
-        allow_abbrev=False,
         add_help=False,
     )
-    for title, names in GROUPS.items():
-        rows = [f"{name:<10} {LINES[name]}" for name in names]
-        parser.add_argument_group(title, "\n".join(rows))
+    for section in Section:
+        rows = [f"{n:<10} {one.line}" for n, one in ALL_VERBS.items() if one.section is section]
+        parser.add_argument_group(section, "\n".join(rows))
     options = parser.add_argument_group("options", f"{PROGRAM} VERB --help lists those of a verb")
     options.add_argument("-h", "--help", action="help", help="print this help")
     options.add_argument(
         "--version", action="version", version=f"{PROGRAM} {__version__}", help="print the version"
     )
-    shtab.add_argument_to(options, help="print a completion script for this shell", parent=parser)
+    options.add_argument(
+        _COMPLETION,
+        action=_PrintCompletion,
+        choices=("bash", "zsh", "tcsh", "fish", "powershell"),
+        help="print a completion script for this shell",
+    )
     # The groups above show the verbs. shtab completes only what has a help text.
     shown = "what to do" if has_arguments else argparse.SUPPRESS
     verbs = parser.add_subparsers(metavar="VERB", required=True, help=shown)
-    for name, line in LINES.items():
-        one = verbs.add_parser(name, description=line, help=line)
+    for name, entry in ALL_VERBS.items():
+        one = verbs.add_parser(name, description=entry.line, help=entry.line)
         if has_arguments:
             _fill(one, name)
     return parser
 
 
-def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:
-    parser = argparse.ArgumentParser(
-        prog=f"{PROGRAM} {name}", formatter_class=_HelpFormatter, allow_abbrev=False
-    )
-    return parser, _fill(parser, name)
+class _PrintCompletion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: Any = None) -> None:  # noqa: ANN401 - argparse's
+        """Print the script, and exit."""
+        import shtab
+
+        sys.stdout.write(f"{shtab.complete(parser, shell)}\n")
+        parser.exit()
 
 
-def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
+def _parser_of(name: str, words: Collection[str] = ()) -> tuple[argparse.ArgumentParser, Verb]:
+    parser = cli.Parser(prog=f"{PROGRAM} {name}", formatter_class=_HelpFormatter)
+    return parser, _fill(parser, name, words)
+
+
+def _fill(parser: argparse.ArgumentParser, name: str, words: Collection[str] = ()) -> Verb:
     """Add the arguments of the verb *name* and those of the installation to *parser*."""
-    verb = _load(name)
+    verb = load(name)
     if name in cli.VERBS:
         cli.add_archive(parser)
-    cli.fill(parser, verb)
+    cli.fill(parser, verb, words)
     installation = parser.add_argument_group("installation")
     _add_place(installation)
     if name in cli.VERBS:
         does = "run the verb on the stack's AWS Glue job, wait for its end, and print its answer"
         # Where it is refused, the refusal says why.
-        shown = argparse.SUPPRESS if name in NOT_THERE else does
+        shown = argparse.SUPPRESS if cli.VERBS[name].not_on_glue else does
         installation.add_argument(ON_GLUE, action="store_true", help=shown)
     return verb
 
@@ -256,6 +269,8 @@ def _words_of_stack(
     name: str, words: Sequence[str], stack: str, make_session: "Callable[[], Session]"
 ) -> list[str]:
     """Return options that *words* do not have, with their values from the stack."""
+    from dlq_cli.stack_values import read_stack, stack_options
+
     given = {word.partition("=")[0] for word in words}
     lacking = [option for option in stack_options(name) if option not in given]
     if not lacking:
@@ -304,7 +319,7 @@ def program() -> None:
 def end_process(exit_code: int) -> NoReturn:
     """Stop Spark, if it was started, and exit."""
     if "pyspark" in sys.modules:
-        from spark_reprocess.spark.session import end_session  # noqa: PLC0415 - loads pyspark
+        from spark_reprocess.spark.session import end_session
 
         end_session()
     sys.exit(exit_code)

@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_cli.stack_values import aws_errors, read_stack
 from spark_reprocess.archive.files import Archive, open_folder
+from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import CHECK_FAILED, progress_here
 from spark_reprocess.errors import ArchiveError, BusyError, InputError, JobError
@@ -41,19 +42,8 @@ STOP_SECONDS = 60.0
 
 _FIX = "the stack's policy RunSparkJobPolicy allows it"
 
-
 _FILES = ("--archive", "--plan", "--policy", "--out")
 """Options whose value may be a file on this machine, which a run on Glue cannot read."""
-
-_MAY_NOT = "the role of the job may not {}, so that no run of it can; leave --on-glue out"
-NOT_THERE = {
-    "erase": _MAY_NOT.format("delete what is archived"),
-    "restore": _MAY_NOT.format("send to the parked queue"),
-    "export": "its output, unmasked messages, would be in the log of the run",
-    "show": "it needs no Spark",
-    "groups": "it needs no Spark",
-    "decide": "it needs no Spark",
-}
 
 
 def run_on_glue(session: "Session", stack: str, verb: str, words: Sequence[str]) -> int:
@@ -70,8 +60,8 @@ def run_on_glue(session: "Session", stack: str, verb: str, words: Sequence[str])
         BusyError: a run of the job is in progress.
         ArchiveError: the command could not be written, or the answer not be read.
     """
-    if verb in NOT_THERE:
-        raise InputError(f"{verb} does not run on AWS Glue: {NOT_THERE[verb]}")
+    if why := VERBS[verb].not_on_glue:
+        raise InputError(f"{verb} does not run on AWS Glue: {why}")
     # --option=value is split, as argparse does.
     pairs = [(word, *word.partition("=")) for word in words]
     words = [

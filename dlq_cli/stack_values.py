@@ -13,15 +13,12 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.sqs import describe
 from spark_reprocess.command_line.cli import add_archive, load
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
-from spark_reprocess.command_line.verb import DONE
+from spark_reprocess.command_line.verb import DONE, STACK_VARIABLE
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
     from boto3.session import Session
     from mypy_boto3_cloudformation.type_defs import StackTypeDef
-
-STACK_VARIABLE = "DLQ_STACK"
-"""The environment variable with the default of ``--stack``."""
 
 _FUNCTION = "ReplayFunctionArn"
 _GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}

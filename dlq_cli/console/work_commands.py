@@ -12,8 +12,8 @@ from typing import Any
 from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, RefusalError
 from dlq_cli.console.work import Work, value_of, without_json
-from dlq_cli.on_glue import NOT_THERE
 from spark_reprocess.command_line.arguments import positive_number, since, whole_number
+from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.verb import option
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import ID
@@ -151,7 +151,7 @@ def again(work: Work, fields: Fields) -> list[str]:
 def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
     """Add what the verb gets of the console, and where it runs."""
     _, *rest = console.words(verb, *words)
-    return [*rest, *(["--on-glue"] if console.on_glue and verb not in NOT_THERE else [])]
+    return [*rest, *(["--on-glue"] if console.on_glue and not VERBS[verb].not_on_glue else [])]
 
 
 def _answer_of(dry_run: Work, verb: str) -> dict[str, Any]:

@@ -22,11 +22,11 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_route
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
 from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
-from dlq_cli.on_glue import NOT_THERE
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import RECORD_DAMAGE
 from spark_reprocess.archive.message_state import UNDECIDED
 from spark_reprocess.clients import sqs_client
+from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.verb import (
     INTERRUPTED,
@@ -274,7 +274,7 @@ def _execution(command: Callable[[Console, Work, Fields], list[str]]) -> Handler
 
 def _lacking(console: Console, verb: str = "") -> tuple[str, str] | None:
     """Return what long work lacks on this machine, and the command that helps; None for nothing."""
-    if console.on_glue and verb not in NOT_THERE:
+    if console.on_glue and not VERBS[verb].not_on_glue:
         return None
     if importlib.util.find_spec("pyspark") is None:
         return "Spark is not installed here", SPARK_INSTALL

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -28,6 +29,7 @@ from spark_reprocess.archive.message_state import SETTLED, planned_states
 from spark_reprocess.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal
 from spark_reprocess.command_line.arguments import add_group, add_plan, whole_number
+from spark_reprocess.command_line.cli import ARCHIVE_VARIABLE
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
     DONE,
@@ -166,16 +168,17 @@ def _run(options: argparse.Namespace) -> int:
         raise InputError(f"--endpoint {options.endpoint}: must begin with http:// or https://")
     archive, main_queue_url = _installation(options)
     plan = find_plan(archive, options.plan).plan().only(options.group_id)
-    edit = plan.edits.get(options.group_id)
+    group_id = plan.groups[0].group_id
+    edit = plan.edits.get(group_id)
     if edit is not None and edit.set_attributes:
         raise InputError(
-            f"group {options.group_id}: its set_attributes are Spark SQL, which rehearse does not "
+            f"group {group_id}: its set_attributes are Spark SQL, which rehearse does not "
             "run; redrive --ramp tries them on a few messages"
         )
-    members = _pending(archive, plan, options.group_id)[: options.limit]
+    members = _pending(archive, plan, group_id)[: options.limit]
     if not options.endpoint and not options.yes:
         _require_agreement(session, options.function, len(members))
-    rehearsal = Rehearsal(plan.plan_id, options.group_id, options.function, len(members))
+    rehearsal = Rehearsal(plan.plan_id, group_id, options.function, len(members))
     events = _events(session, plan, member_rows(archive, members), main_queue_url)
     _rehearse(rehearsal, events, _invoker(session, options.function, options.endpoint))
     terminal.print_answer(rehearsal, lambda: _print(rehearsal))
@@ -194,7 +197,7 @@ def _installation(options: argparse.Namespace) -> tuple[Archive, str | None]:
             place or stack.require_archive(),
             main_queue_url or stack.main_queue_url,
         )
-    if not place:
+    if not (place := place or os.environ.get(ARCHIVE_VARIABLE)):
         raise InputError("give --stack NAME, or --archive PLACE")
     return open_archive(place), main_queue_url
 

@@ -63,9 +63,7 @@ def duration(text: str) -> timedelta:
 
 def add_group(parser: argparse.ArgumentParser) -> None:
     """Add the id of a group, the first argument."""
-    parser.add_argument(
-        "group_id", metavar="GROUP", help="id of a group, as groups prints it: g-..."
-    )
+    parser.add_argument("group_id", metavar="GROUP", help="id of a group, or its beginning: g-53cb")
 
 
 def positive_number(text: str) -> float:

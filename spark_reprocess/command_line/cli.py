@@ -5,37 +5,49 @@ parts: it adds verbs of its own, and values from a stack's outputs.
 """
 
 import argparse
+import difflib
 import logging
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from spark_reprocess.actor import text_of
 from spark_reprocess.command_line.terminal import AS_JSON, print_error
-from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, Verb
+from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, Entry, Section, Verb
 from spark_reprocess.errors import JobError
 
-VERBS = {
-    "drain": "parked queue to archive",
-    "analyze": "archive to report and plan",
-    "groups": "groups of the newest report, and what is decided about each",
-    "decide": "set the action of a group in the plan; note why, or that it is resolved",
-    "redrive": "plan to queue (dry run by default)",
-    "run": "drain, analyze, apply a policy, redrive",
-    "restore": "archive to parked queue (dry run by default)",
-    "erase": "messages out of the archive (dry run by default)",
-    "status": "counts of messages, by state",
-    "show": "what happened to one message, or in one run",
-    "export": "the messages of a group as JSON lines, unmasked",
+PACKAGE = "spark_reprocess.command_line"
+_MAY_NOT = "the role of the job may not {}, so that no run of it can; leave --on-glue out"
+_NO_RESTORE = _MAY_NOT.format("send to the parked queue")
+_NO_ERASE = _MAY_NOT.format("delete what is archived")
+_NO_EXPORT = "its output, unmasked messages, would be in the log of the run"
+_NO_SPARK = "it needs no Spark"
+
+VERBS: Mapping[str, Entry] = {
+    "status": Entry(Section.DAILY, "counts of messages, by state"),
+    "groups": Entry(Section.DAILY, "the newest report's groups, and what is decided", _NO_SPARK),
+    "show": Entry(Section.DAILY, "what happened to one message, or in one run", _NO_SPARK),
+    "redrive": Entry(Section.DAILY, "plan to queue (dry run by default)"),
+    "drain": Entry(Section.ARCHIVE, "parked queue to archive"),
+    "analyze": Entry(Section.ARCHIVE, "archive to report and plan"),
+    "run": Entry(Section.ARCHIVE, "drain, analyze, apply a policy, redrive"),
+    "restore": Entry(Section.ARCHIVE, "archive to parked queue (dry run by default)", _NO_RESTORE),
+    "erase": Entry(Section.ARCHIVE, "messages out of the archive (dry run by default)", _NO_ERASE),
+    "decide": Entry(Section.GROUP, "set its action; note why, or that it is resolved", _NO_SPARK),
+    "export": Entry(Section.GROUP, "its messages as JSON lines, unmasked", _NO_EXPORT),
 }
-"""Every verb, in the order of ``--help``, and its line there."""
+"""The verbs of the job, in the order of ``--help``."""
 
 _ABOUT = """\
 Archives the messages of a parked queue, groups them by failure, and sends the right ones back.
 The first verbs are the steps, in this order."""
 
+ARCHIVE_VARIABLE = "DLQ_ARCHIVE"
+"""The environment variable with the default of ``--archive``; a stack's archive beats it."""
+
+_HELP_ALL = "--help-all"
 _PLACE = "the archive: s3://BUCKET/PREFIX, or a folder, which on a cluster all machines must share"
 
 SETTINGS = """\
@@ -118,6 +130,9 @@ def exit_code_of(call: Callable[[], int]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else BAD_INPUT
     except JobError as error:
+        # Help does without boto3, which the answer to an error loads.
+        from spark_reprocess.actor import text_of
+
         print_error(text_of(error))
         return BAD_INPUT
     except KeyboardInterrupt:
@@ -125,44 +140,69 @@ def exit_code_of(call: Callable[[], int]) -> int:
         return INTERRUPTED
 
 
+class Parser(argparse.ArgumentParser):
+    """Takes no abbreviations; of a word that it does not know it says which one is close."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - argparse's
+        """Take argparse's *settings*."""
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**settings, allow_abbrev=False)
+
+    def parse_known_args(self, *args: Any, **settings: Any) -> Any:  # noqa: ANN401 - argparse's
+        """Read arguments as argparse does; exit with 2 where one is unknown."""
+        values, unknown = super().parse_known_args(*args, **settings)
+        if unknown and unknown[0].startswith("-"):
+            unknown_word("option", unknown[0].partition("=")[0], self._option_string_actions)
+        return values, unknown
+
+
+def unknown_word(kind: str, word: str, known: Collection[str]) -> NoReturn:
+    """Exit with 2: there is no such verb or option; name the *known* one that is close."""
+    close = difflib.get_close_matches(word, known, 1)
+    hint = f"did you mean {close[0]}?" if close else "--help lists those that there are"
+    print_error(f"{word}: no such {kind}; {hint}")
+    raise SystemExit(BAD_INPUT)
+
+
 def parse(argv: list[str]) -> Command:
     """Read *argv*. As argparse does, exit with 2 on a fault and with 0 after help."""
-    parser = argparse.ArgumentParser(
-        prog="python -m spark_reprocess",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    name = argv[0] if argv else "--help"
+    if name not in VERBS and not name.startswith("-"):
+        unknown_word("verb", name, VERBS)
+    parser = Parser(prog="python -m spark_reprocess", description=_ABOUT, epilog=_EXAMPLES)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, line in VERBS.items():
-        one = verbs.add_parser(
-            name,
-            help=line,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        if argv[:1] == [name]:
-            add_archive(one)
-            fill(one, load(name))
+    for one, entry in VERBS.items():
+        of_verb = verbs.add_parser(one, help=entry.line)
+        if one == name:
+            add_archive(of_verb)
+            fill(of_verb, load(one), argv)
     values = vars(parser.parse_args(argv))
-    verb = load(argv[0])
-    return Command.of(argv[0], verb, values)
+    return Command.of(name, load(name), values)
 
 
-def load(name: str) -> Verb:
-    """Return a verb of ``VERBS``. Neither this nor its help needs pyspark; running it may."""
-    verb: Verb = import_module(f"spark_reprocess.command_line.{name}").VERB
+def load(name: str, package: str = PACKAGE) -> Verb:
+    """Return the verb of its module. Neither this nor its help needs pyspark; running it may."""
+    verb: Verb = import_module(f"{package}.{name}").VERB
     return verb
 
 
 def add_archive(parser: argparse.ArgumentParser) -> None:
     """Add ``--archive``, which every verb of the job has."""
-    parser.add_argument("--archive", required=True, metavar="PLACE", help=_PLACE)
+    default = os.environ.get(ARCHIVE_VARIABLE) or None
+    parser.add_argument(
+        "--archive",
+        required=default is None,
+        default=default,
+        metavar="PLACE",
+        help=f"{_PLACE} (default: {ARCHIVE_VARIABLE})",
+    )
 
 
-def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
-    """Give *parser* the description, the examples and the arguments of *verb*."""
+def fill(parser: argparse.ArgumentParser, verb: Verb, words: Collection[str] = ()) -> None:
+    """Give *parser* the description, the examples and the arguments of *verb*.
+
+    Of a verb with many options the help is short, unless ``--help-all`` is among *words*.
+    """
     parser.description = verb.about
     parser.epilog = verb.examples or None
     verb.add_arguments(parser)
@@ -170,3 +210,9 @@ def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
         parser.add_argument(
             "--json", dest="as_json", action="store_true", help="answer with one JSON object"
         )
+    if verb.first_options:
+        parser.add_argument(_HELP_ALL, action="help", help="list all options")
+        for action in parser._actions:  # noqa: SLF001 - argparse has no other list
+            shown = {*verb.first_options, "--help", _HELP_ALL, "--json"}
+            if _HELP_ALL not in words and shown.isdisjoint(action.option_strings):
+                action.help = argparse.SUPPRESS

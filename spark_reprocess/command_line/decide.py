@@ -61,6 +61,8 @@ def _action(text: str) -> Action:
 
 def _run(options: argparse.Namespace) -> int:
     archive, group_id = open_archive(options.archive), options.group_id
+    if not is_group_id(group_id):
+        group_id = options.group_id = find_plan(archive, options.plan).plan().full_id(group_id)
     note = None if options.note is None else note_of(options.note)
     answer: dict[str, Any] = dict.fromkeys(("plan_id", "plan", "before", "action", "is_edited"))
     if options.action is not None:
@@ -124,8 +126,6 @@ def _decide(archive: Archive, options: argparse.Namespace, note: str | None) -> 
 
 
 def _require_group(archive: Archive, group_id: str) -> None:
-    if not is_group_id(group_id):
-        raise InputError(f"{group_id}: is no id of a group; groups prints them: g-...")
     memory = read_memory(archive)
     if group_id not in memory.groups and group_id not in memory.said:
         find_plan(archive, None).plan().index(group_id)

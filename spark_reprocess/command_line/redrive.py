@@ -49,39 +49,20 @@ from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
 _ABOUT = """\
-Executes plan.yaml, on exactly the messages that it froze: sends groups with action "redrive" to
-the queue, and records groups with action "discard". A dry run unless --execute is given. You can
-repeat it at any time: a message that was sent is never sent again. A message that may have been
-sent (its answer was lost, or the run was killed) is in doubt: it is named and left. Look for it at
-the consumer. --in-doubt arrived records that it was sent, with you as the witness; --in-doubt send
-sends it again; --where picks messages. A group with action "discard" needs neither.
+Executes the newest plan, or --plan: sends the messages of groups with action "redrive" back, each
+to the queue that it came from, and records groups with action "discard". A dry run unless --execute
+is given. You can repeat it at any time: a message that was sent is never sent again.
 
-A group of the plan can have edits: `edit`, a JSON Patch (RFC 6902) on JSON bodies, and
-`set_attributes`, Spark SQL for attributes. The dry run shows some messages before and after.
-Messages that an edit does not fit are left, counted and named.
+Messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before it, when every
+failure of the step before had the time to come back and no more did than may. A group of which more
+comes back is stopped until somebody decides again: exit code 3. Where nobody can tell yet, or the
+circuit breaker limits the queue to 1 replay a minute, the run waits for up to 15 minutes and ends
+with exit code 4: the same command goes on.
 
-Messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before it. A step goes out
-when every failure of the one before had the time to come back, and no more did than may. The replay
-function counts what comes back, in --failure-table. A group of which more comes back is stopped
-until somebody decides again, and the exit code is 3; the others go on. Where nobody can tell yet,
-the run waits for up to 15 minutes, then ends with exit code 4: the same command goes on. --at-once
-sends everything in one step.
-
-With --failure-table the run also keeps to the limit that the replay function's circuit breaker sets
-for a queue. Under a limit of 1 replay a minute the consumer does not work: nothing is sent there,
-what is left is "waiting for the breaker", and the exit code is 4. Under a higher one it goes as
-fast as that allows.
-
-Each message goes back to the queue that it came from. --main-queue-url is the queue of messages
-that do not name theirs. Messages of another main queue go to that queue if SQS says that it uses
-the same dead-letter queue, and if you may see it; otherwise they are left, counted and named,
-neither sent nor discarded. --to-queue-url is another destination, for all messages. Messages that
-were parked as foreign_source, or may have been, are left even then, unless their record names the
-destination, or you give --include-foreign.
-
-To a FIFO queue a message waits behind any earlier message of its message group that is neither
-sent nor discarded nor restored, in the plan or not. --allow-reordering sends it without waiting, in
-this run."""
+A message whose answer was lost is in doubt: it is named and left. Look for it at the consumer, then
+give --in-doubt. On FIFO queues a message waits behind any earlier one of its message group that
+stays. What an edit of the plan does not fit, and what came from a queue that SQS does not show, is
+left, counted and named. docs/redrive.md has the rules."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -265,4 +246,8 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+_FIRST_OPTIONS = (
+    *("--archive", "--stack", "--group", "--plan", "--where", "--limit", "--max-rate"),
+    *("--at-once", "--watch", "--reason", "--execute"),
+)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, first_options=_FIRST_OPTIONS)

@@ -1,6 +1,6 @@
 """What a verb of the command line consists of, and its exit codes.
 
-Each verb has a module beside this one, which defines it as ``VERB``. ``cli`` lists them.
+Each verb has a module beside this one, which defines it as ``VERB``. ``cli.VERBS`` lists them.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from spark_reprocess.progress import Progress, in_lines, on_terminal
@@ -29,6 +30,9 @@ package index, so whoever registers its name there would own every machine that 
 STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 """The stack whose values the command was given, for the commands that an answer suggests."""
 
+STACK_VARIABLE = "DLQ_STACK"
+"""The environment variable with the default of ``--stack``."""
+
 PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 """How progress is shown; None for what suits standard error."""
 
@@ -39,6 +43,29 @@ STOPPED = REHEARSAL_FAILED = 3
 NOT_ALL_SENT = 4
 INTERRUPTED = 130
 """Exit codes; see ``cli.main``."""
+
+
+class Section(StrEnum):
+    """The parts of ``dlq --help``, in its order: what a verb is about."""
+
+    DAILY = "Every day"
+    ARCHIVE = "The archive"
+    GROUP = "One group"
+    STACK = "The stack"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A verb in the table of all verbs. Listing them imports none.
+
+    Attributes:
+        line: what ``--help`` says of it.
+        not_on_glue: why no run of the stack's AWS Glue job can do it; empty if one can.
+    """
+
+    section: Section
+    line: str
+    not_on_glue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +80,8 @@ class Verb:
             JobError with a sentence.
         examples: what its ``--help`` ends with.
         has_json: whether it takes ``--json``; see ``terminal.print_answer``.
+        first_options: those that ``--help`` lists, where there are too many; ``--help-all`` lists
+            all. Empty: all.
     """
 
     about: str
@@ -61,6 +90,7 @@ class Verb:
     run: Callable[[Any], int]
     examples: str = ""
     has_json: bool = True
+    first_options: tuple[str, ...] = ()
 
 
 def suggestion(verb: str, archive: str, *words: str) -> str:

@@ -71,13 +71,13 @@ def export(options: ExportOptions, *, progress: Progress = silent) -> ExportSumm
     """
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan()
-    plan.index(options.group)
+    group_id = plan.full_id(options.group)
     written = 0
     with opened(options.out) as out, progress("exporting", lambda: f"{written:,} messages"):
-        members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, options.group)
+        members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
         planned = len(members)
         for row in member_rows(archive, members[: options.limit]):
-            out.write(f"{json_line(row, options.group)}\n")
+            out.write(f"{json_line(row, group_id)}\n")
             written += 1
     wanted = planned if options.limit is None else min(planned, options.limit)
     return ExportSummary(planned, written, wanted - written)

@@ -109,19 +109,28 @@ class Plan:
         return replace(self, groups=(replace(group, action=Action.REDRIVE),))
 
     def index(self, group_id: str) -> int:
-        """Return the place of a group in ``groups``, from 0.
+        """Return the place of a group in ``groups``, from 0; of its id the beginning is enough.
 
         Raises:
-            InputError: there is no such group; the text names those that there are.
+            InputError: there is no such group, or ids of several begin so; the text names those
+                that there are.
         """
         names = [group.group_id for group in self.groups]
         if group_id in names:
             return names.index(group_id)
-        more = ", …" if len(names) > _NAMED_GROUPS else ""
+        close = [name for name in names if name.startswith(group_id)]
+        if len(close) == 1:
+            return names.index(close[0])
+        has, named = ("several groups", close) if close else ("no group", names)
+        more = ", …" if len(named) > _NAMED_GROUPS else ""
         raise InputError(
-            f"plan {self.plan_id} has no group {group_id}; its groups are "
-            f"{', '.join(names[:_NAMED_GROUPS]) or 'none'}{more}"
+            f"plan {self.plan_id} has {has} {group_id}; its groups are "
+            f"{', '.join(named[:_NAMED_GROUPS]) or 'none'}{more}"
         )
+
+    def full_id(self, group_id: str) -> str:
+        """Return the whole id of a group. Raises as ``index`` does."""
+        return self.groups[self.index(group_id)].group_id
 
     @property
     def edits(self) -> dict[str, Edit]:

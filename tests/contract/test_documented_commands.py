@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from dlq_cli import __main__ as program
-from dlq_cli.__main__ import LINES
+from dlq_cli.__main__ import ALL_VERBS
 from tests.contract.template import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -41,7 +41,7 @@ def test_a_documented_command_has_a_verb_and_options_that_there_are(
     parser, _ = program._parser_of(name)  # noqa: SLF001 - the parser of a verb is not public
     known = set(parser._option_string_actions)  # noqa: SLF001 - argparse has no other list
 
-    assert name in LINES
+    assert name in ALL_VERBS
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
 

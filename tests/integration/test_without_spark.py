@@ -17,8 +17,8 @@ class NotInstalled:
             raise ModuleNotFoundError(name, name=name)
 
 sys.meta_path.insert(0, NotInstalled())
-from dlq_cli.__main__ import LINES, main
-failed = [verb for verb in LINES if main([verb, "--help"])]
+from dlq_cli.__main__ import ALL_VERBS, main
+failed = [verb for verb in ALL_VERBS if main([verb, "--help"])]
 print("failed:", failed, flush=True)
 codes = [main(["export", *sys.argv[1:]]), main(["redrive", *sys.argv[1:3]])]
 print("codes:", codes)

@@ -1,3 +1,4 @@
+import re
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 
@@ -114,7 +115,9 @@ def test_redrive_takes_all_its_options() -> None:
     ("argv", "sentence"),
     [
         ([], "the following arguments are required: VERB"),
-        (["reprocess"], "invalid choice: 'reprocess'"),
+        (["redrve"], "redrve: no such verb; did you mean redrive?"),
+        ([*DRAIN, "--limt=9"], "--limt: no such option; did you mean --limit?"),
+        ([*DRAIN, "--x"], "--x: no such option; --help lists those that there are"),
         (["drain"], "required: --archive, --parked-queue-url"),
         ([*DRAIN, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
         ([*DRAIN, "--wait-seconds", "21"], "'21': must be a whole number from 0 to 20"),
@@ -139,6 +142,25 @@ def test_wrong_arguments_exit_with_two_and_the_rule(
 def test_help_of_each_verb_exits_with_zero(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     assert "--archive" in capsys.readouterr().out
+
+
+def test_a_long_help_is_short_at_first(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for words in (["--help"], ["--help-all"]):
+        assert main(["redrive", *words]) == 0
+        shown.append(
+            set(re.findall(r"--[a-z-]+", capsys.readouterr().out.partition("options:")[2]))
+        )
+
+    assert len(shown[0]) < 20 < len(shown[1])
+    assert {"--group", "--where", "--at-once", "--execute"} < shown[0] < shown[1]
+
+
+def test_the_environment_may_name_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLQ_ARCHIVE", "s3://bucket/archive")
+
+    assert parse(["status"]).options.archive == "s3://bucket/archive"
+    assert parse(["status", "--archive", "here"]).options.archive == "here"
 
 
 def test_help_shows_every_verb_in_an_example(capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,8 +116,8 @@ def test_people_read_what_was_written(archive: Archive, capsys: pytest.CaptureFi
     ("words", "rule"),
     [
         (["g-1111111111", "--note", "why"], "its groups are g-abcdefabcd"),
-        (["seen", "--note", "why"], "is no id of a group"),
-        (["g-../../../x", "--resolved"], "is no id of a group"),
+        (["seen", "--note", "why"], "has no group seen"),
+        (["g-../../../x", "--resolved"], "has no group g-../../../x"),
         ([GROUP], "say something"),
         ([GROUP, "--edit", "[]"], "say something"),
         ([GROUP, "--edit", "[]", "--resolved"], "--edit needs an ACTION"),

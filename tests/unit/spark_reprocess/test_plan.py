@@ -90,6 +90,24 @@ def test_written_plan_teaches_every_action() -> None:
     assert all(any(action in line for line in comments) for action in Action)
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("g-12", "g-12"),
+        ("g-13", "g-1345"),
+        ("g-1", "has several groups g-1; its groups are g-12, g-1345"),
+        ("g-9", "has no group g-9; its groups are g-12, g-1345, g-2377"),
+    ],
+)
+def test_the_beginning_of_an_id_is_enough(given: str, found: str) -> None:
+    three = plan(group("g-12"), group("g-1345"), group("g-2377"))
+    if found.startswith("g-"):
+        assert three.full_id(given) == found
+        return
+    with pytest.raises(InputError, match=found):
+        three.full_id(given)
+
+
 def test_group_that_is_not_named_has_no_action() -> None:
     assert plan(group("g-1", action=Action.DISCARD)).actions == {"g-1": Action.DISCARD}
 
