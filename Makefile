@@ -16,7 +16,7 @@ export PYTHONPATH := layers/core
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types size docs build validate sam-local \
-	wheel spark-package publish check bench soak outages lock clean
+	wheel spark-package publish check bench accuracy soak outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ validate: $(SAM) ## Check the SAM templates
 
 bench: setup ## Compare the product with the alternatives; exit 1 if a target is missed [BENCH_OPTIONS=--short]
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
+
+accuracy: setup-test ## Measure how well failures are grouped, on data of your own DATA=FOLDER
+	@$(BIN)/python -m benchmarks.accuracy "$(DATA)"
 
 soak: setup ## Outages, and a redrive that is killed at 20 points or more [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/soak tests/integration/test_killed_redrive.py

@@ -1,53 +1,173 @@
-"""Replace what differs between occurrences of one failure: times, ids, numbers. Pure."""
+"""Replace what differs between occurrences of one failure, and keep what names it. Pure.
+
+Replaced are times, ids, numbers with their units, addresses, paths, and quoted texts. A word with
+letters and digits is an id by its shape, whatever made it. Kept are numbers that name a failure (of
+a status, an exit, an error, a port), and quoted names beside a word of code, as in ``key "vat"``.
+"""
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from dlq_replay.failures import one_line
 from dlq_replay.masks import EMAIL
 
-_TIME_AND_UUID = (
-    (
-        re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
-        "<time>",
-    ),
-    (re.compile(r"(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),
+_Replacement = str | Callable[[re.Match[str]], str]
+
+_UUID = re.compile(r"(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
+_CLOCK = (
+    r"\d\d?:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:\s?(?:AM|PM|Z|GMT|UTC|[A-Z]{2,3}T|[+-]\d\d:?\d\d)\b)?"
 )
-_IDS = (
-    (re.compile(r"(?i)\b0x[0-9a-f]+\b"), "<hex>"),
-    (re.compile(r"(?i)\b(?=[a-f]*\d)[0-9a-f]{12,}\b"), "<hex>"),
-    (re.compile(r"\b(?=[A-Za-z_]*\d[A-Za-z_]*\d)(?=\d*[A-Za-z_])\w{8,}\b"), "<id>"),
+_TIME = re.compile(
+    rf"\d{{4}}[-/]\d\d[-/]\d\d(?:[T ]{_CLOCK})?"
+    rf"|(?:{_DAY},?\s)?(?:\d\d?[ -]{_MONTH}[ -]\d{{4}}|{_MONTH}\s{{1,2}}\d\d?(?!\d)(?:, \d{{4}})?)"
+    rf"(?:,?\s{_CLOCK})?(?:\s\d{{4}})?"
+    rf"|(?<![\d:.]){_CLOCK}(?![\d:])"
 )
-_QUOTED = (
-    (re.compile(r'"[^"]*"'), '"<text>"'),
-    (re.compile(r"(?<!\w)'[^'\n]*'(?!\w)"), "'<text>'"),
+_HOST = re.compile(
+    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.]*\w)"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])"
+    r"|(?<![\w.@/-])(?=[\w.-]{0,200}\d)(?:[\w-]{1,63}\.){2,8}[a-z]{2,6}(?![\w(])"
+)
+"""Addresses, and names of machines, which have digits."""
+
+_HOSTS_NAME = re.compile(r"<host> \((?:<host>)?\)")
+_URL = re.compile(r"(?<=://)([^\s/?#'\"<>)\],;]{1,255})[/?#][^\s'\"<>)\],;]*")
+_PATH = re.compile(
+    r"(?<![\w./:<>-])(?:(?:[A-Za-z]:)?(?:[\\/][\w.@%+~=:<>-]{1,255}){2,64}[\\/]?"
+    r"|/[\w.@%+~=-]{0,255}\.\w{1,16}(?!\w)|[\w.-]{1,64}(?:/[\w.@-]{1,255}){2,64})"
+)
+_QUOTED = re.compile(r"\"([^\"]*)\"|(?<!\w)'([^'\n]*)'(?!\w)|`([^`]*)`")
+_NAME = re.compile(r"[A-Za-z_.-]{1,40}")
+_OF_CODE = re.compile(
+    r"(?i)\b(?:keys?|fields?|columns?|constraint|relation|table|view|index|attributes?|class|enum"
+    r"|propert(?:y|ies)|param(?:eter)?s?|arguments?|variable|method|function|module|package|type"
+    r"|schema|option|header|element|reading|import|database|collection|topic|queue|bucket|stream"
+    r"|operation|host|service|sequence|symbol|identifier)\b"
+)
+_OF_PEOPLE = re.compile(
+    r"(?i)\b(?:user(?:name)?|customer|client|account|member|owner|tenant|login|principal|name)\W*$"
+)
+_BEFORE_CHARACTERS, _AFTER_CHARACTERS, _CONTEXT_CHARACTERS = 24, 32, 48
+"""How near a word must stand to a quoted name; and to a number."""
+
+_UNIT = r"(?:[mnuµ]?s|[kmgt]?i?b|bytes?|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?|%)"
+_WITH_DIGITS = re.compile(
+    r"(?i)(?P<number>(?<![\w.-])-?(?:(?:\d{1,9}[dhms]){2,4}|\d+(?:[.,:]\d+)*+(?:\s?"
+    rf"{_UNIT})?)(?!\w|-\w))|(?<![\w-])(?=[\w-]*\d)[\w-]+"
+)
+_BEFORE_A_NAME = frozenset(
+    "status statuscode code errno exit exited sqlstate http error signal".split()  # noqa: SIM905
+)
+"""Words of which a number behind them names the failure."""
+
+_AFTER_A_NAME = re.compile(r"\s(?:Client|Server)\sError")
+_NAMES_FAILURE = re.compile(r"\d{1,5}|[0-9A-Z]{5}")
+_EPHEMERAL_PORT = 32_768
+"""From here on Linux draws the ports of clients: they name nothing."""
+
+_NUMBERED = re.compile(r"[A-Za-z]?[a-z]{3,}(?:[_-][A-Za-z]+)*[_-]\d{1,4}")
+"""A word with a small number behind a dash, as in ``worker-3``: counted, but no id."""
+
+_OF_CODES_OWN = re.compile(
+    r"(?:[A-Z]{2,8}-\d{3,6}|[A-Z][A-Za-z]*[a-z]{2}\d{1,3}(?:[A-Z][a-z]{2,})+|[a-z]+\d(?=\.[A-Za-z]))"
+    r"(?![\w-])"
+)
+"""As in ``ORA-00001``, ``Base64Decoder`` and ``boto3.exceptions``."""
+
+_BASE64 = re.compile(
+    r"(?<![\w+/.-])(?=[A-Za-z+/]*\d)(?=[A-Z\d+/]*[a-z])(?=[a-z\d+/]*[A-Z])[A-Za-z\d+/]{16,}={0,2}(?![\w.])"
+)
+
+_ID_CHARACTERS = 4
+_TERMS = frozenset(
+    """
+    aes128 aes256 amd64 arm64 base64 crc32 es256 float32 float64 h264 hs256 http1 http2 http3 i18n
+    int16 int32 int64 ipv4 ipv6 k8s l10n latin1 log4j neo4j oauth1 oauth2 pkcs1 pkcs7 pkcs8 pkcs12
+    rs256 sha1 sha256 sha384 sha512 uint8 uint16 uint32 uint64 utf8 utf16 web3 win32 x509 int8 md5
+    ec2 s3 p2p e2e v1 v2 v3
+    """.split()  # noqa: SIM905 - a list would take a line for each
+)
+"""Words with digits that are no ids."""
+
+_LONG_ID = re.compile(
+    r"(?i)\b0x[0-9a-f]+\b|\b(?=[a-f]*\d)[0-9a-f]{12,}\b"
+    r"|\b(?=[A-Za-z_]*\d[A-Za-z_]*\d)(?=\d*[A-Za-z_])\w{8,}\b"
 )
 _MIXED = re.compile(r"\d[A-Za-z_]|[A-Za-z_]\d|\d{12}")
-"""Prefilter: every text that ``_IDS`` match contains this, and this is faster to search."""
+"""Every text that ``_LONG_ID`` matches contains this, and this is faster to search."""
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_DIGIT = re.compile(r"\d")
+_DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 _ERROR_CHARACTERS = 500
 _NAME_CHARACTERS = 64
 
 
-def mask_error(text: str) -> str:
-    """Return an error's text without what differs between its occurrences.
+def _quoted(match: re.Match[str]) -> str:
+    """Keep a name that code has given; hide anything else between quotes, as names of people."""
+    found, text = match[0], match.string
+    before = text[max(0, match.start() - _BEFORE_CHARACTERS) : match.start()]
+    after = text[match.end() : match.end() + _AFTER_CHARACTERS]
+    is_alone = not (before.strip() or after.strip())
+    names_code = _OF_CODE.search(before) or _OF_CODE.search(after)
+    is_name = _NAME.fullmatch(found[1:-1]) and not _OF_PEOPLE.search(before)
+    return found if is_name and (is_alone or names_code) else f"{found[0]}<text>{found[0]}"
 
-    Replaced are times, UUIDs, e-mail addresses, quoted texts, long ids and numbers. The result has
-    at most 500 characters.
+
+def _with_digits(match: re.Match[str]) -> str:
+    found, text = match[0], match.string
+    before = text[max(0, match.start() - _CONTEXT_CHARACTERS) : match.start()]
+    if _NAMES_FAILURE.fullmatch(found) and (
+        _is_named(before, found) or _AFTER_A_NAME.match(text, match.end())
+    ):
+        return found
+    if match["number"] or not _LETTER.search(found):
+        return "<n>"
+    if found.lower() in _TERMS or _OF_CODES_OWN.match(text, match.start()):
+        return found
+    if len(found) < _ID_CHARACTERS or _NUMBERED.fullmatch(found):
+        return _NUMBER.sub("<n>", found)
+    return "<id>"
+
+
+def _is_named(before: str, number: str) -> bool:
+    """Whether a number behind this text names a failure, or is the port of a named machine."""
+    words = before.removesuffix("with ").rstrip(" :=#([").split(" ")
+    word = words[-1].lstrip("([<").lower()
+    if word in ("port", "localhost") or "://" in word:
+        # A client draws its port.
+        return words[-2:-1] != ["<host>"] and number.isdecimal() and int(number) < _EPHEMERAL_PORT
+    return before == "(" or word in _BEFORE_A_NAME or word.startswith("http/")
+
+
+_PASSES: tuple[tuple[re.Pattern[str], re.Pattern[str], _Replacement], ...] = (
+    (re.compile("@"), EMAIL, "<email>"),
+    (re.compile(r"[0-9a-fA-F]-"), _UUID, "<id>"),
+    (re.compile(r"\d[:/-]\d|[A-Z][a-z]{2}\W{1,2}\d|\d\W[A-Z][a-z]{2}"), _TIME, "<time>"),
+    (re.compile("://"), _URL, r"\1/<path>"),
+    (re.compile(r"\d\.\d|\w\.[\w-]+\.|:[0-9a-fA-F]{0,4}:"), _HOST, "<host>"),
+    (re.compile(r"<host> \("), _HOSTS_NAME, "<host>"),
+    (re.compile("[/+=]"), _BASE64, "<id>"),
+    (re.compile(r"[/\\]"), _PATH, "<path>"),
+    (re.compile("[\"'`]"), _QUOTED, _quoted),
+    (re.compile(r"\d"), _WITH_DIGITS, _with_digits),
+)
+"""What is replaced, in this order. A text without what the first pattern finds needs no search for
+the second, which takes longer."""
+
+
+def mask_error(text: str) -> str:
+    """Return an error's text without what differs between its occurrences; see the module.
+
+    The result has at most 500 characters.
     """
     text = text[: _ERROR_CHARACTERS * 2]
-    has_digits = _DIGIT.search(text) is not None
-    if has_digits:
-        text = _mask_times_and_uuids(text)
-    if "'" in text or '"' in text:
-        text = _replace(_QUOTED, text)
-    if "@" in text:
-        text = EMAIL.sub("<email>", text)
-    if has_digits:
-        text = mask_numbers(_mask_long_ids(text))
-    return one_line(text)[:_ERROR_CHARACTERS]
+    for hint, pattern, replacement in _PASSES:
+        if hint.search(text):
+            text = pattern.sub(replacement, text)
+    return one_line(text)[:_ERROR_CHARACTERS].rstrip()
 
 
 @lru_cache(maxsize=20_000)
@@ -59,24 +179,13 @@ def mask_name(name: str) -> str:
 def mask_ids(text: str) -> str:
     """Return *text* on one line with times, UUIDs, addresses and long ids replaced."""
     if _DIGIT.search(text):
-        text = _mask_long_ids(_mask_times_and_uuids(text))
+        for hint, pattern, replacement in _PASSES[1:3]:
+            text = pattern.sub(replacement, text) if hint.search(text) else text
+        if _MIXED.search(text):
+            text = _LONG_ID.sub("<id>", text)
     return one_line(EMAIL.sub("<email>", text) if "@" in text else text)
 
 
 def mask_numbers(text: str) -> str:
     """Return *text* with its numbers replaced."""
     return _NUMBER.sub("<n>", text)
-
-
-def _mask_times_and_uuids(text: str) -> str:
-    return _replace(_TIME_AND_UUID, text) if "-" in text else text
-
-
-def _mask_long_ids(text: str) -> str:
-    return _replace(_IDS, text) if _MIXED.search(text) else text
-
-
-def _replace(masks: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
-    for pattern, replacement in masks:
-        text = pattern.sub(replacement, text)
-    return text

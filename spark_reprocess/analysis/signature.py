@@ -1,7 +1,7 @@
 """The signature of a failure: which messages belong to one group. Pure; version ``v1``.
 
-A message with a recorded error is identified by the error: its type, and its text after
-normalization (times, UUIDs, addresses, quoted texts, long ids and numbers are replaced).
+A message with a recorded error is identified by the error: its type, and its text as
+``normalization`` leaves it.
 A message without one is identified by the reason why it was parked and by the shape of its
 payload, after all envelopes are removed.
 

@@ -39,11 +39,11 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
 
     groups = {group.title: group for group in findings.groups}
     assert list(groups) == [
-        "TimeoutError: order <n> after <n> s",
+        "TimeoutError: order <n> after <n>",
         "attempts_exhausted: JSON type=*** {id:number, type:string}",
         "parked_by_sqs: text mail <email>",
     ]
-    errors = groups["TimeoutError: order <n> after <n> s"]
+    errors = groups["TimeoutError: order <n> after <n>"]
     assert (errors.count, errors.share) == (3, 0.5)
     assert errors.reasons == (("attempts_exhausted", 2), ("too_old", 1))
     assert errors.replay_counts == ((5, 3),)

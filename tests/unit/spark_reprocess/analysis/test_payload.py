@@ -118,7 +118,7 @@ def test_what_only_resembles_an_envelope_is_the_payload(body: dict[str, Any]) ->
 def test_ids_in_an_envelope_s_words_are_masked() -> None:
     topic = "arn:aws:sns:eu-west-1:1:orders-3f2b8c1e-9d4a-4b6c-8e2f-0a1b2c3d4e5f"
 
-    assert unwrap(json.dumps({**SNS, "TopicArn": topic})).wrappings == ("SNS orders-<uuid>:",)
+    assert unwrap(json.dumps({**SNS, "TopicArn": topic})).wrappings == ("SNS orders-<id>:",)
 
 
 def test_so_many_wrappings_come_off_and_no_more() -> None:
