@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -45,7 +46,7 @@ from spark_reprocess.analysis.outputs import (
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
-from spark_reprocess.archive.frames import FILE, ledger_states, read_archive
+from spark_reprocess.archive.frames import FILE, is_few, ledger_states, read_archive
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, message_files
@@ -166,16 +167,19 @@ class _Analysis:
             messages = matching(rows, self.options.condition, hidden=[FILE])
         has_error = F.coalesce("error_type", "error_message").isNotNull()
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
-        slim = with_groups(messages.withColumn("has_error", has_error), kept)
-        slim = slim.persist(StorageLevel.MEMORY_AND_DISK)
-        groups = group_rows(slim).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        few = is_few(self.archive, drains)
+        slim = with_groups(messages.withColumn("has_error", has_error), kept, is_few=few)
+        with ExitStack() as stack:
+            _persist(slim, stack, is_few=few)
+            _persist(groups := group_rows(slim), stack, is_few=few)
             with self.progress("grouping", str):
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             lifetime = self.archive.lifetime(message_files(self.archive, drains[0])[0])
-            found, sampled = self._found(messages, slim, listed, totals, buckets, lifetime)
+            found, sampled = self._found(
+                messages, slim, listed, totals, buckets, lifetime, is_few=few
+            )
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
                 seen = memory.groups.values()
@@ -187,9 +191,6 @@ class _Analysis:
                     follow_messages(slim, self.archive, plan_id, self.now)
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, totals.messages)
-        finally:
-            groups.unpersist()
-            slim.unpersist()
         findings = Findings(
             plan_id=plan_id,
             archive=self.archive.root,
@@ -243,6 +244,8 @@ class _Analysis:
         totals: Totals,
         buckets: Buckets,
         lifetime: timedelta | None,
+        *,
+        is_few: bool,
     ) -> tuple[tuple[GroupFinding, ...], int]:
         """Return the findings of the listed groups, and the size of the sample."""
         if not listed:
@@ -257,15 +260,15 @@ class _Analysis:
         for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
             row["shown"] = row["shown"][:1]
         picks = picked(slim, rates, other_rate, [one for row in listed for one in row["shown"]])
-        extracted = with_features(picks, messages, self.masks, has_samples=self.options.has_samples)
-        extracted = extracted.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            with self.progress("looking for leads", str):
-                leads = leads_among(extracted, counts, other_rate, self.masks).toArrow()
-                sampled = extracted.where("features IS NOT NULL").count()
-                shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
-        finally:
-            extracted.unpersist()
+        has_samples = self.options.has_samples
+        extracted = with_features(
+            picks, messages, self.masks, has_samples=has_samples, is_few=is_few
+        )
+        with self.progress("looking for leads", str), ExitStack() as stack:
+            _persist(extracted, stack, is_few=is_few)
+            leads = leads_among(extracted, counts, other_rate, self.masks, is_few=is_few).toArrow()
+            sampled = extracted.where("features IS NOT NULL").count()
+            shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
         found = group_findings(
             listed,
             tallied,
@@ -276,6 +279,12 @@ class _Analysis:
             now=self.now,
         )
         return found, sampled
+
+
+def _persist(frame: DataFrame, stack: ExitStack, *, is_few: bool) -> None:
+    """Evaluate *frame* once while *stack* is open. Few rows are quicker evaluated again."""
+    if not is_few:
+        stack.callback(frame.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
 
 
 def _write(
