@@ -1,4 +1,4 @@
-"""Long work of the console: ``dlq`` commands, each a process of its own that the console starts.
+"""Long work of the console: ``dlq`` commands in processes that the console starts.
 
 A work survives the console. Everything about it is in its folder, so that the next console finds
 it: the command, progress, the answer, errors, the exit code.
@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -162,13 +163,16 @@ class Works:
     Attributes:
         folder: holds a folder for each work. It is created at the first start.
         now_seconds: epoch seconds.
-        process: the command of a work's process; it gets two more words, see ``work_process``.
+        process: the command of a process that runs works, see ``work_process``.
+
+    ``_channels`` has the socket of the process that got the last work, by the id of that work.
     """
 
     folder: Path
     now_seconds: Callable[[], float] = time.time
     process: Sequence[str] = _PROCESS
     _starting: threading.Lock = field(default_factory=threading.Lock)
+    _channels: dict[str, socket.socket] = field(default_factory=dict)
 
     @classmethod
     def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Works":
@@ -308,25 +312,43 @@ class Works:
                 "started_at": self.now_seconds(),
                 "after": after,
             }
-            content = json.dumps(record).encode()
             with (
                 (folder / _ANSWER_FILE).open("wb") as answer,
                 (folder / _ERRORS_FILE).open("wb") as errors,
             ):
                 # The record comes last: a folder without it is no work.
-                LocalArchive(str(folder)).write(_COMMAND_FILE, content)
-                process = subprocess.Popen(  # noqa: S603 - a program of ours
-                    [*self.process, str(folder), str(lock)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=answer,
-                    stderr=errors,
-                    pass_fds=(lock,),
-                    # Ctrl-C in the console's terminal, and the end of that terminal, pass it by.
-                    start_new_session=True,
-                )
+                LocalArchive(str(folder)).write(_COMMAND_FILE, json.dumps(record).encode())
+                self._hand_over(folder, lock, answer.fileno(), errors.fileno())
         finally:
             # The process has a copy, and holds the lock from now on.
             os.close(lock)
+
+    def _hand_over(self, folder: Path, *descriptors: int) -> None:
+        """Send a work to the process of the last one, if that waits for it; else to a new one.
+
+        A process that does not wait gets no further work: it ends after the one that it has.
+        """
+        last_id, channel = self._channels.popitem() if self._channels else ("", None)
+        last = self.get(last_id)
+        if channel and last and last.exit_code == DONE:
+            with suppress(ConnectionError):
+                socket.send_fds(channel, [os.fsencode(folder)], descriptors)
+                self._channels[folder.name] = channel
+                return
+        if channel:
+            channel.close()
+        channel, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(channel, [os.fsencode(folder)], descriptors)
+            process = subprocess.Popen(  # noqa: S603 - a program of ours
+                self.process,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=descriptors[-1],
+                # The process ignores Ctrl-C and the end of the console's terminal.
+                start_new_session=True,
+            )
+        self._channels[folder.name] = channel
         # Otherwise a process that has ended stays in the table of processes.
         threading.Thread(target=process.wait, name=f"work-{folder.name}", daemon=True).start()
 
