@@ -129,7 +129,8 @@ def analyze(
     # nothing is read, or after, and finds the report.
     with plan_lock(archive, LockHolder(plan_id, ANALYZE, "an analysis", actor())) as lock:
         drains = drain_ids(archive)
-        analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
+        few, now = is_few(archive, drains), datetime.now(UTC)
+        analysis = _Analysis(spark, archive, options, masks, now, progress, few)
         with explained(options.condition):
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules: Mapping[str, Rule] = {}
@@ -153,6 +154,7 @@ class _Analysis:
     masks: Masks
     now: datetime
     progress: Progress
+    is_few: bool
 
     def run(
         self, drains: Sequence[str], plan_id: str, plan_path: str
@@ -167,19 +169,16 @@ class _Analysis:
             messages = matching(rows, self.options.condition, hidden=[FILE])
         has_error = F.coalesce("error_type", "error_message").isNotNull()
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
-        few = is_few(self.archive, drains)
-        slim = with_groups(messages.withColumn("has_error", has_error), kept, is_few=few)
+        messages_to_group = messages.withColumn("has_error", has_error)
         with ExitStack() as stack:
-            _persist(slim, stack, is_few=few)
-            _persist(groups := group_rows(slim), stack, is_few=few)
+            slim = self._kept(with_groups(messages_to_group, kept, is_few=self.is_few), stack)
+            groups = self._kept(group_rows(slim), stack)
             with self.progress("grouping", str):
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             lifetime = self.archive.lifetime(message_files(self.archive, drains[0])[0])
-            found, sampled = self._found(
-                messages, slim, listed, totals, buckets, lifetime, is_few=few
-            )
+            found, sampled = self._found(messages, slim, listed, totals, buckets, lifetime)
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
                 seen = memory.groups.values()
@@ -244,8 +243,6 @@ class _Analysis:
         totals: Totals,
         buckets: Buckets,
         lifetime: timedelta | None,
-        *,
-        is_few: bool,
     ) -> tuple[tuple[GroupFinding, ...], int]:
         """Return the findings of the listed groups, and the size of the sample."""
         if not listed:
@@ -260,13 +257,11 @@ class _Analysis:
         for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
             row["shown"] = row["shown"][:1]
         picks = picked(slim, rates, other_rate, [one for row in listed for one in row["shown"]])
-        has_samples = self.options.has_samples
-        extracted = with_features(
-            picks, messages, self.masks, has_samples=has_samples, is_few=is_few
-        )
+        few, has_samples = self.is_few, self.options.has_samples
+        rows = with_features(picks, messages, self.masks, has_samples=has_samples, is_few=few)
         with self.progress("looking for leads", str), ExitStack() as stack:
-            _persist(extracted, stack, is_few=is_few)
-            leads = leads_among(extracted, counts, other_rate, self.masks, is_few=is_few).toArrow()
+            extracted = self._kept(rows, stack)
+            leads = leads_among(extracted, counts, other_rate, self.masks, is_few=few).toArrow()
             sampled = extracted.where("features IS NOT NULL").count()
             shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
         found = group_findings(
@@ -280,11 +275,11 @@ class _Analysis:
         )
         return found, sampled
 
-
-def _persist(frame: DataFrame, stack: ExitStack, *, is_few: bool) -> None:
-    """Evaluate *frame* once while *stack* is open. Few rows are quicker evaluated again."""
-    if not is_few:
-        stack.callback(frame.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
+    def _kept(self, frame: DataFrame, stack: ExitStack) -> DataFrame:
+        """Evaluate *frame* once while *stack* is open. Few rows are quicker evaluated again."""
+        if not self.is_few:
+            stack.callback(frame.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
+        return frame
 
 
 def _write(

@@ -1,8 +1,8 @@
 """The archive as Spark DataFrames: its messages, its tables, and the state of every message.
 
-Spark's own Parquet reader reads the files of messages where it can reach them: on local disk, and
-on S3 where the cluster has a Hadoop file system for the scheme, as AWS Glue has. Plain pyspark
-has none; there each task fetches files through the archive's adapter and reads them with pyarrow.
+The driver reads few files of messages. Spark's own Parquet reader reads more where it can reach
+them: on local disk, and on S3 where the cluster has a Hadoop file system for the scheme, as AWS
+Glue has. Plain pyspark has none; there each task fetches files through the archive's adapter.
 Tables (see ``table_parts``) and ledgers (see ``ledgers``) are always read through the adapter.
 """
 
