@@ -10,6 +10,7 @@ target. README.md in this folder explains how to read them. In reading order:
 ``invocation``    a Lambda invocation with dead letters: JSON in, the handler, JSON out
 ``replay``        the replay function against (a)
 ``cold_start``    its start against a program that only imports boto3
+``small``         verbs over a hundred messages against a bare Spark session
 ``verbs``         verbs of the Spark job as processes
 ``transfers``     ``drain`` and ``redrive`` against (b)
 ``incident``      generates the messages of an incident, with known causes, as an archive

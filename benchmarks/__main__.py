@@ -11,10 +11,10 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks import ROOT
-from benchmarks.findings import Finding, markdown, print_table
+from benchmarks.findings import Finding, markdown
 from benchmarks.rig import Rig, measuring_server
 
-BENCHMARKS = ("cold_start", "replay", "transfers", "analysis")
+BENCHMARKS = ("cold_start", "replay", "small", "transfers", "analysis")
 RESULTS = Path(".bench") / "latest.json"
 PAGE = ROOT / "benchmarks" / "README.md"
 
@@ -41,12 +41,13 @@ def main() -> int:
         except Exception:  # noqa: BLE001 - the findings of the others must not be lost
             traceback.print_exc()
             broken.append(name)
-    print_table(findings)
+    table = markdown(findings)
+    print(table)  # noqa: T201
     results = [finding.to_json() for finding in findings]
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
     if options.publish and not broken:
-        _publish(f"{markdown(findings)}\n\nMeasured {time.strftime('%Y-%m-%d')} on {machine}.")
+        _publish(f"{table}\n\nMeasured {time.strftime('%Y-%m-%d')} on {machine}.")
     sys.stderr.write(
         f"{(time.monotonic() - began) / 60:.1f} min; every value is in {RESULTS}\n"
         + "".join(f"{name} failed: its error is printed above\n" for name in broken)

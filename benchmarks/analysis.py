@@ -46,18 +46,12 @@ def _analyzed(rig: Rig, archive: Path, messages: int) -> TimedVerb:
 
 
 def _findings(count: int, few: TimedVerb, many: TimedVerb) -> list[Finding]:
-    memory = {"driver's": many.driver_peak_mb, "a worker's": many.worker_peak_mb}
     growth = [many.seconds / few.seconds]
     return [
         Finding(f"analysis of {count:,} messages", [many.seconds], "s", at_most=TIME_TARGET),
         Finding(f"analysis of {count // TIMES:,} messages", [few.seconds], "s"),
         Finding(f"analysis, {TIMES} times the messages", growth, "times", at_most=GROWTH_TARGET),
-        Finding("analysis, session start", [few.session_seconds, many.session_seconds], "s"),
-        *(
-            Finding(f"analysis, {whose} peak memory", [peak], "MB")
-            for whose, peak in memory.items()
-            if peak is not None
-        ),
+        Finding("analysis, a worker's peak memory", [many.worker_peak_mb], "MB"),
     ]
 
 

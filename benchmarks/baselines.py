@@ -4,9 +4,6 @@
     has ``BatchSize: 1``), one SendMessage each, and a log line with the delay.
 (b) The classical loop of a bulk redrive: receive ten, send ten, delete ten.
 
-SQS's own redrive cannot run here; it moves at most 500 messages a second (SQSAPI,
-StartMessageMoveTask).
-
 ``fill`` makes the parked messages of 1 KB that both sides move.
 """
 
@@ -32,7 +29,6 @@ from spark_reprocess.clients import sqs_client
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-MOVE_TASK_MESSAGES_PER_SECOND = 500
 MAX_DELAY_SECONDS = 900
 BODY_BYTES = 1024
 _CALLS_AT_ONCE = 4

@@ -20,7 +20,6 @@ MEMORY_TARGET = 20
 
 _BASELINE = "import boto3; boto3.client('sqs')"
 _PRODUCT = "import handler; handler.sqs_client()"
-_READY_TO_REPLAY = "import handler; handler.wired_replayer()"
 _SAY_READY = "; import os; os.write(1, b'.')"
 _BYTES_PER_MB = 1e6
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
@@ -31,14 +30,13 @@ def measure(rig: Rig) -> list[Finding]:
     rig.notify("cold start, against import boto3 and a client")
     with tempfile.TemporaryDirectory(prefix="bench-bytecode-") as bytecode:
         variables = {**os.environ, **_environment(rig.server.url, bytecode)}
-        for program in (_BASELINE, _PRODUCT, _READY_TO_REPLAY):
+        for program in (_BASELINE, _PRODUCT):
             _start(program, variables)
         product, baseline = by_turns(
             lambda: _start(_PRODUCT, variables),
             lambda: _start(_BASELINE, variables),
             rig.turns(TURNS),
         )
-        ready = [_start(_READY_TO_REPLAY, variables) for _ in range(rig.turns(TURNS))]
     more_mb = [p[1] - b[1] for p, b in zip(product, baseline, strict=True)]
     return [
         Finding.of_ratio(
@@ -48,7 +46,6 @@ def measure(rig: Rig) -> list[Finding]:
             at_most=TIME_TARGET,
         ),
         Finding("cold start, peak memory beyond boto3's", more_mb, "MB", at_most=MEMORY_TARGET),
-        Finding("cold start, until three queues are known", [ms for ms, _ in ready], "ms"),
     ]
 
 

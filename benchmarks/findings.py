@@ -5,10 +5,6 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -80,15 +76,6 @@ class Finding:
 
 
 HEADINGS = ("what", "median", "lowest to highest", "target", "product", "baseline")
-
-
-def print_table(findings: Sequence[Finding]) -> None:
-    """Print the table: with lines in a terminal, as aligned plain text in a pipe."""
-    console = Console()
-    table = Table(*HEADINGS, box=box.SIMPLE_HEAD if console.is_terminal else None)
-    for finding in findings:
-        table.add_row(*finding.cells(), style=None if finding.is_met else "bold red")
-    (console if console.is_terminal else Console(width=200)).print(table)
 
 
 def markdown(findings: Sequence[Finding]) -> str:

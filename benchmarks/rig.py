@@ -45,13 +45,7 @@ def by_turns(
 
 @dataclass(slots=True)
 class Watch:
-    """The work of the server during a block.
-
-    Attributes:
-        requests: number by operation.
-        processor_seconds: CPU time.
-        seconds: duration of the block.
-    """
+    """The work of the server during a block of *seconds*: requests by operation, CPU time."""
 
     requests: Mapping[str, int] = field(default_factory=dict)
     processor_seconds: float = 0.0
@@ -60,11 +54,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class MeasuringServer:
-    """A running server.
-
-    Attributes:
-        url: its address.
-    """
+    """A running server, and its address."""
 
     url: str
 

@@ -6,14 +6,13 @@ of Spark's session.
 
 import json
 import os
-import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +29,12 @@ class TimedVerb:
     """Time and memory of a verb.
 
     Attributes:
-        session_seconds: until Spark's session had started.
         seconds: after the start of the session.
         worker_peak_mb: peak memory of a Python worker of Spark.
-        driver_peak_mb: peak memory of the JVM; None if the system does not provide it.
     """
 
-    session_seconds: float
     seconds: float
     worker_peak_mb: float
-    driver_peak_mb: float | None
 
 
 def timed_verb(*arguments: str, driver_memory: str = "1g") -> TimedVerb:
@@ -68,48 +63,35 @@ def timed_verb(*arguments: str, driver_memory: str = "1g") -> TimedVerb:
         return TimedVerb(**json.loads(result.read_text("utf-8")))
 
 
-def analyzed(archive: str) -> str:
-    """Analyze an archive, set every group of the plan to ``redrive``; return the plan's path."""
-    timed_verb("analyze", "--archive", archive)
-    (plan,) = Path(archive).glob("reports/*/plan.yaml")
+def approved(archive: Path) -> str:
+    """Set every group of the archive's only plan to ``redrive``; return the plan's path."""
+    (plan,) = archive.glob("reports/*/plan.yaml")
     text = plan.read_text("utf-8")
     plan.write_text(text.replace("action: leave", "action: redrive"), "utf-8")
     return str(plan)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start a session, run the verb, write both durations; return the verb's exit code."""
+    """Start a session, run the verb, write its duration; return the verb's exit code."""
     # Only this process needs Spark.
     from spark_reprocess.command_line.cli import main as run_verb  # noqa: PLC0415
     from spark_reprocess.spark.session import end_session, get_session  # noqa: PLC0415
 
     result, *verb = arguments
-    began = time.perf_counter()
     spark = get_session()
-    started = time.perf_counter()
+    began = time.perf_counter()
     exit_code = run_verb(verb)
     ended = time.perf_counter()
     # Workers are reused for many tasks.
     tasks = spark.range(0, _MEASURING_TASKS, 1, _MEASURING_TASKS)
     rows = tasks.mapInArrow(_peaks, "peak_bytes long").collect()
     timed = TimedVerb(
-        session_seconds=started - began,
-        seconds=ended - started,
+        seconds=ended - began,
         worker_peak_mb=max(int(row["peak_bytes"]) for row in rows) / 1e6,
-        driver_peak_mb=_driver_peak_mb(spark),
     )
-    fields = {name: getattr(timed, name) for name in TimedVerb.__slots__}
-    Path(result).write_text(json.dumps(fields), "utf-8")
+    Path(result).write_text(json.dumps(asdict(timed)), "utf-8")
     end_session()
     return exit_code
-
-
-def _driver_peak_mb(spark: Any) -> float | None:  # noqa: ANN401 - Spark's session
-    process = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - only it knows the JVM's process
-    status = Path(f"/proc/{process}/status")
-    text = status.read_text("utf-8") if status.exists() else ""
-    found = re.search(r"VmHWM:\s+(\d+) kB", text)
-    return int(found[1]) * 1024 / 1e6 if found else None
 
 
 def _peaks(batches: Iterable[Any]) -> Iterator[Any]:

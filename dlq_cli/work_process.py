@@ -1,36 +1,77 @@
-"""Runs one work of the console in a process: ``python -m dlq_cli.work_process FOLDER LOCK``.
+"""Runs works of the console, one after the other: ``python -m dlq_cli.work_process``.
 
-``console.work.Works`` starts it. LOCK is a descriptor of the folder's locked file. This process
-keeps it open until it ends, however that happens: whoever can take the lock knows that it has.
+``console.work.Works`` starts it; its standard input is a socket, its output and errors are the file
+for errors of the first work. A work comes as the path of its folder and the descriptor of the
+folder's locked file. This process keeps the lock until the work ends, however that happens: whoever
+can take the lock knows that it has.
+
+After a work that ended well the process waits for the next one, so that Spark need not start again.
+It ends after ten minutes without one, when the console has ended, and after any other work.
 """
 
 import os
+import select
 import signal
+import socket
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from shutil import copyfile
 
 from dlq_cli.__main__ import end_process, main
-from dlq_cli.console.work import PROGRESS_FILE, forget_erased, read_words, stop_file, write_end
+from dlq_cli.console import work
 from spark_reprocess.command_line.terminal import print_error
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import in_file
 
 _LOOK_SECONDS = 0.2
+_IDLE_SECONDS = 600.0
 
 Main = Callable[[Sequence[str]], int]
 """Runs a verb and returns its exit code, as ``dlq_cli.__main__.main`` does."""
 
 
-def run(folder: Path, lock: int, run_verb: Main = main) -> int:
+def serve(run_verb: Main = main, idle_seconds: float = _IDLE_SECONDS) -> int:
+    """Run works until one does not end well or none comes; return the last exit code."""
+    # What this process starts must not get the socket.
+    channel = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    exit_code, before = DONE, None
+    while exit_code == DONE:
+        if not select.select([channel], [], [], idle_seconds)[0]:
+            # From now on the console cannot send. What it sent until now is received.
+            channel.shutdown(socket.SHUT_RD)
+        path, descriptors, _, _ = socket.recv_fds(channel, 4096, 1)
+        if not path:
+            break
+        folder = Path(os.fsdecode(path))
+        if before:
+            _move_errors(before / work.ERRORS_FILE, folder / work.ERRORS_FILE)
+        exit_code, before = run(folder, run_verb), folder
+        os.close(*descriptors)
+    return exit_code
+
+
+def _move_errors(old: Path, new: Path) -> None:
+    """Move the file that is open for errors to the next work; leave a copy of what it holds.
+
+    The JVM has it open, too, and cannot be told of another one.
+    """
+    copyfile(old, new)
+    moving = new.with_suffix(".new")
+    old.rename(moving)
+    new.rename(old)
+    os.truncate(moving, 0)
+    moving.rename(new)
+
+
+def run(folder: Path, run_verb: Main) -> int:
     """Run the verb of a work's folder; write its exit code there. Return the exit code."""
-    # What this process starts must not keep the lock.
-    os.set_inheritable(lock, False)  # noqa: FBT003 - positional only
     # A console that was started in the background of a shell ignores SIGINT, and so would this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     is_over = threading.Event()
@@ -39,15 +80,20 @@ def run(folder: Path, lock: int, run_verb: Main = main) -> int:
         """Do what Ctrl-C does, once for each request to stop; also for those before the start."""
         number = 1
         while not is_over.wait(_LOOK_SECONDS):
-            if stop_file(folder, number).exists():
+            if work.stop_file(folder, number).exists():
                 number += 1
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    threading.Thread(target=watch, name="stop", daemon=True).start()
-    exit_code, words = CHECK_FAILED, read_words(folder)
-    token = PROGRESS.set(in_file(folder / PROGRESS_FILE))
+    watcher = threading.Thread(target=watch, name="stop", daemon=True)
+    watcher.start()
+    exit_code, words = CHECK_FAILED, work.read_words(folder)
+    token = PROGRESS.set(in_file(folder / work.PROGRESS_FILE))
     try:
-        exit_code = run_verb(words)
+        with (
+            (folder / work.ANSWER_FILE).open("w", encoding="utf-8") as answer,
+            redirect_stdout(answer),
+        ):
+            exit_code = run_verb(words)
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.
         exit_code = INTERRUPTED
@@ -59,22 +105,22 @@ def run(folder: Path, lock: int, run_verb: Main = main) -> int:
         # What a stop that came too late interrupts is done again.
         for _ in range(3):
             with suppress(KeyboardInterrupt):
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                watcher.join()
                 _end(folder, words, exit_code)
                 break
     return exit_code
 
 
 def _end(folder: Path, words: Sequence[str], exit_code: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if words[0] == "erase" and "--execute" in words and exit_code == DONE:
         try:
-            forget_erased(folder)
+            work.forget_erased(folder)
         except (ArchiveError, OSError) as error:
             print_error(f"{folder.parent}: remove it, it may quote erased messages: {error}")
-    sys.stdout.flush()
     sys.stderr.flush()
-    write_end(folder, exit_code, time.time())
+    work.write_end(folder, exit_code, time.time())
 
 
 if __name__ == "__main__":
-    end_process(run(Path(sys.argv[1]), int(sys.argv[2])))
+    end_process(serve())

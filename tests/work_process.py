@@ -1,16 +1,16 @@
-"""The process of a work that runs no verb of ours: ``python -m tests.work_process FOLDER LOCK``.
+"""A process that runs works, but no verb of ours: ``python -m tests.work_process [IDLE_SECONDS]``.
 
-The first word of its command says what it does.
+The first word of a command says what it does.
 """
 
+import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from dlq_cli.work_process import run
+from dlq_cli.work_process import serve
 from spark_reprocess.command_line.verb import PROGRESS
 
 
@@ -23,6 +23,10 @@ def pretend(words: Sequence[str]) -> int:
     if what == "print":
         print(more[0])  # noqa: T201
         print("dlq: a fault", file=sys.stderr)  # noqa: T201
+        return 0
+    if what == "pid":
+        print(json.dumps({"pid": os.getpid()}))  # noqa: T201
+        os.write(2, b"dlq: as a child does")
         return 0
     if what == "break":
         raise ValueError("a bug")
@@ -47,4 +51,4 @@ def _sleep_despite_one_interrupt() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run(Path(sys.argv[1]), int(sys.argv[2]), pretend))
+    sys.exit(serve(pretend, *map(float, sys.argv[1:])))

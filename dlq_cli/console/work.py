@@ -1,4 +1,4 @@
-"""Long work of the console: ``dlq`` commands, each a process of its own that the console starts.
+"""Long work of the console: ``dlq`` commands in processes that the console starts.
 
 A work survives the console. Everything about it is in its folder, so that the next console finds
 it: the command, progress, the answer, errors, the exit code.
@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -23,19 +24,12 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.files import NEW_ID, new_id
 from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.command_line.verb import (
-    BAD_INPUT,
-    DONE,
-    INTERRUPTED,
-    NOT_ALL_SENT,
-    SPARK_FAILED,
-    STOPPED,
-)
+from spark_reprocess.command_line import verb
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import share_of
 
@@ -43,8 +37,8 @@ PROGRESS_FILE = "progress.jsonl"
 _COMMAND_FILE = "command.json"
 _END_FILE = "end.json"
 _LOCK_FILE = "lock"
-_ANSWER_FILE = "answer"
-_ERRORS_FILE = "errors"
+ANSWER_FILE = "answer"
+ERRORS_FILE = "errors"
 
 _AS_JSON = "--json"
 _TAIL_BYTES = 64 * 1024
@@ -59,12 +53,12 @@ KEPT_AGE = timedelta(days=30)
 _PROCESS = (sys.executable, "-m", "dlq_cli.work_process")
 
 EXIT_WORDS: Mapping[int, str] = {
-    DONE: "done",
-    SPARK_FAILED: "Spark failed",
-    BAD_INPUT: "refused",
-    STOPPED: "stopped: too much came back",
-    NOT_ALL_SENT: "some messages were not sent",
-    INTERRUPTED: "stopped",
+    verb.DONE: "done",
+    verb.SPARK_FAILED: "Spark failed",
+    verb.BAD_INPUT: "refused",
+    verb.STOPPED: "stopped: too much came back",
+    verb.NOT_ALL_SENT: "some messages were not sent",
+    verb.INTERRUPTED: "stopped",
 }
 """What an exit code means, for people."""
 
@@ -148,11 +142,11 @@ class Work:
 
     def answer(self) -> Mapping[str, Any] | None:
         """Return the command's ``--json`` answer; None if there is none, or only a part."""
-        return _read(self.folder / _ANSWER_FILE)
+        return _read(self.folder / ANSWER_FILE)
 
     def errors(self) -> str:
         """Return the end of what the command wrote to standard error."""
-        return _tail(self.folder / _ERRORS_FILE)
+        return _tail(self.folder / ERRORS_FILE)
 
 
 @dataclass(frozen=True)
@@ -162,13 +156,16 @@ class Works:
     Attributes:
         folder: holds a folder for each work. It is created at the first start.
         now_seconds: epoch seconds.
-        process: the command of a work's process; it gets two more words, see ``work_process``.
+        process: the command of a process that runs works, see ``work_process``.
+
+    ``_channels`` has the socket of the process that got the last work, by the id of that work.
     """
 
     folder: Path
     now_seconds: Callable[[], float] = time.time
     process: Sequence[str] = _PROCESS
     _starting: threading.Lock = field(default_factory=threading.Lock)
+    _channels: dict[str, socket.socket] = field(default_factory=dict)
 
     @classmethod
     def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Works":
@@ -308,25 +305,40 @@ class Works:
                 "started_at": self.now_seconds(),
                 "after": after,
             }
-            content = json.dumps(record).encode()
-            with (
-                (folder / _ANSWER_FILE).open("wb") as answer,
-                (folder / _ERRORS_FILE).open("wb") as errors,
-            ):
+            with (folder / ERRORS_FILE).open("ab") as errors:
                 # The record comes last: a folder without it is no work.
-                LocalArchive(str(folder)).write(_COMMAND_FILE, content)
-                process = subprocess.Popen(  # noqa: S603 - a program of ours
-                    [*self.process, str(folder), str(lock)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=answer,
-                    stderr=errors,
-                    pass_fds=(lock,),
-                    # Ctrl-C in the console's terminal, and the end of that terminal, pass it by.
-                    start_new_session=True,
-                )
+                LocalArchive(str(folder)).write(_COMMAND_FILE, json.dumps(record).encode())
+                self._hand_over(folder, lock, errors)
         finally:
             # The process has a copy, and holds the lock from now on.
             os.close(lock)
+
+    def _hand_over(self, folder: Path, lock: int, errors: BinaryIO) -> None:
+        """Send a work to the process of the last one, if that waits for it; else to a new one.
+
+        A process that does not wait gets no further work: it ends after the one that it has.
+        """
+        last_id, channel = self._channels.popitem() if self._channels else ("", None)
+        last = self.get(last_id)
+        if channel and last and last.exit_code == verb.DONE:
+            with suppress(ConnectionError):
+                socket.send_fds(channel, [os.fsencode(folder)], [lock])
+                self._channels[folder.name] = channel
+                return
+        if channel:
+            channel.close()
+        channel, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(channel, [os.fsencode(folder)], [lock])
+            process = subprocess.Popen(  # noqa: S603 - a program of ours
+                self.process,
+                stdin=theirs.fileno(),
+                stdout=errors,
+                stderr=errors,
+                # The process ignores Ctrl-C and the end of the console's terminal.
+                start_new_session=True,
+            )
+        self._channels[folder.name] = channel
         # Otherwise a process that has ended stays in the table of processes.
         threading.Thread(target=process.wait, name=f"work-{folder.name}", daemon=True).start()
 
@@ -376,9 +388,11 @@ def forget_erased(folder: Path) -> None:
             record["words"] = [named.get(word, word) for word in words]
             LocalArchive(str(other)).write(_COMMAND_FILE, json.dumps(record).encode())
         if (other / _END_FILE).exists():
-            stale = {_ERRORS_FILE: condition, _ANSWER_FILE: words[0] == "redrive"}
+            stale = {ERRORS_FILE: condition, ANSWER_FILE: words[0] == "redrive"}
             for name in filter(stale.get, stale):
-                (other / name).unlink(missing_ok=True)
+                # A process that waits for the next work has the file open.
+                with suppress(FileNotFoundError):
+                    os.truncate(other / name, 0)
 
 
 def stop_file(folder: Path, number: int) -> Path:

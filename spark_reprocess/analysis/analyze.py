@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -45,7 +46,7 @@ from spark_reprocess.analysis.outputs import (
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
-from spark_reprocess.archive.frames import FILE, ledger_states, read_archive
+from spark_reprocess.archive.frames import FILE, is_few, ledger_states, read_archive
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, message_files
@@ -128,7 +129,8 @@ def analyze(
     # nothing is read, or after, and finds the report.
     with plan_lock(archive, LockHolder(plan_id, ANALYZE, "an analysis", actor())) as lock:
         drains = drain_ids(archive)
-        analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
+        few, now = is_few(archive, drains), datetime.now(UTC)
+        analysis = _Analysis(spark, archive, options, masks, now, progress, few)
         with explained(options.condition):
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules: Mapping[str, Rule] = {}
@@ -152,6 +154,7 @@ class _Analysis:
     masks: Masks
     now: datetime
     progress: Progress
+    is_few: bool
 
     def run(
         self, drains: Sequence[str], plan_id: str, plan_path: str
@@ -166,10 +169,10 @@ class _Analysis:
             messages = matching(rows, self.options.condition, hidden=[FILE])
         has_error = F.coalesce("error_type", "error_message").isNotNull()
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
-        slim = with_groups(messages.withColumn("has_error", has_error), kept)
-        slim = slim.persist(StorageLevel.MEMORY_AND_DISK)
-        groups = group_rows(slim).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        messages_to_group = messages.withColumn("has_error", has_error)
+        with ExitStack() as stack:
+            slim = self._kept(with_groups(messages_to_group, kept, is_few=self.is_few), stack)
+            groups = self._kept(group_rows(slim), stack)
             with self.progress("grouping", str):
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
@@ -187,9 +190,6 @@ class _Analysis:
                     follow_messages(slim, self.archive, plan_id, self.now)
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, totals.messages)
-        finally:
-            groups.unpersist()
-            slim.unpersist()
         findings = Findings(
             plan_id=plan_id,
             archive=self.archive.root,
@@ -257,15 +257,13 @@ class _Analysis:
         for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
             row["shown"] = row["shown"][:1]
         picks = picked(slim, rates, other_rate, [one for row in listed for one in row["shown"]])
-        extracted = with_features(picks, messages, self.masks, has_samples=self.options.has_samples)
-        extracted = extracted.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            with self.progress("looking for leads", str):
-                leads = leads_among(extracted, counts, other_rate, self.masks).toArrow()
-                sampled = extracted.where("features IS NOT NULL").count()
-                shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
-        finally:
-            extracted.unpersist()
+        few, has_samples = self.is_few, self.options.has_samples
+        rows = with_features(picks, messages, self.masks, has_samples=has_samples, is_few=few)
+        with self.progress("looking for leads", str), ExitStack() as stack:
+            extracted = self._kept(rows, stack)
+            leads = leads_among(extracted, counts, other_rate, self.masks, is_few=few).toArrow()
+            sampled = extracted.where("features IS NOT NULL").count()
+            shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
         found = group_findings(
             listed,
             tallied,
@@ -276,6 +274,12 @@ class _Analysis:
             now=self.now,
         )
         return found, sampled
+
+    def _kept(self, frame: DataFrame, stack: ExitStack) -> DataFrame:
+        """Evaluate *frame* once while *stack* is open. Few rows are quicker evaluated again."""
+        if not self.is_few:
+            stack.callback(frame.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
+        return frame
 
 
 def _write(

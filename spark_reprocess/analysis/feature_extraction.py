@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq_replay.masks import mask_start
 from spark_reprocess.analysis.comparison import Sample, SampledGroup
@@ -32,6 +31,7 @@ from spark_reprocess.analysis.signature import (
     short_title,
     signature_of,
 )
+from spark_reprocess.archive.frames import map_rows
 
 INPUT_COLUMNS = (
     "message_id",
@@ -66,14 +66,14 @@ _LEADS = pa.schema([pa.field("group_id", pa.string()), *LEAD_FIELDS])
 
 
 def with_features(
-    picks: DataFrame, messages: DataFrame, masks: Masks, *, has_samples: bool
+    picks: DataFrame, messages: DataFrame, masks: Masks, *, has_samples: bool, is_few: bool
 ) -> DataFrame:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
     *picks* is what ``groups.picked`` returned, and *messages* are the archive's rows.
     """
     rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
-    return rows.mapInArrow(_Extractor(masks, has_samples).read, from_arrow_schema(_EXTRACTED))
+    return map_rows(rows, _Extractor(masks, has_samples).read, _EXTRACTED, is_few=is_few)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,12 @@ class _Extractor:
 
 
 def leads_among(
-    extracted: DataFrame, counts: Mapping[str, int], other_rate: float, masks: Masks
+    extracted: DataFrame,
+    counts: Mapping[str, int],
+    other_rate: float,
+    masks: Masks,
+    *,
+    is_few: bool,
 ) -> DataFrame:
     """Find the leads of the groups in *counts* (messages by group), in one task.
 
@@ -137,7 +142,7 @@ def leads_among(
         "group_id", "chance", "is_by_shape", "features", "shape"
     )
     find = partial(find_leads_in, dict(counts), other_rate, masks)
-    return sampled.repartition(1).mapInArrow(find, from_arrow_schema(_LEADS))
+    return map_rows(sampled.repartition(1), find, _LEADS, is_few=is_few)
 
 
 def find_leads_in(

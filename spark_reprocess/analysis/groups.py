@@ -18,6 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StringType
 
 from spark_reprocess.analysis.signature import PARKED_BY_SQS, signature_of
+from spark_reprocess.archive.frames import local_frame
 
 SLIM_COLUMNS = (
     "message_id",
@@ -31,6 +32,9 @@ SLIM_COLUMNS = (
     "drained_at",
 )
 
+_SIGNED = ("body", "parked_reason", "error_type", "error_message")
+"""What decides about a message's group."""
+
 SAMPLED_MESSAGES = 40_000
 SAMPLED_BYTES = 160 * 1024 * 1024
 _MOST_OF_A_GROUP = 2000
@@ -39,20 +43,28 @@ _QUANTILES = (0.05, 0.5, 0.95)
 _VALUES = 100
 
 
-def with_groups(messages: DataFrame, kept: Sequence[str]) -> DataFrame:
-    """Return the columns *kept* of each message of the archive, and its ``group_id``."""
+def with_groups(messages: DataFrame, kept: Sequence[str], *, is_few: bool) -> DataFrame:
+    """Return the columns *kept* of each message of the archive, and its ``group_id``.
+
+    The group of few messages is found at once and here, that of many in Spark's tasks.
+    """
     # Where an error is recorded the body does not matter, and need not travel to the workers.
     no_error = (F.coalesce("error_type", F.lit("")) == "") & (
         F.coalesce("error_message", F.lit("")) == ""
     )
-    body = F.when(no_error, F.col("body"))
+    rows = messages.withColumn("body", F.when(no_error, F.col("body")))
+    rows = rows.select(*dict.fromkeys((*kept, *_SIGNED)))
+    if is_few:
+        table = rows.toArrow()
+        signed = (table[name].combine_chunks() for name in _SIGNED)
+        grouped = table.append_column("group_id", _group_ids(*signed))
+        return local_frame(rows.sparkSession, grouped.select([*kept, "group_id"]))
     group_id = arrow_udf(_group_ids, StringType())  # type: ignore[call-overload]  # wants the type
-    found = group_id(body, "parked_reason", "error_type", "error_message")
-    return messages.select(*kept, found.alias("group_id"))
+    return rows.select(*kept, group_id(*_SIGNED).alias("group_id"))
 
 
 def _group_ids(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads these
-    """Return the group of each message, from its body and three columns."""
+    """Return the group of each message, from the columns ``_SIGNED``."""
     messages = zip(*(column.to_pylist() for column in columns), strict=True)
     return pa.array(
         [signature_of(body or "", *rest).group_id for body, *rest in messages], pa.string()
@@ -151,8 +163,7 @@ def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Tab
         "replay_count": F.col("replay_count"),
         "bucket": bucket,
     }
-    wanted = slim.sparkSession.createDataFrame(pa.table({"group_id": list(group_ids)}))
-    rows = slim.join(F.broadcast(wanted), "group_id").select(
+    rows = slim.where(F.col("group_id").isin(*group_ids)).select(
         "group_id", *(value.alias(name) for name, value in values.items())
     )
     counted = _counted_apart(rows, list(values))
@@ -165,9 +176,7 @@ def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Tab
 
 def those_there(groups: DataFrame, group_ids: Collection[str]) -> set[str]:
     """Return which of these groups are among *groups*, as ``group_rows`` returns them."""
-    ids = pa.table({"group_id": pa.array(sorted(group_ids), pa.string())})
-    wanted = F.broadcast(groups.sparkSession.createDataFrame(ids))
-    found = groups.join(wanted, "group_id", "left_semi").select("group_id").toArrow()
+    found = groups.where(F.col("group_id").isin(*group_ids)).select("group_id").toArrow()
     return {str(one) for one in found["group_id"].to_pylist()}
 
 
@@ -226,24 +235,19 @@ def picked(
         ``message_id, group_id, chance, is_sampled, is_shown``: few enough for each task to take
         along.
     """
-    session = slim.sparkSession
-    of_groups = session.createDataFrame(
+    of_groups = slim.sparkSession.createDataFrame(
         pa.table({"group_id": list(rates), "rate": pa.array(rates.values(), pa.float64())})
-    )
-    shown_ids = session.createDataFrame(
-        pa.table({"message_id": pa.array(shown, pa.string()), "is_shown": [True] * len(shown)})
     )
     rate = F.coalesce("rate", F.lit(other_rate))
     return (
         slim.select("message_id", "group_id", chance().alias("chance"))
         .join(F.broadcast(of_groups), "group_id", "left")
-        .join(F.broadcast(shown_ids), "message_id", "left")
         .select(
             "message_id",
             "group_id",
             "chance",
             (F.col("chance") < rate).alias("is_sampled"),
-            F.coalesce("is_shown", F.lit(False)).alias("is_shown"),  # noqa: FBT003 - a value
+            F.col("message_id").isin(*shown).alias("is_shown"),
         )
         .where("is_sampled OR is_shown")
     )

@@ -1,8 +1,8 @@
 """The archive as Spark DataFrames: its messages, its tables, and the state of every message.
 
-Spark's own Parquet reader reads the files of messages where it can reach them: on local disk, and
-on S3 where the cluster has a Hadoop file system for the scheme, as AWS Glue has. Plain pyspark
-has none; there each task fetches files through the archive's adapter and reads them with pyarrow.
+The driver reads few files of messages. Spark's own Parquet reader reads more where it can reach
+them: on local disk, and on S3 where the cluster has a Hadoop file system for the scheme, as AWS
+Glue has. Plain pyspark has none; there each task fetches files through the archive's adapter.
 Tables (see ``table_parts``) and ledgers (see ``ledgers``) are always read through the adapter.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
+from itertools import islice
 from typing import Any, Self, cast
 
 import pyarrow as pa
@@ -23,7 +24,13 @@ from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import MESSAGES, Archive
-from spark_reprocess.archive.message_state import CLAIM_TTL_SECONDS, CLAIMED, Entry, claim_sources
+from spark_reprocess.archive.message_state import (
+    CLAIM_TTL_SECONDS,
+    CLAIMED,
+    Entry,
+    Reader,
+    claim_sources,
+)
 from spark_reprocess.archive.message_store import (
     drain_folder,
     drain_of,
@@ -54,6 +61,10 @@ _BATCH_ROWS = 1000
 """A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
 
 _FILES_PER_TASK = 16
+
+FEW_FILES = 8
+"""The messages of so many files, at most 16,000 or 128 MiB, the driver itself reads and holds. That
+is quicker than to start Python workers, and to load what Spark needs to read Parquet."""
 
 
 def arrival_order() -> list[Column]:
@@ -116,8 +127,8 @@ def read_rows(
 ) -> tuple[DataFrame, DataFrame]:
     """Read the rows of the drains *wanted*, or of all, as written: a message may have several.
 
-    Lazy: each action reads the files again. A file that a drain adds after this is in neither
-    frame.
+    Lazy unless they are few: each action reads the files again. A file that a drain adds after this
+    is in neither frame.
 
     Returns:
         All columns, ``drain_id`` and ``FILE`` of the rows; and *columns* alone of the same rows.
@@ -127,12 +138,40 @@ def read_rows(
     """
     drains = require_drains(archive, wanted)
     all_columns = (*ARROW_SCHEMA.names, FILE)
+    few = is_few(archive, drains)
+    # To compile a query takes longer than to run it over few rows.
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not few).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if few else "FALLBACK")
+    if few:
+        read = read_files(archive, all_columns, _files(archive, drains).to_batches())
+        schema = to_arrow_schema(_schema_of(all_columns))
+        rows = local_frame(spark, pa.Table.from_batches(read, schema))
+        return rows, rows.select(*columns)
     if _spark_reads(spark, archive):
         rows = _rows_by_spark(spark, archive, drains)
         return rows.select(*all_columns, "drain_id"), rows.select(*columns)
     files = _files(archive, drains)
     rows = _rows_by_adapter(spark, archive, files, all_columns)
     return rows, _rows_by_adapter(spark, archive, files, columns).select(*columns)
+
+
+def is_few(archive: Archive, drain_ids: Iterable[str]) -> bool:
+    """Whether these drains have ``FEW_FILES`` or fewer. Lists at most one drain more than that."""
+    paths = (path for drain_id in drain_ids for path in message_files(archive, drain_id))
+    return len(list(islice(paths, FEW_FILES + 1))) <= FEW_FILES
+
+
+def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows that the driver holds as a frame of one partition: nothing is shuffled."""
+    return spark.createDataFrame(rows).coalesce(1)
+
+
+def map_rows(rows: DataFrame, function: Reader, schema: pa.Schema, *, is_few: bool) -> DataFrame:
+    """Apply *function* to the batches of *rows*: in Spark's tasks, or here and at once if few."""
+    if is_few:
+        found = pa.Table.from_batches(function(rows.toArrow().to_batches()), schema)
+        return local_frame(rows.sparkSession, found)
+    return rows.mapInArrow(function, from_arrow_schema(schema))
 
 
 def spark_path(archive: Archive, path: str) -> str:
@@ -176,10 +215,13 @@ def _rows_by_adapter(
     spark: SparkSession, archive: Archive, files: pa.Table, columns: Sequence[str]
 ) -> DataFrame:
     tasks = max(spark.sparkContext.defaultParallelism, files.num_rows // _FILES_PER_TASK)
-    all_fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
-    schema = StructType([all_fields[name] for name in columns]).add("drain_id", "string")
     spread = spark.createDataFrame(files).repartition(tasks)
-    return spread.mapInArrow(partial(read_files, archive, tuple(columns)), schema)
+    return spread.mapInArrow(partial(read_files, archive, tuple(columns)), _schema_of(columns))
+
+
+def _schema_of(columns: Sequence[str]) -> StructType:
+    fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
+    return StructType([fields[name] for name in columns]).add("drain_id", "string")
 
 
 def read_files(

@@ -25,17 +25,8 @@ REPORT = files("spark_reprocess.report")
 """The package's files: ``templates/`` and ``assets/``."""
 
 _SCRIPTS = (
-    "basics.js",
-    "page.js",
-    "theme.js",
-    "filters.js",
-    "groups.js",
-    "chart_layers.js",
-    "chart.js",
-    "marks.js",
-    "copying.js",
-    "commands.js",
-    "start.js",
+    *("basics.js", "page.js", "theme.js", "filters.js", "groups.js", "chart_layers.js"),
+    *("chart.js", "marks.js", "copying.js", "commands.js", "start.js"),
 )
 _LIBRARY = "uplot/uPlot.iife.min.js"
 _STYLES = ("uplot/uPlot.min.css", "report.css")

@@ -6,20 +6,14 @@ whose workers find this package and which prints errors only.
 
 import os
 import sys
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pyspark
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_reprocess.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -50,15 +44,13 @@ _LOCAL = {
     "spark.sql.ui.explainMode": "simple",
     # Otherwise each use of a column asks the JVM five questions, to name our line in an error.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # A verb takes a minute or two: the optimising compiler and the parallel collector cost more
+    # than they save. Under spark-submit the options of the JVM are the operator's.
+    "spark.driver.extraJavaOptions": (
+        f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
+        " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    ),
 }
-# A verb takes a minute or two: the optimising compiler costs more than it saves. Under spark-submit
-# the options of the JVM are the operator's.
-_JAVA_OPTIONS = (
-    f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
-    " -XX:TieredStopAtLevel=1"
-)
-_NOISE = b"WARNING: Using incubator modules"
-"""The JVM prints it before any setting takes effect."""
 
 
 def get_session() -> SparkSession:
@@ -77,12 +69,21 @@ def get_session() -> SparkSession:
         raise InputError(fault)
     builder: SparkSession.Builder = SparkSession.builder
     if SparkContext._active_spark_context is None:  # noqa: SLF001 - no public way
+        settings = {**_EVERYWHERE, _SPECULATION: "false"}
         if "PYSPARK_GATEWAY_PORT" not in os.environ:
-            _start_local()
-        else:
-            for name, value in (*_EVERYWHERE.items(), (_SPECULATION, "false")):
-                builder = builder.config(name, value)
-    session = builder.getOrCreate()
+            settings |= _LOCAL
+            # Otherwise the workers use the first python3 on the PATH.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise InputError(
+            "Spark did not start; it needs Java 17 or later: set JAVA_HOME to one"
+        ) from error
     if session.sparkContext.getConf().get(_SPECULATION, "false") != "false":
         raise InputError(
             f"this Spark session runs with {_SPECULATION}=true: start it with {_SPECULATION}=false"
@@ -107,33 +108,3 @@ def end_session() -> None:
     context = SparkContext._active_spark_context  # noqa: SLF001 - as above
     if context is not None:
         context.stop()
-
-
-def _start_local() -> None:
-    # Otherwise the workers use the first python3 on the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = SparkConf().setAll([*_EVERYWHERE.items(), *_LOCAL.items()])
-    # Where PySpark lies in files, as pip installs it: Spark's workers otherwise use a zip of it.
-    if Path(pyspark.__file__).is_file():
-        conf.set("spark.python.daemon.module", "spark_reprocess.spark.worker_daemon")
-    conf.set("spark.driver.extraJavaOptions", _JAVA_OPTIONS)
-    reader, writer = os.pipe()
-    threading.Thread(target=_forward, args=(reader,), name="jvm-stderr", daemon=True).start()
-    try:
-        launch: Callable[..., Any] = launch_gateway
-        gateway = launch(conf, {"stderr": writer})
-    except PySparkRuntimeError as error:
-        raise InputError(
-            "Spark did not start; it needs Java 17 or later: set JAVA_HOME to one"
-        ) from error
-    finally:
-        os.close(writer)
-    SparkContext(conf=conf, gateway=gateway)
-
-
-def _forward(reader: int) -> None:
-    """Pass on what the JVM writes to standard error, except its warning at start."""
-    with os.fdopen(reader, "rb") as lines:
-        for line in lines:
-            if not line.startswith(_NOISE):
-                os.write(2, line)

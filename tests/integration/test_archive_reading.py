@@ -1,4 +1,4 @@
-"""The archive's rows are the same, whether Spark reads the files or we do."""
+"""The archive's rows are the same: read by the driver, by Spark, or by our tasks."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,16 +24,20 @@ def archive(tmp_path: Path) -> Archive:
     return archive
 
 
-@pytest.mark.parametrize("by_spark", [True, False])
+def use(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "FEW_FILES", 8 if reader == "driver" else 0)
+    monkeypatch.setattr(frames, "_spark_reads", lambda *_: reader == "spark")
+
+
+@pytest.mark.parametrize("reader", ["driver", "spark", "tasks"])
 def test_ids_are_those_of_the_rows_though_a_drain_goes_on(
     spark: "SparkSession",
     archive: Archive,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    *,
-    by_spark: bool,
+    reader: str,
 ) -> None:
-    monkeypatch.setattr(frames, "_spark_reads", lambda *_: by_spark)
+    use(reader, monkeypatch)
     rows, ids = read_rows(spark, archive, DRAINS, ["message_id"])
     archive_of(tmp_path, [parked(90)], DRAINS[0])
 
@@ -45,13 +49,15 @@ def test_ids_are_those_of_the_rows_though_a_drain_goes_on(
     assert {row[0] for row in rows.select(FILE).collect()} < set(archive.list("messages"))
 
 
-def test_both_readers_give_the_same_rows(
-    spark: "SparkSession", archive: Archive, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("reader", ["driver", "tasks"])
+def test_all_readers_give_the_same_rows(
+    spark: "SparkSession", archive: Archive, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:
     """Of the drains that are wanted alone."""
     columns = ("sent_at", FILE, "attributes")
+    use("spark", monkeypatch)
     by_spark = read_rows(spark, archive, DRAINS[:2], columns)
-    monkeypatch.setattr(frames, "_spark_reads", lambda *_: False)
+    use(reader, monkeypatch)
     by_us = read_rows(spark, archive, DRAINS[:2], columns)
 
     for ours, theirs in zip(by_us, by_spark, strict=True):

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -293,3 +294,61 @@ def test_work_survives_the_console_and_the_next_one_finds_and_stops_it(works: Wo
     works.stop(work_id, 1)
 
     assert until(works, work, is_over).exit_code == 130
+
+
+def pid_of(works: Works, work: Work) -> int:
+    answer = until(works, work, is_over).answer()
+    assert answer
+    return int(answer["pid"])
+
+
+def test_process_waits_for_the_next_work_and_keeps_their_outputs_apart(works: Works) -> None:
+    first, second = started(works, "pid"), None
+    pid = pid_of(works, first)
+    second = started(works, "pid")
+
+    assert pid_of(works, second) == pid
+    for work in (first, second):
+        assert work.errors() == "dlq: as a child does"
+
+
+@pytest.mark.parametrize("words", [("exit", "2"), ("break",), ("die",), ("sleep",)])
+def test_work_that_does_not_end_well_ends_its_process(works: Works, words: tuple[str, ...]) -> None:
+    pid = pid_of(works, started(works, "pid"))
+    work = started(works, *words)
+    if words == ("sleep",):
+        until(works, work, is_busy)
+        works.stop(work.work_id, 1)
+    until(works, work, is_over)
+
+    assert pid_of(works, started(works, "pid")) != pid
+    wait_for_end(pid)
+
+
+def test_work_does_not_wait_for_one_that_runs(works: Works) -> None:
+    pid = pid_of(works, started(works, "pid"))
+    until(works, started(works, "sleep"), is_busy)
+
+    assert pid_of(works, started(works, "pid")) != pid
+
+
+def test_process_ends_without_work_and_with_the_console(works: Works) -> None:
+    impatient = Works(works.folder, process=(*PROCESS, "0.1"))
+    pid = pid_of(impatient, started(impatient, "pid"))
+    wait_for_end(pid)
+
+    assert pid_of(impatient, started(impatient, "pid")) != pid
+
+    console = Works(works.folder, process=PROCESS)
+    pid = pid_of(console, started(console, "pid"))
+    del console
+    wait_for_end(pid)
+
+
+def wait_for_end(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    with suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(pid, 0)
+            time.sleep(0.02)
+        pytest.fail("it runs")

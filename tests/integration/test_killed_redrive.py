@@ -58,7 +58,7 @@ def jvm(family: list[Process]) -> list[Process]:
 
 
 def workers(family: list[Process]) -> list[Process]:
-    forks = [one for one in family if "spark_reprocess.spark.worker_daemon" in one.command]
+    forks = [one for one in family if "pyspark.daemon" in one.command]
     return [one for one in forks if one.parent in {parent.pid for parent in forks}]
 
 

@@ -1,0 +1,74 @@
+"""Measures a hundred messages against a bare Spark session that runs one job in a Python worker.
+
+Every figure includes the start of the process and of its session.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import boto3
+
+from benchmarks import ROOT
+from benchmarks.baselines import fill
+from benchmarks.findings import Finding, Side
+from benchmarks.rig import Rig, by_turns
+from benchmarks.verbs import approved
+
+MESSAGES = 100
+TURNS = 5
+
+_IN_ONE_SESSION = """
+import sys
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.spark.session import end_session, get_session
+if len(sys.argv) == 1:
+    get_session().range(1).mapInArrow(lambda batches: batches, "id long").collect()
+for command in " ".join(sys.argv[1:]).split(" + "):
+    if command and main(command.split()):
+        sys.exit(command)
+end_session()
+"""
+
+
+def measure(rig: Rig) -> list[Finding]:
+    """Run both alternately with the bare session."""
+    rig.notify("a hundred messages, against a bare Spark session")
+    client = boto3.client("sqs")
+    parked, main = (client.create_queue(QueueName=one)["QueueUrl"] for one in ("parked", "main"))
+    with tempfile.TemporaryDirectory(prefix="bench-small-") as folder:
+        place = f"--archive {folder}/archive"
+
+        def drain_and_analyze() -> float:
+            shutil.rmtree(f"{folder}/archive", ignore_errors=True)
+            fill(rig.server, parked, MESSAGES)
+            drain = f"drain {place} --parked-queue-url {parked} --wait-seconds 0"
+            return _seconds(f"{drain} + analyze {place}")
+
+        def redrive() -> float:
+            shutil.rmtree(f"{folder}/archive/ledger", ignore_errors=True)
+            plan = approved(Path(folder, "archive"))
+            to_main = f"--to-queue-url {main} --execute --reason benchmark"
+            return _seconds(f"redrive {place} --plan {plan} {to_main}")
+
+        def compared(what: str, run: Callable[[], float], target: float) -> Finding:
+            product, bare = by_turns(run, _seconds, rig.turns(TURNS))
+            sides = Side("s", product), Side("s, a bare session", bare)
+            return Finding.of_ratio(f"{what} of {MESSAGES} messages", *sides, at_most=target)
+
+        return [
+            compared("drain and analysis", drain_and_analyze, 2),
+            compared("redrive", redrive, 1.6),
+        ]
+
+
+def _seconds(*commands: str) -> float:
+    """Return how long a process takes that runs these commands; without any, a bare session."""
+    began = time.perf_counter()
+    program = [sys.executable, "-c", _IN_ONE_SESSION, *commands]
+    subprocess.run(program, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own
+    return time.perf_counter() - began
