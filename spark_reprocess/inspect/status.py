@@ -19,7 +19,7 @@ from spark_reprocess.archive.message_state import (
     states_among,
     strongest,
 )
-from spark_reprocess.archive.message_store import read_columns
+from spark_reprocess.archive.message_store import message_files, rows_by_file, with_drains
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes, total
@@ -131,6 +131,9 @@ _COLUMNS = (
 )
 """What ``count`` needs of each row of the archive, beside ``drain_id``."""
 
+_FILES_AT_ONCE = 50
+_DECIDED = pa.array([str(one) for one in DECIDED])
+
 
 def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveStatus:
     """Count messages, without Spark. Writes nothing and receives nothing.
@@ -169,37 +172,57 @@ def _with_returns(
     return replace(plan, returned=total(outcomes.values()).returned)
 
 
-def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
+def count(
+    archive: Archive, claim_ttl_seconds: float, files: Sequence[str] | None = None
+) -> ArchiveStatus:
     """Count what an archive holds now.
 
-    A claim without a result is in doubt once it is *claim_ttl_seconds* old.
+    A claim without a result is in doubt once it is *claim_ttl_seconds* old. *files* are those of
+    messages that are counted, without the plans; None for all.
 
     Raises:
         ArchiveError: the archive cannot be read.
     """
     now_seconds = time.time()
-    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds)
-    messages = read_columns(archive, _COLUMNS)
-    rows = _first(_sorted(messages, "message_id", "drained_at", "drain_id"), "message_id")
-    rows = rows.append_column("at", pc.coalesce(rows["sent_at"], rows["drained_at"]))
-    rows = rows.append_column("state", states_among(claimed, rows["message_id"]))
-    sums = rows.group_by(["drain_id", "state"]).aggregate([("message_id", "count"), ("at", "min")])
-    tallies = sums.to_pylist()
-    undecided = [one for one in tallies if one["state"] not in DECIDED]
-    counts = Counter({UNDECIDED: sum(one["message_id_count"] for one in undecided)})
+    paths, among = message_files(archive) if files is None else files, None
+    if files is not None:
+        among = with_drains(rows_by_file(archive, files, _COLUMNS[:1]), _COLUMNS[:1])["message_id"]
+    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds, among)
+    slim, named, oldest = list[pa.Table](), list[pa.Table](), list[datetime]()
+    for start in range(0, max(1, len(paths)), _FILES_AT_ONCE):
+        found = rows_by_file(archive, paths[start : start + _FILES_AT_ONCE], _COLUMNS)
+        rows = with_drains(found, _COLUMNS)
+        rows = rows.append_column("state", states_among(claimed, rows["message_id"]))
+        # Eight bytes of each id: ids of millions are many times as large.
+        ids = pa.array(map(hash, rows["message_id"].to_pylist()), pa.int64())
+        texts = [rows[name].dictionary_encode() for name in ("drain_id", "state")]
+        slim.append(pa.table([ids, *texts], ["id", "drain_id", "state"]))
+        pending = rows.filter(pc.invert(pc.is_in(rows["state"], value_set=_DECIDED)))
+        if at := pc.min(pc.coalesce(pending["sent_at"], pending["drained_at"])).as_py():
+            oldest.append(at)
+        is_claimed = pc.not_equal(pending["state"], pa.scalar(UNDECIDED))
+        named.append(pending.filter(pc.or_(is_claimed, pc.is_valid(pending["sequence_number"]))))
+    messages = _sorted(pa.concat_tables(slim).unify_dictionaries(), "id")
+    difference: Any = pc.pairwise_diff(messages["id"].combine_chunks())
+    is_repeated: Any = pc.equal(difference, pa.scalar(0))
+    messages = messages.filter(pc.invert(pc.fill_null(is_repeated, pa.scalar(value=False))))
+    sums = messages.group_by(["drain_id", "state"]).aggregate([("id", "count")])
+    tallies, counts = sums.to_pylist(), Counter({UNDECIDED: 0})
     for one in tallies:
+        counts[UNDECIDED] += 0 if one["state"] in DECIDED else one["id_count"]
         if one["state"] != UNDECIDED:
-            counts[one["state"]] += one["message_id_count"]
+            counts[one["state"]] += one["id_count"]
+    rows = _first(pa.concat_tables(named), "message_id")
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
         queue=None,
-        messages=rows.num_rows,
+        messages=messages.num_rows,
         counts=dict(counts),
-        oldest_undecided_at=min((one["at_min"] for one in undecided), default=None),
+        oldest_undecided_at=min(oldest, default=None),
         drains=_drains(tallies),
-        plans=_plans(archive, strongest(claimed, "plan_id", "message_id")),
+        plans=_plans(archive, claimed) if files is None else (),
         examples=_examples(rows),
         waiting=waiting,
         blockers=blockers,
@@ -222,9 +245,7 @@ def _first(rows: pa.Table, *keys: str) -> pa.Table:
 
 def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     """Count what waits in the message groups of each parked queue, and find the first of each."""
-    decided = pc.is_in(rows["state"], value_set=pa.array([str(one) for one in DECIDED]))
-    is_open = pc.and_(pc.invert(decided), pc.is_valid(rows["sequence_number"]))
-    found = rows.filter(is_open)
+    found = rows.filter(pc.is_valid(rows["sequence_number"]))
     # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
     found = found.append_column("digits", pc.utf8_length(found["sequence_number"]))
     found = _sorted(found, "digits", "sequence_number", "sent_at", "message_id")
@@ -244,13 +265,14 @@ def _drains(tallies: Sequence[Mapping[str, Any]]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
     for one in tallies:
-        drain_id, count = one["drain_id"], one["message_id_count"]
+        drain_id, count = one["drain_id"], one["id_count"]
         messages[drain_id] += count
         undecided[drain_id] += 0 if one["state"] in DECIDED else count
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 
-def _plans(archive: Archive, states: pa.Table) -> tuple[PlanCount, ...]:
+def _plans(archive: Archive, claimed: pa.Table) -> tuple[PlanCount, ...]:
+    states = strongest(claimed, "plan_id", "message_id")
     counts: dict[str, dict[str, int]] = {name.plan_id: {} for name in attempt_names(archive)}
     sums = states.group_by(["plan_id", "state"]).aggregate([("message_id", "count")])
     for row in sums.to_pylist():
