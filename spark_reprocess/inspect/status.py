@@ -131,7 +131,7 @@ _COLUMNS = (
 )
 """What ``count`` needs of each row of the archive, beside ``drain_id``."""
 
-_FILES_AT_ONCE = 50
+_FILES_AT_ONCE = 32
 _DECIDED = pa.array([str(one) for one in DECIDED])
 
 
@@ -194,7 +194,7 @@ def count(
         rows = with_drains(found, _COLUMNS)
         rows = rows.append_column("state", states_among(claimed, rows["message_id"]))
         # Eight bytes of each id: ids of millions are many times as large.
-        ids = pa.array(map(hash, rows["message_id"].to_pylist()), pa.int64())
+        ids = pa.array(list(map(hash, rows["message_id"].to_pylist())), pa.int64())
         texts = [rows[name].dictionary_encode() for name in ("drain_id", "state")]
         slim.append(pa.table([ids, *texts], ["id", "drain_id", "state"]))
         pending = rows.filter(pc.invert(pc.is_in(rows["state"], value_set=_DECIDED)))
@@ -202,23 +202,18 @@ def count(
             oldest.append(at)
         is_claimed = pc.not_equal(pending["state"], pa.scalar(UNDECIDED))
         named.append(pending.filter(pc.or_(is_claimed, pc.is_valid(pending["sequence_number"]))))
-    messages = _sorted(pa.concat_tables(slim).unify_dictionaries(), "id")
-    difference: Any = pc.pairwise_diff(messages["id"].combine_chunks())
-    is_repeated: Any = pc.equal(difference, pa.scalar(0))
-    messages = messages.filter(pc.invert(pc.fill_null(is_repeated, pa.scalar(value=False))))
-    sums = messages.group_by(["drain_id", "state"]).aggregate([("id", "count")])
-    tallies, counts = sums.to_pylist(), Counter({UNDECIDED: 0})
-    for one in tallies:
-        counts[UNDECIDED] += 0 if one["state"] in DECIDED else one["id_count"]
-        if one["state"] != UNDECIDED:
-            counts[one["state"]] += one["id_count"]
+    tallies, counts = _tallies(pa.concat_tables(slim).unify_dictionaries()), Counter({UNDECIDED: 0})
+    for (_, state), messages in tallies.items():
+        counts[UNDECIDED] += 0 if state in DECIDED else messages
+        if state != UNDECIDED:
+            counts[state] += messages
     rows = _first(pa.concat_tables(named), "message_id")
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
         queue=None,
-        messages=messages.num_rows,
+        messages=tallies.total(),
         counts=dict(counts),
         oldest_undecided_at=min(oldest, default=None),
         drains=_drains(tallies),
@@ -261,13 +256,27 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     return sum(one.waiting for one in blockers), tuple(blockers[:EXAMPLES])
 
 
-def _drains(tallies: Sequence[Mapping[str, Any]]) -> tuple[DrainCount, ...]:
+def _tallies(rows: pa.Table) -> Counter[tuple[str, str]]:
+    """Count messages by drain and state; of several rows of a message the first counts."""
+    order = pc.sort_indices(rows["id"])
+    difference: Any = pc.pairwise_diff(rows["id"].take(order).combine_chunks())
+    is_repeated: Any = pc.equal(difference, pa.scalar(0))
+    tallies = Counter[tuple[str, str]]()
+    for some, add in (
+        (rows, tallies.update),
+        (rows.take(order.filter(is_repeated)), tallies.subtract),
+    ):
+        sums = some.group_by(["drain_id", "state"]).aggregate([("id", "count")])
+        add({(one["drain_id"], one["state"]): one["id_count"] for one in sums.to_pylist()})
+    return +tallies
+
+
+def _drains(tallies: Mapping[tuple[str, str], int]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
-    for one in tallies:
-        drain_id, count = one["drain_id"], one["id_count"]
+    for (drain_id, state), count in tallies.items():
         messages[drain_id] += count
-        undecided[drain_id] += 0 if one["state"] in DECIDED else count
+        undecided[drain_id] += 0 if state in DECIDED else count
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 
