@@ -210,40 +210,33 @@ def remove_messages(
         ArchiveError: a file cannot be read or removed, or a new one cannot be written.
     """
     files = dict(rows_by_file(archive, message_files(archive, [drain_id]), _KEYS))
-    if not files:
-        return 0
-    rows = pa.concat_tables(files.values())
-    rows = rows.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
+    rows = with_drains(files.items(), _KEYS)
     # As every read does: of several rows of a message the one that was drained first stays.
-    in_order = rows.sort_by([(name, "ascending") for name in (*_KEYS[:3], "row")])
-    first = in_order.group_by("message_id", use_threads=False).aggregate([("row", "first")])
-    is_first = pc.is_in(rows["row"], value_set=first["row_first"].combine_chunks())
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    is_first = pc.is_in(numbers, value_set=first_rows(rows, *_KEYS[:3]))
     is_gone = pc.is_in(rows["message_id"], value_set=pa.array(message_ids, pa.string()))
     stays = pc.and_not(is_first, is_gone)
-    start, work = 0, dict[str, Any]()
+    start, held = 0, dict[str, pa.Table]()
     for path, of_file in files.items():
         stays_of_file = stays.slice(start, of_file.num_rows)
         start += of_file.num_rows
         body_bytes = pc.sum(of_file["body_bytes"]).as_py() or 0
         is_small = of_file.num_rows < FILE_MESSAGES and body_bytes < _FILE_BYTES
-        if (merges and is_small) or not pc.all(stays_of_file).as_py():
-            work[path] = stays_of_file
-    held = dict[str, pa.Table]()
-    for path, stays_of_file in work.items():
+        if pc.all(stays_of_file).as_py() and not (merges and is_small):
+            continue
         if (table := rows_of_file(archive, path)) is not None:
             held[path] = table.filter(stays_of_file)
         messages = sum(one.num_rows for one in held.values())
         size_bytes = sum(one.nbytes for one in held.values())
         if not merges or messages >= FILE_MESSAGES or size_bytes >= _FILE_BYTES:
-            _replace(archive, drain_id, files, held, before_each)
+            _replace(archive, files, held, before_each)
             held = {}
-    _replace(archive, drain_id, files, held, before_each)
+    _replace(archive, files, held, before_each)
     return int(rows.num_rows - rows.filter(stays).num_rows)
 
 
 def _replace(
     archive: Archive,
-    drain_id: str,
     files: Mapping[str, pa.Table],
     held: Mapping[str, pa.Table],
     before_each: Callable[[], None],
@@ -251,14 +244,23 @@ def _replace(
     """Write the rows in *held* as one file, in place of the *files* that they were in."""
     if not held or (len(held) == 1 and all(files[p].num_rows == held[p].num_rows for p in held)):
         return
-    table = pa.concat_tables(held.values())
+    table, path = pa.concat_tables(held.values()), next(iter(held))
     if table.num_rows:
         before_each()
-        name = _NAME.search(next(iter(held)))
-        _write(archive, drain_id, int(name["task"]) if name else 0, table)
+        name = _NAME.search(path)
+        _write(archive, drain_of(path), int(name["task"]) if name else 0, table)
     for path in held:
         before_each()
         archive.remove(path)
+
+
+def first_rows(rows: pa.Table, key: str, *order: str) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return the number of the row that is first in *order*, for each value of *key*."""
+    numbered = rows.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
+    in_order = numbered.sort_by([(name, "ascending") for name in (key, *order, "row")])
+    # With several threads the first row would be chance.
+    first = in_order.group_by(key, use_threads=False).aggregate([("row", "first")])
+    return first["row_first"].combine_chunks()
 
 
 def holds_any(content: bytes, ids: Collection[str]) -> bool:

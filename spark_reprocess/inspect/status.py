@@ -19,7 +19,12 @@ from spark_reprocess.archive.message_state import (
     states_among,
     strongest,
 )
-from spark_reprocess.archive.message_store import message_files, rows_by_file, with_drains
+from spark_reprocess.archive.message_store import (
+    first_rows,
+    message_files,
+    rows_by_file,
+    with_drains,
+)
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes, total
@@ -207,7 +212,8 @@ def count(
         counts[UNDECIDED] += 0 if state in DECIDED else messages
         if state != UNDECIDED:
             counts[state] += messages
-    rows = _first(pa.concat_tables(named), "message_id")
+    rows = pa.concat_tables(named)
+    rows = rows.take(first_rows(rows, "message_id"))
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
@@ -224,26 +230,13 @@ def count(
     )
 
 
-def _sorted(rows: pa.Table, *keys: str) -> pa.Table:
-    return rows.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in keys]))
-
-
-def _first(rows: pa.Table, *keys: str) -> pa.Table:
-    """Return the first row of each combination of *keys*, in the order of *rows*."""
-    with_nulls = pc.ScalarAggregateOptions(skip_nulls=False)
-    others = [name for name in rows.column_names if name not in keys]
-    # With several threads the first row would be chance.
-    grouped = rows.group_by(list(keys), use_threads=False)
-    first = grouped.aggregate([(name, "first", with_nulls) for name in others])
-    return first.rename_columns([name.removesuffix("_first") for name in first.column_names])
-
-
 def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     """Count what waits in the message groups of each parked queue, and find the first of each."""
     found = rows.filter(pc.is_valid(rows["sequence_number"]))
     # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
     found = found.append_column("digits", pc.utf8_length(found["sequence_number"]))
-    found = _sorted(found, "digits", "sequence_number", "sent_at", "message_id")
+    order = ("digits", "sequence_number", "sent_at", "message_id")
+    found = found.sort_by([(name, "ascending") for name in order])
     groups = found.group_by(["queue_url", "message_group_id"], use_threads=False).aggregate(
         [("message_id", "first"), ("message_id", "count")]
     )
