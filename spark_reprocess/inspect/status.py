@@ -252,13 +252,10 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
 def _tallies(rows: pa.Table) -> Counter[tuple[str, str]]:
     """Count messages by drain and state; of several rows of a message the first counts."""
     order = pc.sort_indices(rows["id"])
-    difference: Any = pc.pairwise_diff(rows["id"].take(order).combine_chunks())
-    is_repeated: Any = pc.equal(difference, pa.scalar(0))
+    ids: Any = rows["id"].take(order).combine_chunks()
+    repeated = rows.take(order[1:].filter(pc.equal(ids[1:], ids[:-1])))
     tallies = Counter[tuple[str, str]]()
-    for some, add in (
-        (rows, tallies.update),
-        (rows.take(order.filter(is_repeated)), tallies.subtract),
-    ):
+    for some, add in ((rows, tallies.update), (repeated, tallies.subtract)):
         sums = some.group_by(["drain_id", "state"]).aggregate([("id", "count")])
         add({(one["drain_id"], one["state"]): one["id_count"] for one in sums.to_pylist()})
     return +tallies

@@ -25,7 +25,7 @@ from tests.integration.spark_world import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LATER = "20261122T000000Z-000000"
+LATER = "20231122T000000Z-000000"
 MONTH_SECONDS = 31 * 86_400
 
 
