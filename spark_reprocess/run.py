@@ -190,7 +190,8 @@ def run(
     drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
     undecided = Undecided(0, 0)
     if files:
-        some = _files_with_pending(archive, findings, files)
+        # Without an analysis, all files.
+        some = _files_with_pending(archive, findings, files) if findings else None
         counted = count(archive, options.claim_ttl_seconds, some)
         undecided = _undecided(archive, run_id, drained_at, counted, redriven)
     fault = publish(undecided)
@@ -263,15 +264,8 @@ def _last_drained_at(archive: Archive) -> str | None:
     return drained_at if isinstance(drained_at, str) else None
 
 
-def _files_with_pending(
-    archive: Archive, findings: Findings | None, before: Sequence[str]
-) -> list[str] | None:
-    """Return the files in which the analysis found messages, and those that were added since.
-
-    None, which is all files, without an analysis. *before* are the files before it.
-    """
-    if findings is None:
-        return None
+def _files_with_pending(archive: Archive, findings: Findings, before: Sequence[str]) -> list[str]:
+    """Return the files in which the analysis found messages, and those that are new."""
     named = read_table_columns(archive, findings.plan_id, ["file"])["file"].unique().to_pylist()
     return sorted({*map(str, named), *message_files(archive)} - (set(before) - set(named)))
 

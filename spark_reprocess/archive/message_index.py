@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import message_files, rows_named
+from spark_reprocess.archive.message_store import have_any, message_files, rows_named
 from spark_reprocess.archive.table_parts import parts_of, read_part
 from spark_reprocess.errors import ArchiveError
 
@@ -128,9 +128,8 @@ def _keys(archive: Archive, plan_id: str) -> Iterator[pa.Table]:
     return (read_part(archive, folder, _KEYS_SCHEMA, one) for one in parts_of(archive, folder))
 
 
-def _with_ids(keys: pa.Table, wanted: pa.Array) -> pa.Table:  # type: ignore[type-arg]
-    matches = [pc.is_in(keys[name], value_set=wanted) for name in ("message_id", "first_id")]
-    return keys.filter(pc.or_(*matches))
+def _with_ids(keys: pa.Table, wanted: Any) -> pa.Table:  # noqa: ANN401 - an Arrow array
+    return keys.filter(have_any(keys.select(["message_id", "first_id"]), wanted))
 
 
 def _hashed(keys: pa.Table) -> pa.Table:

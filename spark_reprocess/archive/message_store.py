@@ -108,14 +108,17 @@ def rows_of_file(
             return None
         is_wanted = None
         if ids is not None:
-            found, wanted = file.read(columns=[*keys]), pa.array(ids, pa.string())
-            matches = (pc.is_in(found[name], value_set=wanted) for name in keys)
-            is_wanted = reduce(pc.or_, matches)
+            is_wanted = have_any(file.read(columns=[*keys]), pa.array(ids, pa.string()))
             if not pc.any(is_wanted).as_py():
                 return pa.schema([ARROW_SCHEMA.field(name) for name in columns]).empty_table()
         rows = file.read(columns=[*columns]).select([*columns])
         return rows if is_wanted is None else rows.filter(is_wanted)
     return None
+
+
+def have_any(keys: pa.Table, wanted: Any) -> Any:  # noqa: ANN401 - Arrow arrays
+    """Return whether a column of each row has one of the *wanted* values."""
+    return reduce(pc.or_, (pc.is_in(column, value_set=wanted) for column in keys.columns))
 
 
 def rows_by_file(
@@ -265,10 +268,8 @@ def first_rows(rows: pa.Table, key: str, *order: str) -> Any:  # noqa: ANN401 - 
 
 def holds_any(content: bytes, ids: Collection[str]) -> bool:
     """Whether a file has a row with one of these message ids or first ids, or cannot be read."""
-    wanted = pa.array(sorted(ids), pa.string())
     try:
         keys = pq.read_table(pa.BufferReader(content), columns=["message_id", "first_id"])
-        found = (pc.is_in(keys[name], value_set=wanted) for name in keys.schema.names)
-        return any(pc.any(one).as_py() for one in found)
+        return bool(pc.any(have_any(keys, pa.array(sorted(ids), pa.string()))).as_py())
     except PARQUET_DAMAGE:
         return True
