@@ -6,7 +6,7 @@ runs at the same time both drain and analyze, and the plan lock lets one redrive
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any
 
@@ -16,12 +16,13 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_polic
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.message_index import read_table_columns
 from spark_reprocess.archive.message_state import UNDECIDED
-from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.message_store import message_files
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
-from spark_reprocess.inspect.status import count
+from spark_reprocess.inspect.status import ArchiveStatus, count
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
@@ -166,7 +167,7 @@ def run(
     )
     drained = drain(spark, draining, progress=progress)
     findings, redriven, postponed = None, None, ""
-    if drain_ids(archive):
+    if files := message_files(archive):
         try:
             analyzing = AnalyzeOptions(
                 archive=options.archive,
@@ -187,7 +188,12 @@ def run(
         budget is None or drained.seconds < budget
     )
     drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
-    undecided = _undecided(archive, run_id, drained_at, options.claim_ttl_seconds, redriven)
+    undecided = Undecided(0, 0)
+    if files:
+        # Without an analysis, all files.
+        some = _files_with_pending(archive, findings, files) if findings else None
+        counted = count(archive, options.claim_ttl_seconds, some)
+        undecided = _undecided(archive, run_id, drained_at, counted, redriven)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
@@ -258,17 +264,20 @@ def _last_drained_at(archive: Archive) -> str | None:
     return drained_at if isinstance(drained_at, str) else None
 
 
+def _files_with_pending(archive: Archive, findings: Findings, before: Sequence[str]) -> list[str]:
+    """Return the files in which the analysis found messages, and those that are new."""
+    named = read_table_columns(archive, findings.plan_id, ["file"])["file"].unique().to_pylist()
+    return sorted({*map(str, named), *message_files(archive)} - (set(before) - set(named)))
+
+
 def _undecided(
     archive: Archive,
     run_id: str,
     drained_at: str | None,
-    claim_ttl_seconds: float,
+    now: ArchiveStatus,
     redriven: RedriveSummary | None,
 ) -> Undecided:
-    """Count undecided messages, and write the waiting ones into ``STATUS_FILE``."""
-    if not drain_ids(archive):
-        return Undecided(0, 0)
-    now = count(archive, claim_ttl_seconds)
+    """Write the waiting messages into ``STATUS_FILE``; return the number of undecided ones."""
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
     times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
     is_unfinished = redriven and redriven.ramp and redriven.stopped_by

@@ -49,7 +49,7 @@ from spark_reprocess.archive.files import Archive, new_id, open_archive, open_fo
 from spark_reprocess.archive.frames import FILE, is_few, ledger_states, read_archive
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
-from spark_reprocess.archive.message_store import drain_ids, message_files
+from spark_reprocess.archive.message_store import message_files, require_drains
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.errors import InputError
@@ -128,7 +128,7 @@ def analyze(
     # From before the first message is read until the report is written: an erase comes before, and
     # nothing is read, or after, and finds the report.
     with plan_lock(archive, LockHolder(plan_id, ANALYZE, "an analysis", actor())) as lock:
-        drains = drain_ids(archive)
+        drains = require_drains(archive)
         few, now = is_few(archive, drains), datetime.now(UTC)
         analysis = _Analysis(spark, archive, options, masks, now, progress, few)
         with explained(options.condition):
@@ -177,7 +177,7 @@ class _Analysis:
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
-            lifetime = self.archive.lifetime(message_files(self.archive, drains[0])[0])
+            lifetime = self.archive.lifetime(message_files(self.archive, drains[:1])[0])
             found, sampled = self._found(messages, slim, listed, totals, buckets, lifetime)
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)

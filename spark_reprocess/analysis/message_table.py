@@ -25,7 +25,7 @@ from spark_reprocess.archive.frames import (
     write_table,
 )
 from spark_reprocess.archive.message_index import read_table_columns, table_folder
-from spark_reprocess.archive.message_store import drain_of, message_files, require_drains
+from spark_reprocess.archive.message_store import drain_of, message_files
 from spark_reprocess.archive.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
@@ -71,13 +71,11 @@ def message_table(spark: SparkSession, archive: Archive, plan: Plan) -> DataFram
     """Return the table of *plan*. Lazy.
 
     Raises:
-        InputError: the archive lacks the plan's table, or has another one under its id, or lacks
-            one of its drains.
+        InputError: the archive lacks the plan's table, or has another one under its id.
         ArchiveError: the table or the archive cannot be read.
     """
     folder, digest = table_folder(plan.plan_id), plan.snapshot.table_sha256
     if table_digest(archive, folder) is None:
-        require_drains(archive, plan.snapshot.drain_ids)
         raise InputError(
             f"plan {plan.plan_id}: archive {archive.root} lacks its table {folder}; somebody "
             "removed it, or this is another archive: analyze again"
@@ -130,13 +128,14 @@ def plan_messages(
         where the row is.
 
     Raises:
-        InputError: the archive has none of these drains.
+        ArchiveError: the table or the archive cannot be read.
     """
     paths = read_table_columns(archive, plan.plan_id, [FILE], plan.snapshot.table_sha256)[FILE]
-    named, existing = set(map(str, paths.unique().to_pylist())), set(message_files(archive))
-    drains = set(map(drain_of, named)) & set(map(drain_of, existing))
-    wanted = sorted(drains) or plan.snapshot.drain_ids[:1]
-    rows, slim = read_rows(table.sparkSession, archive, wanted, columns or [FILE])
+    named = set(map(str, paths.unique().to_pylist()))
+    existing = set(message_files(archive, set(map(drain_of, named))))
+    # A drain of which all messages are gone has no files.
+    drains = sorted(set(map(drain_of, existing)))
+    rows, slim = read_rows(table.sparkSession, archive, drains, columns or [FILE])
     slim = slim if columns else rows
     if named <= existing:
         return rows, slim.join(table, ["message_id", FILE])

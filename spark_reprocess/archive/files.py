@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.s3 import S3Archive
@@ -102,6 +102,15 @@ class Archive(Protocol):
 
     def read(self, path: str) -> bytes | None:
         """Return a file's content, None where there is none.
+
+        Raises:
+            ArchiveError: it is there and cannot be read.
+        """
+
+    def open(self, path: str) -> BinaryIO | None:
+        """Open a file to read parts of it: no more is transferred. None where there is none.
+
+        A part that cannot be read raises ArchiveError; FileNotFoundError if the file is gone since.
 
         Raises:
             ArchiveError: it is there and cannot be read.

@@ -15,7 +15,6 @@ from typing import Any, Self, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -34,8 +33,8 @@ from spark_reprocess.archive.message_state import (
 from spark_reprocess.archive.message_store import (
     drain_folder,
     drain_of,
-    message_damage_named,
     message_files,
+    opened,
     require_drains,
 )
 from spark_reprocess.archive.table_parts import (
@@ -83,14 +82,16 @@ def read_archive(
     wanted: Sequence[str] | None = None,
     decided: DataFrame | None = None,
 ) -> DataFrame:
-    """Read the messages of the drains *wanted*, or of all; one row per message id, with ``FILE``.
+    """Read the messages of the drains *wanted*, which exist, or of all; one row per message id.
+
+    Each row has ``FILE``, too.
 
     Messages whose id is in *decided* are left out. Of several rows of one message the one drained
     first is kept, always the same. Reads all message ids right away, so that bodies are moved for
     those alone that have several rows, and are not touched of what is decided.
 
     Raises:
-        InputError: the archive has no messages, or lacks one of the drains.
+        InputError: all are wanted, and the archive has no messages.
         ArchiveError: a file of the archive is broken.
     """
     rows, ids = read_rows(spark, archive, wanted, ["message_id"])
@@ -125,7 +126,7 @@ def read_archive(
 def read_rows(
     spark: SparkSession, archive: Archive, wanted: Sequence[str] | None, columns: Sequence[str]
 ) -> tuple[DataFrame, DataFrame]:
-    """Read the rows of the drains *wanted*, or of all, as written: a message may have several.
+    """Read the rows of the drains *wanted*, which exist, or of all; a message may have several.
 
     Lazy unless they are few: each action reads the files again. A file that a drain adds after this
     is in neither frame.
@@ -134,9 +135,9 @@ def read_rows(
         All columns, ``drain_id`` and ``FILE`` of the rows; and *columns* alone of the same rows.
 
     Raises:
-        InputError: the archive has no messages, or lacks one of the drains.
+        InputError: all are wanted, and the archive has no messages.
     """
-    drains = require_drains(archive, wanted)
+    drains = require_drains(archive) if wanted is None else wanted
     all_columns = (*ARROW_SCHEMA.names, FILE)
     few = is_few(archive, drains)
     # To compile a query takes longer than to run it over few rows.
@@ -207,8 +208,10 @@ def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[st
 
 def _files(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
     """Return the path of each file, and the drain that wrote it."""
-    paths = [path for drain_id in drain_ids for path in message_files(archive, drain_id)]
-    return pa.table({"path": paths, "drain_id": [drain_of(path) for path in paths]})
+    paths = message_files(archive, drain_ids)
+    drains_of_paths = [drain_of(path) for path in paths]
+    columns = [pa.array(one, pa.string()) for one in (paths, drains_of_paths)]
+    return pa.table(columns, ["path", "drain_id"])
 
 
 def _rows_by_adapter(
@@ -235,11 +238,9 @@ def read_files(
     stored = [name for name in columns if name != FILE]
     names = [*columns, "drain_id"]
     for row in (row for batch in batches for row in batch.to_pylist()):
-        content = archive.read(row["path"])
-        if content is None:
-            raise ArchiveError(f"archive {archive.root}: {row['path']} was there and is gone")
-        with message_damage_named(archive, row["path"]):
-            file = pq.ParquetFile(pa.BufferReader(content))
+        with opened(archive, row["path"]) as file:
+            if file is None:
+                raise ArchiveError(f"archive {archive.root}: {row['path']} was there and is gone")
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=stored):
                 known: dict[str, Any] = {name: batch.column(name) for name in stored}
                 known["drain_id"] = pa.repeat(pa.scalar(row["drain_id"]), batch.num_rows)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from spark_reprocess.errors import ArchiveError
 
@@ -71,6 +72,14 @@ class LocalArchive:
         with _explained(self.root, f"cannot read {path}"):
             try:
                 return self._path(path).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def open(self, path: str) -> BinaryIO | None:
+        """A file that is removed meanwhile can still be read."""
+        with _explained(self.root, f"cannot read {path}"):
+            try:
+                return self._path(path).open("rb")
             except FileNotFoundError:
                 return None
 

@@ -1,14 +1,13 @@
 """Find messages in an archive, without Spark: single ones by their ids, and those of a group.
 
-Message ids are random, so the files' statistics exclude none: without a list of files every file is
-read. Of a file that does not have the message only two columns are decoded.
+Message ids are random, so the files' statistics exclude none: without a list of files the ids of
+every file are read. Of a file that does not have the message only two columns are read.
 """
 
 import pickle
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 from spark_reprocess.archive.dead_letter_schema import Row
@@ -16,9 +15,12 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt
 from spark_reprocess.archive.ledgers import ledger_files, read_attempts
 from spark_reprocess.archive.message_index import Member
-from spark_reprocess.archive.message_store import drain_of, message_files, rows_of_file
-
-_CONCURRENT_READS = 8
+from spark_reprocess.archive.message_store import (
+    drain_of,
+    message_files,
+    rows_by_file,
+    rows_of_file,
+)
 
 
 def find_rows(
@@ -33,13 +35,8 @@ def find_rows(
         ArchiveError: a file cannot be read.
     """
     paths = message_files(archive) if files is None else files
-
-    def find(path: str) -> list[Row]:
-        rows = rows_of_file(archive, path, ids, keys=("message_id", "first_id"))
-        return [{**row, "drain_id": drain_of(path)} for row in (rows.to_pylist() if rows else ())]
-
-    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
-        return list(chain.from_iterable(executor.map(find, paths)))
+    found = rows_by_file(archive, paths, ids=ids, keys=("message_id", "first_id"))
+    return [{**row, "drain_id": drain_of(path)} for path, rows in found for row in rows.to_pylist()]
 
 
 def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
@@ -65,9 +62,10 @@ def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
                     pickle.dump(row, held)
             return rows is not None
 
-        # An erasure replaces a file by one with another name: its rows are in any of them.
-        moved = [i for path, ids in wanted.items() if not hold(path, ids) for i in ids]
-        while moved and not all(hold(path, moved) for path in message_files(archive)):
+        # An erasure replaces a file by one with another name: its rows are in any of its drain.
+        gone = [path for path, ids in wanted.items() if not hold(path, ids)]
+        moved, drains = [i for path in gone for i in wanted[path]], set(map(drain_of, gone))
+        while moved and not all(hold(path, moved) for path in message_files(archive, drains)):
             pass  # Another erasure has replaced a file since they were listed.
         for member in members:
             if (place := places.get(member.message_id)) is not None:

@@ -5,7 +5,7 @@ file, its first id and what people sort by. So a message's history and a group's
 reading of one table, not of the whole archive.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import message_files, rows_named
+from spark_reprocess.archive.message_store import have_any, message_files, rows_named
 from spark_reprocess.archive.table_parts import parts_of, read_part
 from spark_reprocess.errors import ArchiveError
 
@@ -113,6 +113,7 @@ def shown_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
 
 
 _KEYS = ("message_id", "first_id", "file")
+_KEYS_SCHEMA = pa.schema([(name, _TYPES[name]) for name in _KEYS])
 
 
 def _newest_plans(archive: Archive) -> list[str]:
@@ -121,10 +122,20 @@ def _newest_plans(archive: Archive) -> list[str]:
     return sorted(plans, reverse=True)
 
 
-def _with_ids(keys: pa.Table, ids: Collection[str]) -> pa.Table:
-    wanted = pa.array(sorted(ids), pa.string())
-    matches = [pc.is_in(keys[name], value_set=wanted) for name in ("message_id", "first_id")]
-    return keys.filter(pc.or_(*matches))
+def _keys(archive: Archive, plan_id: str) -> Iterator[pa.Table]:
+    """Read ``_KEYS`` of a plan's table, one file after the other."""
+    folder = table_folder(plan_id)
+    return (read_part(archive, folder, _KEYS_SCHEMA, one) for one in parts_of(archive, folder))
+
+
+def _with_ids(keys: pa.Table, wanted: Any) -> pa.Table:  # noqa: ANN401 - an Arrow array
+    return keys.filter(have_any(keys.select(["message_id", "first_id"]), wanted))
+
+
+def _hashed(keys: pa.Table) -> pa.Table:
+    """Return eight bytes of each id. Two that are alike cost the reading of another file."""
+    ids: Any = [pa.array(map(hash, keys[name].to_pylist()), pa.int64()) for name in _KEYS[:2]]
+    return pa.Table.from_arrays([*ids, keys["file"]], [*_KEYS])
 
 
 def planned_copies(archive: Archive, ids: Collection[str]) -> list[dict[str, str]]:
@@ -136,8 +147,9 @@ def planned_copies(archive: Archive, ids: Collection[str]) -> list[dict[str, str
     Raises:
         ArchiveError: a table was changed.
     """
-    tables = (read_table_columns(archive, one, _KEYS) for one in _newest_plans(archive))
-    return [row for keys in tables for row in _with_ids(keys, ids).to_pylist()]
+    wanted = pa.array(sorted(ids), pa.string())
+    tables = (keys for plan_id in _newest_plans(archive) for keys in _keys(archive, plan_id))
+    return [row for keys in tables for row in _with_ids(keys, wanted).to_pylist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +157,8 @@ class MessageIndex:
     """Where messages are.
 
     Attributes:
-        keys: ``message_id``, ``first_id`` and ``file`` of every message of the other files.
+        keys: ``message_id``, ``first_id`` and ``file`` of every message of the other files; hashes
+            of the ids.
         unknown: files that may have rows beside those: drained since, or a message of several rows.
         files: all files of messages.
     """
@@ -159,7 +172,8 @@ class MessageIndex:
 
         The ids are message ids or first ids.
         """
-        named = {str(path) for path in _with_ids(self.keys, ids)["file"].to_pylist()}
+        found = _with_ids(self.keys, pa.array(map(hash, ids), pa.int64()))
+        named = {str(path) for path in found["file"].to_pylist()}
         return sorted({*self.unknown, *(named & self.files)})
 
 
@@ -176,7 +190,8 @@ def read_message_index(archive: Archive) -> MessageIndex:
     tables = []
     for plan_id in _newest_plans(archive)[:_MOST_TABLES]:
         try:
-            keys = read_table_columns(archive, plan_id, _KEYS)
+            hashed = [_hashed(_KEYS_SCHEMA.empty_table()), *map(_hashed, _keys(archive, plan_id))]
+            keys = pa.concat_tables(hashed).unify_dictionaries()
         except ArchiveError:
             # Without the table the files are read, which are right in any case.
             continue
@@ -190,6 +205,6 @@ def read_message_index(archive: Archive) -> MessageIndex:
             del left[path]
         if not left:
             break
-    schema = pa.schema([(name, _TYPES[name]) for name in _KEYS])
-    keys = pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
+    tables.append(_hashed(_KEYS_SCHEMA.empty_table()))
+    keys = pa.concat_tables(tables).unify_dictionaries()
     return MessageIndex(keys, tuple(sorted(left)), frozenset(files))

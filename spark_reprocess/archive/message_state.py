@@ -165,8 +165,11 @@ def claimed_table(
     archive: Archive,
     now_seconds: float | None = None,
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
+    among: Any = None,  # noqa: ANN401 - an Arrow column
 ) -> pa.Table:
     """Read ``CLAIMED`` of all plans, as of *now_seconds*: epoch seconds, None for the clock's.
+
+    *among* are the message ids that are wanted; None for all.
 
     Raises:
         ArchiveError: a file of the ledger cannot be read.
@@ -174,7 +177,9 @@ def claimed_table(
     now_seconds = time.time() if now_seconds is None else now_seconds
     batches: list[pa.RecordBatch] = []
     for read, rows in claim_sources(archive, now_seconds, claim_ttl_seconds):
-        batches += read(rows.to_batches(_ATTEMPTS_AT_ONCE))
+        for batch in read(rows.to_batches(_ATTEMPTS_AT_ONCE)):
+            is_wanted = None if among is None else _is_in(batch.column("message_id"), among)
+            batches.append(batch if is_wanted is None else batch.filter(is_wanted))
     return pa.Table.from_batches(batches, CLAIMED)
 
 

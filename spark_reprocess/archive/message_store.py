@@ -1,16 +1,18 @@
 """Messages in the archive: ``messages/drain_id=<id>/part-*.parquet``, one row per parked copy.
 
-Files are written once and never changed; to erase a message, a file is replaced. A crash may leave
-a message in two of them, so every read keeps one row per message id.
+Files are written once and never changed; to erase a message, a file is replaced. A drain without
+messages has no files. A crash may leave a message in two of them, so every read keeps one row per
+message id.
 """
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from functools import reduce
-from hashlib import sha256
+from contextlib import contextmanager, suppress
+from functools import partial, reduce
+from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +21,17 @@ import pyarrow.parquet as pq
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_table
 from spark_reprocess.archive.files import MESSAGES, Archive, damage_named
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, parquet_bytes
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import InputError
 
+FILE_MESSAGES = 2000
+"""Messages of a full file."""
+
+_FILE_BYTES = 8 * 1024 * 1024
+"""So large a file is not made larger. A reader holds a file as a whole."""
+
+_KEYS = ("message_id", "drained_at", "receive_count", "body_bytes")
 _CONCURRENT_READS = 8
-_MOST_LISTINGS = 100
+_FILES_AT_ONCE = 4 * _CONCURRENT_READS
 _DRAIN = "drain_id="
 _NAME = re.compile(r"/part-(?P<task>\d+)-(?P<rows>\d+)-[^/]+\.parquet$")
 
@@ -37,10 +46,15 @@ def drain_of(path: str) -> str:
     return path.split("/")[1].removeprefix(_DRAIN)
 
 
-def message_files(archive: Archive, drain_id: str | None = None) -> list[str]:
-    """Return the paths of a drain's files of messages, or of all drains', sorted."""
-    paths = archive.list(MESSAGES if drain_id is None else drain_folder(drain_id))
-    return [path for path in paths if path.endswith(".parquet")]
+def message_files(archive: Archive, drains: Collection[str] | None = None) -> list[str]:
+    """Return the paths of the files of messages of these drains, or of all, sorted.
+
+    The files of each drain are listed on their own: a listing of all is long in an old archive.
+    """
+    folders = [MESSAGES] if drains is None else map(drain_folder, sorted(drains))
+    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="list") as executor:
+        paths = chain.from_iterable(executor.map(archive.list, folders))
+        return [path for path in paths if path.endswith(".parquet")]
 
 
 def drain_ids(archive: Archive) -> list[str]:
@@ -49,19 +63,27 @@ def drain_ids(archive: Archive) -> list[str]:
     return sorted({drain_of(path) for path in paths})
 
 
-def require_drains(archive: Archive, wanted: Sequence[str] | None) -> Sequence[str]:
-    """Return the drains *wanted*, or all.
-
-    Raises:
-        InputError: the archive has no messages, or lacks one of the drains.
-    """
+def require_drains(archive: Archive) -> list[str]:
+    """Return the ids of all drains; raise InputError if the archive has no messages."""
     existing = drain_ids(archive)
     if not existing:
         raise InputError(f"archive {archive.root}: holds no messages; run drain first")
-    missing = sorted(set(wanted or ()) - set(existing))
-    if missing:
-        raise InputError(f"archive {archive.root}: holds no drain {', '.join(missing)}")
-    return wanted or existing
+    return existing
+
+
+@contextmanager
+def opened(archive: Archive, path: str) -> Iterator[pq.ParquetFile | None]:
+    """Open one file of messages: only columns that are read are fetched. None if it is gone.
+
+    Raises:
+        ArchiveError: the file cannot be read, or the block finds that it is damaged.
+    """
+    file = archive.open(path)
+    if file is None:
+        yield None
+        return
+    with file, damage_named(archive, path, PARQUET_DAMAGE, "restore it or take it away"):
+        yield pq.ParquetFile(file, pre_buffer=True)
 
 
 def rows_of_file(
@@ -73,7 +95,7 @@ def rows_of_file(
 ) -> pa.Table | None:
     """Read *columns* of the rows of one file of messages, or of those with *ids* alone.
 
-    *keys* are the columns with *ids*. Without a match no other column is decoded.
+    *keys* are the columns with *ids*. Without a match no other column is read.
 
     Returns:
         The rows; None if there is no such file.
@@ -81,52 +103,65 @@ def rows_of_file(
     Raises:
         ArchiveError: the file cannot be read, or is damaged.
     """
-    content = archive.read(path)
-    if content is None:
-        return None
-    with message_damage_named(archive, path):
-        file = pq.ParquetFile(pa.BufferReader(content))
+    with opened(archive, path) as file, suppress(FileNotFoundError):
+        if file is None:
+            return None
         is_wanted = None
         if ids is not None:
-            found, wanted = file.read(columns=[*keys]), pa.array(ids, pa.string())
-            matches = (pc.is_in(found[name], value_set=wanted) for name in keys)
-            is_wanted = reduce(pc.or_, matches)
+            is_wanted = have_any(file.read(columns=[*keys]), pa.array(ids, pa.string()))
             if not pc.any(is_wanted).as_py():
                 return pa.schema([ARROW_SCHEMA.field(name) for name in columns]).empty_table()
         rows = file.read(columns=[*columns]).select([*columns])
         return rows if is_wanted is None else rows.filter(is_wanted)
+    return None
 
 
-def read_columns(archive: Archive, columns: Sequence[str]) -> pa.Table:
-    """Read *columns* of all messages, and ``drain_id``, without Spark; several rows of a message.
+def have_any(keys: pa.Table, wanted: Any) -> Any:  # noqa: ANN401 - Arrow arrays
+    """Return whether a column of each row has one of the *wanted* values."""
+    return reduce(pc.or_, (pc.is_in(column, value_set=wanted) for column in keys.columns))
 
-    An erase may replace files meanwhile: then the new ones are read.
+
+def rows_by_file(
+    archive: Archive,
+    paths: Sequence[str],
+    columns: Sequence[str] = ARROW_SCHEMA.names,
+    ids: Collection[str] | None = None,
+    keys: Sequence[str] = ("message_id",),
+) -> Iterator[tuple[str, pa.Table]]:
+    """Read some files of messages, a few at a time; arguments as for ``rows_of_file``.
+
+    An erase may replace files meanwhile: then the new ones of that drain are read, too.
+
+    Yields:
+        The path and the rows of each file, in the order of *paths*.
 
     Raises:
-        ArchiveError: a file is damaged, or files are replaced all the time.
+        ArchiveError: a file cannot be read, or is damaged.
     """
+    read = partial(rows_of_file, archive, ids=ids, columns=columns, keys=keys)
+    seen = set[str]()
+    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="messages") as executor:
+        while paths:
+            seen.update(paths)
+            gone = set[str]()
+            for start in range(0, len(paths), _FILES_AT_ONCE):
+                some = paths[start : start + _FILES_AT_ONCE]
+                for path, rows in zip(some, executor.map(read, some), strict=True):
+                    if rows is None:
+                        gone.add(drain_of(path))
+                    else:
+                        yield path, rows
+            paths = [path for path in message_files(archive, gone) if path not in seen]
 
-    def read(path: str) -> pa.Table | None:
-        rows = rows_of_file(archive, path, columns=columns)
-        if rows is None:
-            return None
-        drain = pa.repeat(pa.scalar(drain_of(path)), rows.num_rows)
-        return pa.Table.from_arrays([*rows.columns, drain], schema=schema)
 
+def with_drains(found: Iterable[tuple[str, pa.Table]], columns: Sequence[str]) -> pa.Table:
+    """Return all rows that ``rows_by_file`` *found*, with ``drain_id``."""
     fields = [ARROW_SCHEMA.field(name) for name in columns]
-    schema = pa.schema([*fields, pa.field("drain_id", pa.string())])
-    tables: dict[str, pa.Table | None] = {}
-    with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
-        for _ in range(_MOST_LISTINGS):
-            paths = message_files(archive)
-            new = [path for path in paths if path not in tables]
-            tables |= zip(new, executor.map(read, new), strict=True)
-            found = [rows for path in paths if (rows := tables[path]) is not None]
-            if len(found) == len(paths):
-                return pa.concat_tables(found) if found else schema.empty_table()
-    raise ArchiveError(
-        f"archive {archive.root}: its files are replaced all the time; try again after the erase"
-    )
+    tables = [pa.schema([*fields, pa.field("drain_id", pa.string())]).empty_table()]
+    for path, rows in found:
+        drain_id = pa.repeat(pa.scalar(drain_of(path)), rows.num_rows)
+        tables.append(rows.append_column("drain_id", drain_id))
+    return pa.concat_tables(tables)
 
 
 def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:
@@ -149,86 +184,92 @@ def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) 
     Raises:
         ArchiveError: it could not be written; nothing of it may be deleted from the queue.
     """
-    name = f"part-{task:05d}-{len(rows)}-{secrets.token_hex(8)}.parquet"
+    return _write(archive, drain_id, task, to_table(rows))
+
+
+def _write(archive: Archive, drain_id: str, task: int, rows: pa.Table) -> str:
+    name = f"part-{task:05d}-{rows.num_rows}-{secrets.token_hex(8)}.parquet"
     path = f"{drain_folder(drain_id)}/{name}"
-    archive.write(path, parquet_bytes(to_table(rows)))
+    archive.write(path, parquet_bytes(rows))
     return path
 
 
 def remove_messages(
-    archive: Archive, drain_id: str, message_ids: Collection[str], before_each: Callable[[], None]
+    archive: Archive,
+    drain_id: str,
+    message_ids: Collection[str],
+    before_each: Callable[[], None],
+    *,
+    merges: bool = False,
 ) -> int:
     """Remove these messages from a drain's files; return how many rows went.
 
-    A drain keeps its last file, an empty one if need be: plans name their drains. *before_each* is
-    called before each change and may raise.
+    A file that loses rows is written anew, and removed once the new one is durable. A call that was
+    killed in between leaves rows in two files: the next one removes the second. *merges* also
+    writes small files into one of ``FILE_MESSAGES``. *before_each* is called before each change and
+    may raise. Nobody else may remove messages meanwhile.
 
     Raises:
-        ArchiveError: as for ``write_without``.
+        ArchiveError: a file cannot be read or removed, or a new one cannot be written.
     """
-    rows, paths = 0, message_files(archive, drain_id)
-    marks = {_mark(path) for path in paths}
-    # A call that was killed, perhaps with other ids, has left the file beside that which it was to
-    # replace, and which has all of its rows.
-    for path in [one for one in paths if one.rpartition("-")[0].rpartition("-")[2] in marks]:
+    files = dict(rows_by_file(archive, message_files(archive, [drain_id]), _KEYS))
+    rows = with_drains(files.items(), _KEYS)
+    # As every read does: of several rows of a message the one that was drained first stays.
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    is_first = pc.is_in(numbers, value_set=first_rows(rows, *_KEYS[:3]))
+    is_gone = pc.is_in(rows["message_id"], value_set=pa.array(message_ids, pa.string()))
+    stays = pc.and_not(is_first, is_gone)
+    start, held = 0, dict[str, pa.Table]()
+    for path, of_file in files.items():
+        stays_of_file = stays.slice(start, of_file.num_rows)
+        start += of_file.num_rows
+        body_bytes = pc.sum(of_file["body_bytes"]).as_py() or 0
+        is_small = of_file.num_rows < FILE_MESSAGES and body_bytes < _FILE_BYTES
+        if pc.all(stays_of_file).as_py() and not (merges and is_small):
+            continue
+        if (table := rows_of_file(archive, path)) is not None:
+            held[path] = table.filter(stays_of_file)
+        messages = sum(one.num_rows for one in held.values())
+        size_bytes = sum(one.nbytes for one in held.values())
+        if not merges or messages >= FILE_MESSAGES or size_bytes >= _FILE_BYTES:
+            _replace(archive, files, held, before_each)
+            held = {}
+    _replace(archive, files, held, before_each)
+    return int(rows.num_rows - rows.filter(stays).num_rows)
+
+
+def _replace(
+    archive: Archive,
+    files: Mapping[str, pa.Table],
+    held: Mapping[str, pa.Table],
+    before_each: Callable[[], None],
+) -> None:
+    """Write the rows in *held* as one file, in place of the *files* that they were in."""
+    if not held or (len(held) == 1 and all(files[p].num_rows == held[p].num_rows for p in held)):
+        return
+    table, path = pa.concat_tables(held.values()), next(iter(held))
+    if table.num_rows:
+        before_each()
+        name = _NAME.search(path)
+        _write(archive, drain_of(path), int(name["task"]) if name else 0, table)
+    for path in held:
         before_each()
         archive.remove(path)
-        paths.remove(path)
-    for path in paths:
-        before_each()
-        rows += write_without(archive, path, message_ids, keeps_file=path == paths[-1])
-    return rows
 
 
-def write_without(
-    archive: Archive, path: str, message_ids: Collection[str], *, keeps_file: bool = True
-) -> int:
-    """Replace a file by one without these messages; return how many rows went.
-
-    The new file is durable before the old one is removed. Its name says which file it replaces, so
-    that ``remove_messages`` can tell after a crash that both hold the same rows. A file that loses
-    its last row is replaced by an empty one, or removed unless *keeps_file*.
-
-    Raises:
-        ArchiveError: the old file cannot be read or removed, or the new one cannot be written.
-    """
-    content = archive.read(path)
-    if content is None:
-        return 0
-    with message_damage_named(archive, path):
-        table = pq.read_table(pa.BufferReader(content))
-    gone = pc.is_in(table["message_id"], value_set=pa.array(sorted(message_ids), pa.string()))
-    kept = table.filter(pc.invert(gone))
-    erased = int(table.num_rows - kept.num_rows)
-    if erased:
-        if kept.num_rows or keeps_file:
-            archive.write(_name_without(path, kept), parquet_bytes(kept))
-        archive.remove(path)
-    return erased
-
-
-def _name_without(path: str, kept: pa.Table) -> str:
-    folder, name = path.rsplit("/", 1)
-    task = name.split("-")[1] if name.count("-") > 1 else "00000"
-    ids = "\n".join(map(str, kept["message_id"].to_pylist()))
-    return f"{folder}/part-{task}-{kept.num_rows}-{_mark(path)}-{_mark(ids)}.parquet"
-
-
-def _mark(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:16]
+def first_rows(rows: pa.Table, key: str, *order: str) -> Any:  # noqa: ANN401 - an Arrow array
+    """Return the number of the row that is first in *order*, for each value of *key*."""
+    numbered = rows.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
+    in_order = numbered.sort_by([(name, "ascending") for name in (key, *order, "row")])
+    # With several threads the first row would be chance.
+    first = in_order.group_by(key, use_threads=False).aggregate([("row", "first")])
+    return first["row_first"].combine_chunks()
 
 
 def holds_any(content: bytes, ids: Collection[str]) -> bool:
     """Whether a file has a row with one of these message ids or first ids, or cannot be read."""
-    wanted = pa.array(sorted(ids), pa.string())
     try:
         keys = pq.read_table(pa.BufferReader(content), columns=["message_id", "first_id"])
-        found = (pc.is_in(keys[name], value_set=wanted) for name in keys.schema.names)
-        return any(pc.any(one).as_py() for one in found)
+        return bool(pc.any(have_any(keys, pa.array(sorted(ids), pa.string()))).as_py())
     except PARQUET_DAMAGE:
         return True
-
-
-def message_damage_named(archive: Archive, path: str) -> AbstractContextManager[None]:
-    """Raise ArchiveError where the block finds that a file of messages is damaged."""
-    return damage_named(archive, path, PARQUET_DAMAGE, "restore it or take it away")

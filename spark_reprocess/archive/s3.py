@@ -8,18 +8,20 @@ the mark to find out whether it won.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
 
+import io
 import math
+import os
 import re
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -52,6 +54,9 @@ _WRITER = "writer"
 _DAY = timedelta(days=1)
 _PROBE = ".writable"
 _CONCURRENT_CALLS = 16
+_END_BYTES = 64 * 1024
+"""pyarrow reads so much of a Parquet file first."""
+
 _CREATE = Retry(max_attempts=5)
 _READ = Retry(max_attempts=3)
 
@@ -144,11 +149,11 @@ class S3Archive:
         """
         mark = secrets.token_hex(16)
         with self._explained("write", path):
-            found = self._get_with_tag(path)
+            found = self._get(path)
             if found is None or found[0] != old:
                 return False
             try:
-                self._put(path, new, mark, IfMatch=found[1])
+                self._put(path, new, mark, IfMatch=found[1]["ETag"])
             except ClientError as error:
                 if _is_conflict(error) or _status(error) == HTTPStatus.PRECONDITION_FAILED:
                     return self._is_marked(path, mark)
@@ -162,8 +167,24 @@ class S3Archive:
 
     def read(self, path: str) -> bytes | None:
         with self._explained("read", path):
-            found = _READ.call(lambda: self._get_with_tag(path), _is_broken_off)
+            found = _READ.call(lambda: self._get(path), _is_broken_off)
         return None if found is None else found[0]
+
+    def open(self, path: str) -> BinaryIO | None:
+        """Each read is a GET of a range. The first one fetches the end of the object."""
+
+        def fetch(span: str) -> tuple[bytes, int]:
+            with self._explained("read", path):
+                found = _READ.call(lambda: self._get(path, Range=f"bytes={span}"), _is_broken_off)
+            if found is None:
+                raise FileNotFoundError(path)
+            content, answer = found
+            return content, int(answer.get("ContentRange", f"/{len(content)}").rpartition("/")[2])
+
+        try:
+            return cast("BinaryIO", _Ranges(fetch))
+        except FileNotFoundError:
+            return None
 
     def lifetime(self, path: str) -> timedelta | None:
         """S3 names the end with each object that a lifecycle rule of the bucket expires.
@@ -253,13 +274,13 @@ class S3Archive:
         found = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
         return found["Metadata"].get(_WRITER) == mark
 
-    def _get_with_tag(self, path: str) -> tuple[bytes, str] | None:
+    def _get(self, path: str, **part: Any) -> tuple[bytes, Any] | None:  # noqa: ANN401 - boto3's
         client = self._s3()
         try:
-            answer = client.get_object(Bucket=self.bucket, Key=self._key(path))
+            answer = client.get_object(Bucket=self.bucket, Key=self._key(path), **part)
         except client.exceptions.NoSuchKey:
             return None
-        return answer["Body"].read(), answer["ETag"]
+        return answer["Body"].read(), answer
 
     def _key(self, path: str) -> str:
         return f"{self.prefix}{path}"
@@ -277,6 +298,35 @@ class S3Archive:
         except (ClientError, BotoCoreError) as error:
             fault = f"cannot {act} {path or 'it'}: {describe(error)}; {_fix(error)}"
             raise ArchiveError(f"archive {self.root}: {fault}") from error
+
+
+class _Ranges(io.RawIOBase):
+    """An object of which *fetch* returns a span of bytes and the size of all."""
+
+    def __init__(self, fetch: Callable[[str], tuple[bytes, int]]) -> None:
+        self._fetch = fetch
+        self._position = 0
+        self._end, self._size = fetch(f"-{_END_BYTES}")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        start, end_starts = self._position, self._size - len(self._end)
+        stop = self._size if size < 0 else min(self._size, start + size)
+        if start >= stop:
+            return b""
+        self._position = stop
+        if start >= end_starts:
+            return self._end[start - end_starts : stop - end_starts]
+        return self._fetch(f"{start}-{stop - 1}")[0]
 
 
 def _make_client() -> "S3Client":

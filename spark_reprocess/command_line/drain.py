@@ -26,7 +26,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tasks",
         type=whole_number(1),
         metavar="N",
-        help="tasks in parallel (default: Spark's cores)",
+        help="tasks in parallel (default: one for each 2,000 messages that SQS counts, at most 30)",
     )
     add(
         "--wait-seconds",

@@ -106,7 +106,7 @@ def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
         print_line(f"erasure {one} was begun by an earlier run and not completed; this run does it")
     counts = {"messages": summary.messages, "drains": len(summary.drains)}
     if options.is_by_age:
-        counts |= {"decided later": summary.younger, "undecided": summary.undecided}
+        counts |= {"drained or decided later": summary.younger, "undecided": summary.undecided}
     else:
         counts |= {"reports that may quote them": len(summary.reports)}
     print_table(tuple(counts), [tuple(counts.values())])

@@ -3,7 +3,7 @@
 import gc
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive, Probe, new_id, open_archive
-from spark_reprocess.archive.message_store import rows_written, write_messages
+from spark_reprocess.archive.message_store import FILE_MESSAGES, rows_written, write_messages
 from spark_reprocess.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
@@ -25,7 +25,7 @@ from spark_reprocess.clients import (
     require_queue_url,
     sqs_client,
 )
-from spark_reprocess.drain.drain_task import CHUNK_MESSAGES, DrainCounts, DrainRules, DrainTask
+from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import HowFar, Progress, silent
 
@@ -52,8 +52,8 @@ class DrainOptions:
     Attributes:
         parked_queue_url: the queue to empty.
         archive: a folder or S3 prefix; created if there is none.
-        tasks: loops in parallel, None for Spark's default parallelism. A FIFO queue gets one, so
-            that its order is kept.
+        tasks: loops in parallel; None for one for each full file of what SQS counts, 1 to 30. A
+            FIFO queue gets one, so that its order is kept.
         limit: messages to take in total, at least 1; None for all.
         time_budget_seconds: when to stop receiving; received messages are still written and
             deleted.
@@ -114,16 +114,20 @@ def drain(
     archive = open_archive(options.archive, creates=True)
     started = time.time()
     drain_id = new_id(started)
+    at_start = QueueCounts.of(queue)
+    waiting = at_start.visible + at_start.delayed
+    expected = waiting if options.limit is None else min(waiting, options.limit)
     with _probing(archive, drain_id, new_id(started - _PROBE_LIFE_SECONDS)) as probe:
         work = DrainWork(
             archive=archive,
             probe=probe,
             drain_id=drain_id,
             queue_url=options.parked_queue_url,
-            rules=_rules_by_task(options, spark, started, is_fifo=address.is_fifo),
+            rules=rules_by_task(options, expected, started, is_fifo=address.is_fifo),
             make_client=make_client,
         )
-        with progress("draining", _status(work, options, QueueCounts.of(queue))):
+        how_far = HowFar(expected, is_estimate=True)
+        with progress("draining", lambda: how_far.line(rows_written(archive, drain_id))):
             # Exactly one action: each evaluation of this frame receives and deletes messages.
             tasks = spark.range(0, len(work.rules), 1, len(work.rules))
             rows = tasks.mapInArrow(work.run, from_arrow_schema(_COUNTS)).collect()
@@ -168,6 +172,9 @@ class DrainWork:
         except ArchiveError as error:
             return DrainCounts(stopped_by=str(error))
         queue = SqsQueue(self.make_client(self.queue_url), self.queue_url)
+        if index and getattr(queue_counts(queue), "visible", None) == 0:
+            # It started when the others had emptied the queue: not each finds that out by polling.
+            return DrainCounts()
         with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="drain") as executor:
             return DrainTask(
                 queue=queue,
@@ -201,16 +208,18 @@ def _probing(archive: Archive, run_id: str, oldest_id: str) -> Iterator[Probe]:
                     archive.discard(path)
 
 
-def _rules_by_task(
-    options: DrainOptions, spark: SparkSession, started: float, *, is_fifo: bool
+def rules_by_task(
+    options: DrainOptions, expected: int, started: float, *, is_fifo: bool
 ) -> tuple[DrainRules, ...]:
-    count = 1 if is_fifo else options.tasks or spark.sparkContext.defaultParallelism
+    """Return the rules of each task, for about so many *expected* messages."""
+    most = IN_FLIGHT_MESSAGES // FILE_MESSAGES
+    count = 1 if is_fifo else options.tasks or max(1, min(most, expected // FILE_MESSAGES))
     budget = options.time_budget_seconds
     rules = DrainRules(
         is_fifo=is_fifo,
         wait_seconds=options.wait_seconds,
         visibility_timeout_seconds=options.visibility_timeout_seconds,
-        chunk_messages=max(1, min(CHUNK_MESSAGES, IN_FLIGHT_MESSAGES // count)),
+        chunk_messages=max(1, min(FILE_MESSAGES, IN_FLIGHT_MESSAGES // count)),
         receives=1 if is_fifo else CONCURRENT_CALLS // 2,
         until_seconds=None if budget is None else started + budget,
     )
@@ -218,10 +227,3 @@ def _rules_by_task(
         return (rules,) * count
     share, rest = divmod(options.limit, count)
     return tuple(replace(rules, limit=share + (index < rest)) for index in range(count))
-
-
-def _status(work: DrainWork, options: DrainOptions, at_start: QueueCounts) -> Callable[[], str]:
-    waiting = at_start.visible + at_start.delayed
-    total = waiting if options.limit is None else min(waiting, options.limit)
-    how_far = HowFar(total, is_estimate=True)
-    return lambda: how_far.line(rows_written(work.archive, work.drain_id))

@@ -23,9 +23,9 @@ from dlq_replay.retry import Retry
 from dlq_replay.sqs import MAX_RECEIVE
 from dlq_replay.trial import trial_id_of
 from spark_reprocess.archive.dead_letter_schema import Row, to_row
+from spark_reprocess.archive.message_store import FILE_MESSAGES
 from spark_reprocess.errors import ArchiveError
 
-CHUNK_MESSAGES = 2000
 CHUNK_SECONDS = 10.0
 CHUNK_BYTES = 16 * 1024 * 1024
 """Bodies and attributes of one chunk; the memory of a task is a small multiple of it."""
@@ -66,7 +66,7 @@ class DrainRules:
     is_fifo: bool = False
     wait_seconds: int = 2
     visibility_timeout_seconds: int = 300
-    chunk_messages: int = CHUNK_MESSAGES
+    chunk_messages: int = FILE_MESSAGES
     chunk_bytes: int = CHUNK_BYTES
     receives: int = 1
     limit: int | None = None

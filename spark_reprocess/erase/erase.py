@@ -3,23 +3,22 @@
 Of messages that somebody names, every archived copy with the same first id goes, in every drain,
 with the reports that may quote it; of copies that have expired, the quotes in reports. By age
 (``older_than_days``) messages go from the archive's files alone: reports and plans stay. There each
-message goes by its own id's state alone, once the newest of its rows and all that the ledgers say
-of it are older than the given days. One that is undecided, in doubt or busy never goes by age.
+row goes by its own message's state alone, once its drain and all that the ledgers say of it are
+older than the given days. One that is undecided, in doubt or busy never goes by age.
 
 A record with the ids is durable before the first file is changed. ``_clear_messages`` and the
 functions after it can be repeated after a crash at any moment. The next erasure completes one that
 died. Erasing by age needs no record: it finds again what is left, since what is decided stays so.
-Messages are selected
-while the plan lock is held, so that nobody decides anew meanwhile.
+Messages are selected while the plan lock is held, so that nobody decides anew meanwhile.
 """
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,8 +41,11 @@ from spark_reprocess.archive.message_store import (
     drain_ids,
     drain_of,
     holds_any,
-    read_columns,
+    message_files,
     remove_messages,
+    rows_by_file,
+    rows_named,
+    with_drains,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.erase.failures import delete_recorded, recorded
@@ -56,6 +58,11 @@ if TYPE_CHECKING:
 
 _IDS = ("message_id", "first_id")
 _DAY_SECONDS = 86_400
+_ROWS_AT_ONCE = 200_000
+"""Of several drains. All claims are read for so many rows."""
+
+_DECIDED = pa.array([str(one) for one in DECIDED])
+_TIME = r"^\d{4}-\d\d-\d\dT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class EraseSummary:
 
     Attributes:
         erase_id: of the record in the ledger; empty for a dry run, and by age.
-        messages: archived copies; each counts once, also if several files have it.
+        messages: archived copies; each counts once, by age once in each drain.
         rows: their rows in files, duplicates counted; 0 for a dry run.
         reports: folders of reports that may quote them.
         resumed: erasures that an earlier run began and this one completed, or would.
@@ -112,8 +119,8 @@ class EraseSummary:
             messages.
         failures: items of the failure table; None without a table.
         expired: copies that are gone from the archive, and may be quoted in reports.
-        younger: by age, messages that are decided and stay because they are not old enough.
-        undecided: by age, messages that stay, whatever their age.
+        younger: by age, messages that stay because they were drained or decided later.
+        undecided: by age, the other messages that stay.
     """
 
     erase_id: str
@@ -168,25 +175,33 @@ def erase(
         ArchiveError: something could not be removed and may still be there: run again.
     """
     options.check()
-    archive, now = open_archive(options.archive), now_seconds()
+    archive, now, days = open_archive(options.archive), now_seconds(), options.older_than_days
     if not options.execute:
         with progress("finding the messages", str):
+            if days is not None:
+                return _expire(archive, now, days)
             return _find(archive, spark, options, now).summary
     # A new id for each run, so that no two runs share a record.
     with plan_lock(archive, erase_holder(new_id(now), actor())) as lock:
+        if days is not None:
+            with progress("erasing", str):
+                _clear_commands(archive)
+                return _expire(archive, now, days, lock)
         with progress("finding the messages", str):
             work = _find(archive, spark, options, now)
-        # Their conditions may name the person. A run that is about to start ends, and says why.
-        for path in sorted({*archive.list(COMMANDS), *archive.outdated(COMMANDS)}):
-            archive.remove(path)
+        _clear_commands(archive)
         if work.summary.is_empty:
             return work.summary
         lock.require()
         with progress("erasing", lambda: f"{len(work.summary.drains)} drains"):
-            if options.is_by_age:
-                return replace(work.summary, rows=_clear_messages(archive, [work.new], lock))
             job = spark.sparkContext.applicationId if spark else None
             return _erase_named(archive, work, lock, job)
+
+
+def _clear_commands(archive: Archive) -> None:
+    """Remove waiting commands: their conditions may name the person. Their runs end and say why."""
+    for path in sorted({*archive.list(COMMANDS), *archive.outdated(COMMANDS)}):
+        archive.remove(path)
 
 
 def _erase_named(archive: Archive, work: _Work, lock: PlanLock, job: str | None) -> EraseSummary:
@@ -234,15 +249,6 @@ def _clear_old_versions(archive: Archive, deleted_files: Sequence[str]) -> None:
 def _find(
     archive: Archive, spark: "SparkSession | None", options: EraseOptions, now: float
 ) -> _Work:
-    days = options.older_than_days
-    if days is not None:
-        rows, younger, undecided = _decided_long_ago(archive, now, days)
-        new = _erasure(rows, options, now)
-        drains = tuple(sorted(new.drains))
-        summary = EraseSummary(
-            "", len(new.messages), 0, drains, younger=younger, undecided=undecided
-        )
-        return _Work(new, (), (), summary)
     if not drain_ids(archive):
         raise InputError(f"archive {archive.root}: holds no messages; nothing to erase")
     if options.where is None:
@@ -256,11 +262,11 @@ def _find(
 
 def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
     """Select the rows with these message ids or first ids, and those of their copies."""
-    rows = read_columns(archive, _IDS)
-    wanted = pa.array(ids, pa.string())
-    matches = [pc.is_in(rows[column], value_set=wanted) for column in _IDS]
-    first_ids = pc.unique(rows.filter(pc.or_(*matches))["first_id"])
-    return rows.filter(pc.is_in(rows["first_id"], value_set=first_ids))
+    files = message_files(archive)
+    found = rows_by_file(archive, files, ["first_id"], ids, _IDS)
+    first_ids = {str(one) for _, rows in found for one in rows["first_id"].to_pylist()}
+    of_copies = rows_by_file(archive, files, _IDS, first_ids, ["first_id"])
+    return with_drains(of_copies, _IDS)
 
 
 def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
@@ -280,41 +286,60 @@ def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
         return _named(archive, column_texts(rows.select("first_id").distinct()))
 
 
-def _decided_long_ago(archive: Archive, now_seconds: float, days: int) -> tuple[pa.Table, int, int]:
-    """Select the rows of messages that were drained and decided more than *days* ago.
+def _expire(
+    archive: Archive, now_seconds: float, days: int, lock: PlanLock | None = None
+) -> EraseSummary:
+    """Remove what was drained and decided more than *days* ago; without *lock* count it alone.
 
-    Returns:
-        The rows, and the numbers of messages that stay: of those that are decided and younger, and
-        of those that are undecided, in doubt or busy, whatever their age.
+    The ids of some drains are held at once, and what is decided of them.
     """
     oldest_seconds = now_seconds - days * _DAY_SECONDS
-    # The rows first: what is drained or decided after that can only stay.
-    rows = read_columns(archive, (*_IDS, "drained_at"))
-    decided = _decided_at(claimed_table(archive, now_seconds))
-    younger, undecided, old = 0, 0, []
-    for row in rows.group_by("message_id").aggregate([("drained_at", "max")]).to_pylist():
-        settled, drained_at = decided.get(row["message_id"]), row["drained_at_max"]
-        if settled is None:
-            undecided += 1
-        elif drained_at is None or max(settled, drained_at.timestamp()) >= oldest_seconds:
-            younger += 1
-        else:
-            old.append(row["message_id"])
-    is_old = pc.is_in(rows["message_id"], value_set=pa.array(old, pa.string()))
-    return rows.filter(is_old), younger, undecided
+    oldest = pa.scalar(datetime.fromtimestamp(oldest_seconds, UTC), pa.timestamp("us", "UTC"))
+    sizes, counts, drains = Counter[str](), Counter[str](), list[str]()
+    for path in message_files(archive):
+        sizes[drain_of(path)] += rows_named(path) or 0
+    old = sorted(one for one in sizes if one < new_id(oldest_seconds))
+    counts["younger"] = sizes.total() - sum(sizes[one] for one in old)
+    ends = dict(zip(old, accumulate(sizes[one] for one in old), strict=True))
+    for _, some in groupby(old, lambda one: ends[one] // _ROWS_AT_ONCE):
+        paths = message_files(archive, list(some))
+        columns = ("message_id", "drained_at")
+        rows = with_drains(rows_by_file(archive, paths, columns), columns)
+        claimed = claimed_table(archive, now_seconds, among=rows["message_id"].combine_chunks())
+        decided, long_ago = _decided(claimed, oldest_seconds)
+        for drain_id in sorted(set(map(drain_of, paths))):
+            of_drain = rows.filter(pc.equal(rows["drain_id"], pa.scalar(drain_id)))
+            ids = of_drain["message_id"]
+            is_old = pc.less(of_drain["drained_at"], oldest)
+            goes = ids.filter(pc.and_(pc.is_in(ids, value_set=long_ago), is_old)).unique()
+            pending = ids.filter(pc.invert(pc.is_in(ids, value_set=decided))).unique()
+            younger = len(ids.unique()) - len(goes) - len(pending)
+            counts.update(messages=len(goes), younger=younger, undecided=len(pending))
+            drains += [drain_id] * bool(len(goes))
+            if lock:
+                counts["rows"] += remove_messages(
+                    archive, drain_id, set(map(str, goes.to_pylist())), lock.require, merges=True
+                )
+    return EraseSummary(
+        erase_id="",
+        messages=counts["messages"],
+        rows=counts["rows"],
+        drains=tuple(drains),
+        younger=counts["younger"],
+        undecided=counts["undecided"],
+    )
 
 
-def _decided_at(claimed: pa.Table) -> dict[str, float]:
-    """Return when each decided message was last acted on, in epoch seconds."""
-    found = {}
+def _decided(claimed: pa.Table, oldest_seconds: float) -> tuple[Any, Any]:
+    """Return the ids of messages that are decided, and of those that nobody acted on since then."""
     acted = claimed.group_by("message_id").aggregate([("time", "max")])
-    states = states_among(claimed, acted["message_id"])
-    for row in acted.append_column("state", states).to_pylist():
-        if row["state"] in DECIDED:
-            # Somebody changed a time that cannot be read: the message stays.
-            with suppress(ValueError):
-                found[row["message_id"]] = datetime.fromisoformat(row["time_max"]).timestamp()
-    return found
+    is_decided = pc.is_in(states_among(claimed, acted["message_id"]), value_set=_DECIDED)
+    # Somebody changed a time that cannot be read: the message stays.
+    is_time = pc.match_substring_regex(acted["time_max"], _TIME)
+    decided = acted.filter(pc.and_(is_decided, is_time))
+    is_old = pc.less(decided["time_max"], pa.scalar(timestamp(oldest_seconds)))
+    long_ago = decided.filter(is_old)
+    return decided["message_id"].combine_chunks(), long_ago["message_id"].combine_chunks()
 
 
 def _erasure(rows: pa.Table, options: EraseOptions, now: float) -> Erasure:

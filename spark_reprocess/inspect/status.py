@@ -19,7 +19,12 @@ from spark_reprocess.archive.message_state import (
     states_among,
     strongest,
 )
-from spark_reprocess.archive.message_store import read_columns
+from spark_reprocess.archive.message_store import (
+    first_rows,
+    message_files,
+    rows_by_file,
+    with_drains,
+)
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes, total
@@ -131,6 +136,9 @@ _COLUMNS = (
 )
 """What ``count`` needs of each row of the archive, beside ``drain_id``."""
 
+_FILES_AT_ONCE = 32
+_DECIDED = pa.array([str(one) for one in DECIDED])
+
 
 def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveStatus:
     """Count messages, without Spark. Writes nothing and receives nothing.
@@ -169,65 +177,66 @@ def _with_returns(
     return replace(plan, returned=total(outcomes.values()).returned)
 
 
-def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
+def count(
+    archive: Archive, claim_ttl_seconds: float, files: Sequence[str] | None = None
+) -> ArchiveStatus:
     """Count what an archive holds now.
 
-    A claim without a result is in doubt once it is *claim_ttl_seconds* old.
+    A claim without a result is in doubt once it is *claim_ttl_seconds* old. *files* are those of
+    messages that are counted, without the plans; None for all.
 
     Raises:
         ArchiveError: the archive cannot be read.
     """
     now_seconds = time.time()
-    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds)
-    messages = read_columns(archive, _COLUMNS)
-    rows = _first(_sorted(messages, "message_id", "drained_at", "drain_id"), "message_id")
-    rows = rows.append_column("at", pc.coalesce(rows["sent_at"], rows["drained_at"]))
-    rows = rows.append_column("state", states_among(claimed, rows["message_id"]))
-    sums = rows.group_by(["drain_id", "state"]).aggregate([("message_id", "count"), ("at", "min")])
-    tallies = sums.to_pylist()
-    undecided = [one for one in tallies if one["state"] not in DECIDED]
-    counts = Counter({UNDECIDED: sum(one["message_id_count"] for one in undecided)})
-    for one in tallies:
-        if one["state"] != UNDECIDED:
-            counts[one["state"]] += one["message_id_count"]
+    paths, among = message_files(archive) if files is None else files, None
+    if files is not None:
+        among = with_drains(rows_by_file(archive, files, _COLUMNS[:1]), _COLUMNS[:1])["message_id"]
+    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds, among)
+    slim, named, oldest = list[pa.Table](), list[pa.Table](), list[datetime]()
+    for start in range(0, max(1, len(paths)), _FILES_AT_ONCE):
+        found = rows_by_file(archive, paths[start : start + _FILES_AT_ONCE], _COLUMNS)
+        rows = with_drains(found, _COLUMNS)
+        rows = rows.append_column("state", states_among(claimed, rows["message_id"]))
+        # Eight bytes of each id: ids of millions are many times as large.
+        ids = pa.array(list(map(hash, rows["message_id"].to_pylist())), pa.int64())
+        texts = [rows[name].dictionary_encode() for name in ("drain_id", "state")]
+        slim.append(pa.table([ids, *texts], ["id", "drain_id", "state"]))
+        pending = rows.filter(pc.invert(pc.is_in(rows["state"], value_set=_DECIDED)))
+        if at := pc.min(pc.coalesce(pending["sent_at"], pending["drained_at"])).as_py():
+            oldest.append(at)
+        is_claimed = pc.not_equal(pending["state"], pa.scalar(UNDECIDED))
+        named.append(pending.filter(pc.or_(is_claimed, pc.is_valid(pending["sequence_number"]))))
+    tallies, counts = _tallies(pa.concat_tables(slim).unify_dictionaries()), Counter({UNDECIDED: 0})
+    for (_, state), messages in tallies.items():
+        counts[UNDECIDED] += 0 if state in DECIDED else messages
+        if state != UNDECIDED:
+            counts[state] += messages
+    rows = pa.concat_tables(named)
+    rows = rows.take(first_rows(rows, "message_id"))
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
         queue=None,
-        messages=rows.num_rows,
+        messages=tallies.total(),
         counts=dict(counts),
-        oldest_undecided_at=min((one["at_min"] for one in undecided), default=None),
+        oldest_undecided_at=min(oldest, default=None),
         drains=_drains(tallies),
-        plans=_plans(archive, strongest(claimed, "plan_id", "message_id")),
+        plans=_plans(archive, claimed) if files is None else (),
         examples=_examples(rows),
         waiting=waiting,
         blockers=blockers,
     )
 
 
-def _sorted(rows: pa.Table, *keys: str) -> pa.Table:
-    return rows.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in keys]))
-
-
-def _first(rows: pa.Table, *keys: str) -> pa.Table:
-    """Return the first row of each combination of *keys*, in the order of *rows*."""
-    with_nulls = pc.ScalarAggregateOptions(skip_nulls=False)
-    others = [name for name in rows.column_names if name not in keys]
-    # With several threads the first row would be chance.
-    grouped = rows.group_by(list(keys), use_threads=False)
-    first = grouped.aggregate([(name, "first", with_nulls) for name in others])
-    return first.rename_columns([name.removesuffix("_first") for name in first.column_names])
-
-
 def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     """Count what waits in the message groups of each parked queue, and find the first of each."""
-    decided = pc.is_in(rows["state"], value_set=pa.array([str(one) for one in DECIDED]))
-    is_open = pc.and_(pc.invert(decided), pc.is_valid(rows["sequence_number"]))
-    found = rows.filter(is_open)
+    found = rows.filter(pc.is_valid(rows["sequence_number"]))
     # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
     found = found.append_column("digits", pc.utf8_length(found["sequence_number"]))
-    found = _sorted(found, "digits", "sequence_number", "sent_at", "message_id")
+    order = ("digits", "sequence_number", "sent_at", "message_id")
+    found = found.sort_by([(name, "ascending") for name in order])
     groups = found.group_by(["queue_url", "message_group_id"], use_threads=False).aggregate(
         [("message_id", "first"), ("message_id", "count")]
     )
@@ -240,17 +249,29 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     return sum(one.waiting for one in blockers), tuple(blockers[:EXAMPLES])
 
 
-def _drains(tallies: Sequence[Mapping[str, Any]]) -> tuple[DrainCount, ...]:
+def _tallies(rows: pa.Table) -> Counter[tuple[str, str]]:
+    """Count messages by drain and state; of several rows of a message the first counts."""
+    order = pc.sort_indices(rows["id"])
+    ids: Any = rows["id"].take(order).combine_chunks()
+    repeated = rows.take(order[1:].filter(pc.equal(ids[1:], ids[:-1])))
+    tallies = Counter[tuple[str, str]]()
+    for some, add in ((rows, tallies.update), (repeated, tallies.subtract)):
+        sums = some.group_by(["drain_id", "state"]).aggregate([("id", "count")])
+        add({(one["drain_id"], one["state"]): one["id_count"] for one in sums.to_pylist()})
+    return +tallies
+
+
+def _drains(tallies: Mapping[tuple[str, str], int]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
-    for one in tallies:
-        drain_id, count = one["drain_id"], one["message_id_count"]
+    for (drain_id, state), count in tallies.items():
         messages[drain_id] += count
-        undecided[drain_id] += 0 if one["state"] in DECIDED else count
+        undecided[drain_id] += 0 if state in DECIDED else count
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 
-def _plans(archive: Archive, states: pa.Table) -> tuple[PlanCount, ...]:
+def _plans(archive: Archive, claimed: pa.Table) -> tuple[PlanCount, ...]:
+    states = strongest(claimed, "plan_id", "message_id")
     counts: dict[str, dict[str, int]] = {name.plan_id: {} for name in attempt_names(archive)}
     sums = states.group_by(["plan_id", "state"]).aggregate([("message_id", "count")])
     for row in sums.to_pylist():

@@ -85,9 +85,8 @@ def resolved_plan(
     """Resolve the plan, for as long as the block lasts.
 
     Raises:
-        InputError: the archive has none of the plan's drains, the plan names a group that its
-            messages do not have, they are of several parked queues and nobody said which is meant,
-            or the operator's SQL fails on one of them.
+        InputError: the plan names a group that its messages do not have, they are of several parked
+            queues and nobody said which is meant, or the operator's SQL fails on one of them.
     """
     with ExitStack() as stack:
         edits = plan.edits.items()

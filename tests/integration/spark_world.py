@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from pyspark.sql import SparkSession
 
-DRAIN_ID = "20261121T031502Z-ab12cd"
+DRAIN_ID = "20231121T031502Z-ab12cd"
 
 
 def archive_of(

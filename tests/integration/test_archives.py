@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import pickle
+import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +19,13 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive, open_folder
+from spark_reprocess.archive.message_store import rows_of_file, write_messages
 from spark_reprocess.archive.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
 from tests.aws_models import parse_once
+from tests.builders import message
 from tests.s3_server import CONFLICT, UNAVAILABLE, S3Fault, S3Server, serve_s3
 
 _numbers = count(1)
@@ -145,6 +150,19 @@ class TestEveryArchive:
 
     def test_missing_file_reads_as_none(self, archive: Archive) -> None:
         assert archive.read("a/b") is None
+        assert archive.open("a/b") is None
+
+    @pytest.mark.parametrize("size", [10, 1000, 300_000])
+    def test_a_part_of_a_file_is_read(self, archive: Archive, size: int) -> None:
+        content = bytes(n % 251 for n in range(size))
+        archive.write("file", content)
+        with archive.open("file") or BytesIO() as file:
+            assert file.seek(0, os.SEEK_END) == size
+            assert file.read(1) == b""
+            for start, length in ((0, 7), (3, 2), (size - 5, 5), (size // 2, size), (0, -1)):
+                file.seek(start)
+                end = size if length < 0 else start + length
+                assert file.read(length) == content[start:end]
 
     def test_sweep_leaves_what_is_whole(self, archive: Archive) -> None:
         archive.sweep("a")
@@ -296,6 +314,24 @@ class TestS3:
         server.faults.append(S3Fault("GET", "/file", None, is_done=True, times=2))
 
         assert s3.read("file") == b"0123456789" * 1000
+
+    def test_a_part_that_breaks_off_is_read_again_and_one_that_is_gone_is_no_file(
+        self, s3: Archive, server: S3Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        large = message("m-001", random.Random(1).randbytes(200_000).hex())
+        path = write_messages(s3, "d-1", 0, [to_row(large, "u", CREATED)])
+        server.faults.append(S3Fault("GET", path, None, is_done=True))
+        server.requests.clear()
+
+        found = rows_of_file(s3, path, columns=["message_id"])
+
+        assert found
+        assert found["message_id"].to_pylist() == ["m-001"]
+        assert len(server.requests) == 3
+        file = s3.open(path)
+        s3.remove(path)
+        monkeypatch.setattr(S3Archive, "open", lambda *_: file)
+        assert rows_of_file(s3, path, columns=["message_id"]) is None
 
     def test_body_that_always_breaks_off_is_an_error(self, s3: Archive, server: S3Server) -> None:
         s3.write("file", b"secret" * 1000)

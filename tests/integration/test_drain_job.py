@@ -12,10 +12,10 @@ import pytest
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Probe, open_archive
 from spark_reprocess.archive.frames import read_archive
-from spark_reprocess.archive.message_store import rows_written, write_messages
+from spark_reprocess.archive.message_store import FILE_MESSAGES, rows_written, write_messages
 from spark_reprocess.clients import QueueCounts, sqs_client
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain
+from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain, rules_by_task
 from spark_reprocess.drain.drain_task import DrainRules
 from spark_reprocess.errors import ArchiveError
 from tests.integration.conftest import MakeQueue
@@ -110,6 +110,28 @@ def test_limit_is_shared_by_all_tasks(
 
     assert summary.archived == 5
     assert len(receive_all(source)) == 5
+
+
+@pytest.mark.parametrize(
+    ("expected", "options", "tasks", "chunk_messages"),
+    [
+        (0, {}, 1, FILE_MESSAGES),
+        (100, {}, 1, FILE_MESSAGES),
+        (2 * FILE_MESSAGES - 1, {}, 1, FILE_MESSAGES),
+        (2 * FILE_MESSAGES, {}, 2, FILE_MESSAGES),
+        (10_000_000, {}, 30, FILE_MESSAGES),
+        (100, {"tasks": 4}, 4, FILE_MESSAGES),
+        (10_000_000, {"tasks": 60}, 60, FILE_MESSAGES // 2),
+    ],
+)
+def test_as_many_tasks_as_files_are_filled(
+    expected: int, options: dict[str, int], tasks: int, chunk_messages: int
+) -> None:
+    drains = DrainOptions("u", "a", **options)
+    rules = rules_by_task(drains, expected, 0, is_fifo=False)
+
+    assert (len(rules), rules[0].chunk_messages) == (tasks, chunk_messages)
+    assert len(rules_by_task(drains, expected, 0, is_fifo=True)) == 1
 
 
 def test_limit_counts_what_a_former_attempt_at_a_task_took(tmp_path: Path) -> None:

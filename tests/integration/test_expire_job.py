@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.redrive.redrive_values import RestoreOptions
 from spark_reprocess.redrive.restore import restore
@@ -24,7 +25,7 @@ from tests.integration.spark_world import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LATER = "20261122T000000Z-000000"
+LATER = "20231122T000000Z-000000"
 MONTH_SECONDS = 31 * 86_400
 
 
@@ -110,3 +111,20 @@ def test_erase_finds_the_reports_that_quote_a_message_that_expired(
     rest = executed(spark, archive, plan, destination.url)
     assert rest.count("sent") == 1
     assert "3 messages of the plan are gone: erased or expired" in rest.notes
+
+
+def test_plan_of_which_all_drains_are_gone_says_so(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(0), parked(2)])
+    archive_of(tmp_path, [parked(4)], drain_id=LATER)
+    plan = planned(archive)
+    for message_id in ("m-000", "m-002", "m-004"):
+        recorded_as_sent(archive, message_id)
+    expired_a_month_later(archive)
+
+    assert drain_ids(archive) == []
+    found = executed(spark, archive, plan, destination.url)
+    assert found.notes == ("3 messages of the plan are gone: erased or expired",)
+    assert (found.count("sent"), receive_all(destination)) == (0, [])

@@ -19,7 +19,7 @@ from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Claim, Result, timestamp
-from spark_reprocess.archive.message_store import message_files, write_without
+from spark_reprocess.archive.message_store import drain_ids, remove_messages
 from tests.builders import NOW, context, lambda_record, message, queue_arn, text
 from tests.ledgers import Try, write
 from tests.parked_orders import archived, order, plan_of
@@ -240,8 +240,8 @@ def test_messages_are_found_in_the_files_that_an_erasure_left(
     archive: Archive, function: Function, capsys: Capture
 ) -> None:
     (group,) = plan_of(archive).groups
-    for path in message_files(archive):
-        write_without(archive, path, {"m-000", "m-001"})
+    for drain_id in drain_ids(archive):
+        remove_messages(archive, drain_id, {"m-000", "m-001"}, lambda: None)
 
     assert rehearse(archive, "--endpoint", function.url, group=group.group_id) == 0
 

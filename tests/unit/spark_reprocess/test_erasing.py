@@ -33,12 +33,13 @@ from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_store import (
+    FILE_MESSAGES,
     drain_ids,
     holds_any,
     message_files,
     remove_messages,
+    rows_named,
     write_messages,
-    write_without,
 )
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.command_line.cli import main
@@ -91,7 +92,8 @@ class Dying(LocalArchive):
 DAY = 86_400
 DAYS = 30
 LONG_AGO = NOW - 40 * DAY
-D1, D2 = "20261012T000001Z-aaaaaa", "20261012T000002Z-bbbbbb"
+D1, D2 = "20231005T000001Z-aaaaaa", "20231005T000002Z-bbbbbb"
+YOUNG = "20231114T000001Z-cccccc"
 REDRIVE = LockHolder("run-0", "p-1", "plan p-1", "you")
 
 
@@ -106,11 +108,16 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def drained(
-    archive: Archive, drain_id: str, ids: Sequence[str], seconds: float = LONG_AGO, task: int = 0
+    archive: Archive,
+    drain_id: str,
+    ids: Sequence[str],
+    seconds: float = LONG_AGO,
+    task: int = 0,
+    body: str = "body",
 ) -> str:
     at = datetime.fromtimestamp(seconds, UTC)
     rows = [
-        to_row(message(one, f"body {one}", context(first_id=f"first-{one}")), queue_url("p"), at)
+        to_row(message(one, f"{body} {one}", context(first_id=f"first-{one}")), queue_url("p"), at)
         for one in ids
     ]
     return write_messages(archive, drain_id, task, rows)
@@ -201,7 +208,6 @@ def test_killed_at_any_step_the_next_one_ends_it(
         # Another erasure completes a dead one; what recorded nothing has changed nothing.
         expired(archive) if is_by_age else erased(archive, *["nobody"] if records else "ab")
         assert ids_in(archive) == ["c", "c", "d"]
-        assert drain_ids(archive) == [D1, D2]
         assert unfinished(archive) == []
         if is_by_age:
             assert contents(archive, "reports") == reports
@@ -237,8 +243,8 @@ def test_files_of_a_drain_lose_nothing_else_wherever_it_was_killed(
 
         remove(archive)
 
-        assert ids_in(archive) == sorted(one for ids in files for one in ids - gone)
-        assert drain_ids(archive) == [D1]
+        # A message of two files stays in the first of them.
+        assert ids_in(archive) == sorted({one for ids in files for one in ids} - gone)
 
 
 # --- files
@@ -249,7 +255,6 @@ def test_only_files_that_hold_a_message_are_written_anew(archive: Archive) -> No
     other = drained(archive, D1, ["c"], task=1)
     before = contents(archive, "messages")
 
-    assert write_without(archive, other, {"a"}) == 0
     assert erased(archive, "a").rows == 1
 
     after = contents(archive, "messages")
@@ -257,16 +262,34 @@ def test_only_files_that_hold_a_message_are_written_anew(archive: Archive) -> No
     assert ids_in(archive) == ["b", "c"]
 
 
-def test_whole_files_go_and_a_drain_keeps_one_because_plans_name_it(archive: Archive) -> None:
+def test_a_drain_whose_last_message_goes_is_gone(archive: Archive) -> None:
     for task in range(4):
         drained(archive, D1, [f"m-{task}"], task=task)
+    drained(archive, D2, ["open"])
     attempted(archive, {f"m-{task}": Disposition.SENT for task in range(4)})
 
     expired(archive)
 
-    assert drain_ids(archive) == [D1]
-    assert len(message_files(archive)) == 1
-    assert ids_in(archive) == []
+    assert (drain_ids(archive), ids_in(archive)) == ([D2], ["open"])
+
+
+def test_expiry_leaves_full_files_alone_and_makes_small_ones_full(archive: Archive) -> None:
+    full = drained(archive, D1, [f"full-{n}" for n in range(FILE_MESSAGES)])
+    for task in range(1, 6):
+        drained(archive, D1, [f"{task}-{n}" for n in range(FILE_MESSAGES // 2 + 1)], task=task)
+    large = drained(archive, D2, ["large"], body="x" * 9_000_000)
+    small = drained(archive, D2, ["small"])
+    before = ids_in(archive)
+
+    expired(archive)
+
+    assert ids_in(archive) == before
+    assert {full, large, small} <= set(message_files(archive))
+    sizes = sorted(rows_named(one) or 0 for one in message_files(archive, [D1]))
+    assert sizes == [FILE_MESSAGES // 2 + 1, FILE_MESSAGES, *[FILE_MESSAGES + 2] * 2]
+    files = message_files(archive)
+    expired(archive)
+    assert message_files(archive) == files
 
 
 def half_overwritten(archive: Archive) -> bytes:
@@ -286,7 +309,7 @@ def test_broken_file_is_an_error_with_its_name_and_stays(
     files = pa.RecordBatch.from_pylist([{"path": path, "drain_id": D1}])
 
     for read in (
-        lambda: write_without(archive, path, {"a"}),
+        lambda: remove_messages(archive, D1, {"a"}, lambda: None),
         lambda: find_rows(archive, {"a"}),
         lambda: list(read_files(archive, ["message_id"], [files])),
         lambda: erased(archive, "a"),
@@ -335,16 +358,18 @@ def test_what_is_not_decided_never_expires(
 def test_decision_and_drain_must_both_be_old(archive: Archive, *, is_compacted: bool) -> None:
     young = NOW - DAYS * DAY
     drained(archive, D1, ["old", "decided-later", "again"])
-    drained(archive, D2, ["drained-later", "again"], young)
-    attempted(archive, dict.fromkeys(["old", "drained-later", "again"], Disposition.SENT))
+    drained(archive, D2, ["row-is-young"], young)
+    drained(archive, YOUNG, ["drained-later", "again"], young)
+    sent = ["old", "row-is-young", "drained-later", "again"]
+    attempted(archive, dict.fromkeys(sent, Disposition.SENT))
     attempted(archive, {"decided-later": Disposition.SENT}, "p-2", young)
     if is_compacted:
         assert compact_ledger(archive) == ()
 
     found = expired(archive)
 
-    assert (found.messages, found.younger, found.undecided) == (1, 3, 0)
-    assert ids_in(archive) == ["again", "again", "decided-later", "drained-later"]
+    assert (found.messages, found.younger, found.undecided) == (2, 4, 0)
+    assert ids_in(archive) == ["again", "decided-later", "drained-later", "row-is-young"]
 
 
 def test_discarded_message_that_a_restore_may_have_sent_stays(archive: Archive) -> None:
@@ -429,30 +454,30 @@ def test_erase_that_may_wait_tries_again(archive: Archive, monkeypatch: pytest.M
 def test_nobody_decides_while_messages_are_selected_and_removed(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drained(archive, D1, ["a"])
-    attempted(archive, {"a": Disposition.SENT})
+    drained(archive, D1, ["a", "b"])
+    attempted(archive, dict.fromkeys("ab", Disposition.SENT))
     reported(archive)
     refusals: list[str] = []
 
     def watched(name: str) -> None:
         original = getattr(erase_module, name)
 
-        def call(*arguments: object) -> object:
+        def call(*arguments: object, **options: object) -> object:
             with pytest.raises(BusyError) as refused, plan_lock(archive, REDRIVE):
                 pass
             refusals.append(f"{name}: {refused.value}")
-            return original(*arguments)
+            return original(*arguments, **options)
 
         monkeypatch.setattr(erase_module, name, call)
 
-    steps = ("_named", "_decided_long_ago", "record_erasure", "remove_messages", "strip_report")
+    steps = ("_named", "_decided", "record_erasure", "remove_messages", "strip_report")
     for name in (*steps, "mark_done"):
         watched(name)
 
     erased(archive, "a")
     expired(archive)
 
-    assert len(refusals) == 6
+    assert len(refusals) == 7
     assert all("an erase is being carried out" in one for one in refusals)
 
 

@@ -11,7 +11,7 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
-from spark_reprocess.archive.message_store import message_files, write_without
+from spark_reprocess.archive.message_store import drain_ids, remove_messages
 from spark_reprocess.command_line.cli import main, parse
 from spark_reprocess.command_line.export import print_export
 from spark_reprocess.errors import InputError
@@ -171,8 +171,8 @@ def test_export_writes_the_messages_of_one_group_oldest_first(
     assert "has no group g-none; its groups are g-" in capsys.readouterr().err
     assert not unwritten.exists()
 
-    for path in message_files(archive):
-        write_without(archive, path, {orders[0].message_id})
+    for drain_id in drain_ids(archive):
+        remove_messages(archive, drain_id, {orders[0].message_id}, lambda: None)
     assert main([*argv, "--out", str(tmp_path / "rest.jsonl")]) == 0
     assert exported(tmp_path / "rest.jsonl") == lines[:-1]
     assert "1 message not in the archive any more" in capsys.readouterr().out

@@ -1,0 +1,82 @@
+"""No body is read to count messages, or to find one by its id."""
+
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.lookup import find_rows
+from spark_reprocess.archive.message_store import message_files, write_messages
+from spark_reprocess.erase.erase import EraseOptions, erase
+from spark_reprocess.inspect import status as status_module
+from spark_reprocess.inspect.status import count
+from tests.builders import NOW, message, queue_url
+
+DRAINS = [f"20231005T00000{n}Z-aaaaaa" for n in range(5)]
+YOUNG = "20231114T000001Z-cccccc"
+
+
+@dataclass(frozen=True)
+class Counted(LocalArchive):
+    """An archive that counts the bytes that are read of files of messages."""
+
+    spans: list[int] = field(default_factory=list)
+
+    def open(self, path: str) -> BinaryIO | None:
+        spans, content = self.spans, super().read(path)
+
+        class File(BytesIO):
+            def read(self, size: int | None = -1, /) -> bytes:
+                part = super().read(size)
+                spans.append(len(part))
+                return part
+
+        return None if content is None else File(content)
+
+    def read(self, path: str) -> bytes | None:
+        assert not path.startswith("messages/")
+        return super().read(path)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Counted:
+    """Twenty messages of 100 KB in each of six drains, one of them young."""
+    archive, bytes_of = open_archive(str(tmp_path), creates=True), random.Random(1).randbytes
+    for drain_id in (*DRAINS, YOUNG):
+        ids = [f"{drain_id}-{n}" for n in range(20)]
+        at = datetime.fromtimestamp(NOW if drain_id == YOUNG else NOW - 40 * 86_400, UTC)
+        rows = [to_row(message(one, bytes_of(50_000).hex()), queue_url("p"), at) for one in ids]
+        write_messages(archive, drain_id, 0, rows)
+    return Counted(archive.root)
+
+
+def test_counts_and_ids_cost_a_tenth(archive: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(one.stat().st_size for one in Path(archive.root).rglob("*.parquet"))
+    monkeypatch.setattr("spark_reprocess.erase.erase.open_archive", lambda _: archive)
+    monkeypatch.setattr(status_module, "_FILES_AT_ONCE", 2)
+
+    def spent() -> int:
+        total = sum(archive.spans)
+        archive.spans.clear()
+        return total
+
+    found = count(archive, 900)
+    assert (found.messages, [one.messages for one in found.drains]) == (120, [20] * 6)
+    assert spent() < size / 10
+    some = count(archive, 900, message_files(archive, DRAINS[:2]))
+    assert (some.messages, some.counts, some.plans) == (40, {"undecided": 40}, ())
+    assert spent() < size / 20
+    assert find_rows(archive, ["nobody"]) == []
+    assert spent() < size / 10
+    summary = erase(None, EraseOptions(archive.root, older_than_days=30), now_seconds=lambda: NOW)
+    assert (summary.younger, summary.undecided) == (20, 100)
+    assert spent() < size / 10
+    assert len(find_rows(archive, [f"{YOUNG}-3"])) == 1
+    assert spent() < size / 3
