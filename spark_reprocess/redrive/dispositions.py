@@ -11,10 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.analysis.message_table import in_order_unit, with_positions
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.frames import arrival_order
-from spark_reprocess.archive.ledger import CHUNK_MESSAGES
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES, PLACES
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues
 
 DETAIL = "detail"
@@ -24,9 +23,6 @@ DESTINATION = "destination"
 """A column: URL of the queue that a message goes to; null where it must go nowhere."""
 
 _MESSAGE_GROUP = "_message_group"
-
-ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
-"""What tells a message's place in its message group."""
 
 _OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
 _OURS_BYTES = CONTEXT_MAX_BYTES + 64
@@ -53,21 +49,27 @@ def _attribute_bytes(entry: Column) -> Column:
     return (names + F.coalesce(text, data, F.lit(0))).cast("long")
 
 
-def number_chunks(grouped: DataFrame, units: int | None) -> DataFrame:
-    """Add ``unit, chunk, place`` to messages of no plan, the same in every run.
+def with_chunks(positioned: DataFrame, chunks: int, step: str = "") -> DataFrame:
+    """Put ``POSITION`` in place of ``unit`` and ``position``, see ``with_positions``.
 
-    With *units* None a unit is a group. Else there are so many, and each is a share of the message
-    groups. It goes to one task, so that their order is kept.
+    Messages with a position are in chunks of 100, in their order. The others are spread over so
+    many *chunks* by the first eight bytes of the SHA-256 of their id; the next two are their place.
+    So it depends on nothing but the id in which chunk a message is, and where. *step* ends the
+    names of the units of a ramp's step.
     """
-    unit = F.col("group_id") if units is None else in_order_unit(units)
-    return with_chunks(with_positions(grouped, unit))
+    position = F.col("position")
+    chunk = F.coalesce(F.floor(position / CHUNK_MESSAGES), _of_digest(1, 16) % chunks)
+    place = F.coalesce(position % CHUNK_MESSAGES, _of_digest(17, 4) % PLACES)
+    unit = F.concat(F.coalesce("unit", F.lit(f"of-{chunks}")), F.lit(step))
+    return positioned.withColumns(
+        {"unit": unit, "chunk": chunk.cast("long"), "place": place.cast("long")}
+    ).drop("position")
 
 
-def with_chunks(positioned: DataFrame) -> DataFrame:
-    """Put ``chunk``, from 1, and ``place`` within it, 0 to 99, instead of ``position``."""
-    chunk = F.floor(F.col("position") / CHUNK_MESSAGES) + 1
-    place = (F.col("position") % CHUNK_MESSAGES).cast("long")
-    return positioned.withColumns({"chunk": chunk, "place": place}).drop("position")
+def _of_digest(first: int, digits: int) -> Column:
+    """Return so many hex digits of the SHA-256 of a message's id, from the *first* on, from 1."""
+    hex_digits = F.substring(F.sha2("message_id", 256), first, digits)
+    return F.conv(hex_digits, 16, 10).cast("decimal(20)")
 
 
 def with_dispositions(
@@ -181,25 +183,26 @@ def limited(dispositions: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
     """
     group = F.coalesce("message_group_id", "message_id") if to_fifo else F.col("message_id")
     grouped = dispositions.withColumn(_MESSAGE_GROUP, group)
-    # Each group is ranked in its unit, and the units, of which there are few, among each other.
+    # Each group is ranked in its part, and the parts, of which there are few, among each other.
+    part = ["unit"] if to_fifo else ["unit", "chunk"]
     groups = (
         grouped.where(_is_work())
-        .groupBy("unit", _MESSAGE_GROUP)
+        .groupBy(*part, _MESSAGE_GROUP)
         .agg(F.count("*").alias("_work"), F.min(F.struct("chunk", "place")).alias("_first"))
         .where(F.col("_work") <= limit)
     )
-    units = groups.groupBy("unit").agg(F.sum("_work").alias("_of_unit"))
-    earlier = Window.orderBy("unit").rowsBetween(Window.unboundedPreceding, -1)
-    before = F.coalesce(F.sum("_of_unit").over(earlier), F.lit(0))
-    starts = units.select("unit", before.alias("_before"))
-    up_to_here = F.sum("_work").over(Window.partitionBy("unit").orderBy("_first"))
+    parts = groups.groupBy(*part).agg(F.sum("_work").alias("_of_part"))
+    earlier = Window.orderBy(*part).rowsBetween(Window.unboundedPreceding, -1)
+    before = F.coalesce(F.sum("_of_part").over(earlier), F.lit(0))
+    starts = parts.select(*part, before.alias("_before"))
+    order = Window.partitionBy(*part).orderBy("_first", _MESSAGE_GROUP)
     within = (
-        groups.withColumn("_up_to_here", up_to_here)
-        .join(starts, on="unit")
+        groups.withColumn("_up_to_here", F.sum("_work").over(order))
+        .join(starts, on=part)
         .where(F.col("_before") + F.col("_up_to_here") <= limit)
-        .select("unit", _MESSAGE_GROUP, F.lit(True).alias("_is_within"))  # noqa: FBT003 - a value
+        .select(*part, _MESSAGE_GROUP, F.lit(True).alias("_is_within"))  # noqa: FBT003 - a value
     )
-    marked = grouped.join(within, on=["unit", _MESSAGE_GROUP], how="left")
+    marked = grouped.join(within, on=[*part, _MESSAGE_GROUP], how="left")
     over = _is_work() & F.col("_is_within").isNull()
     return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_MESSAGE_GROUP, "_is_within")
 

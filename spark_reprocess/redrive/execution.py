@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.actor import caller
+from spark_reprocess.analysis.message_table import ORDER_COLUMNS
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.frames import DRIVER_ROWS, FILE, read_table, write_table
@@ -33,7 +34,6 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.breaker_gate import is_waiting
-from spark_reprocess.redrive.dispositions import ORDER_COLUMNS
 from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Sent, Tally, summarize

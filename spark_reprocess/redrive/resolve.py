@@ -10,12 +10,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.message_table import message_table, plan_messages
+from spark_reprocess.analysis.message_table import ORDER_COLUMNS, message_table, plan_messages
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import FILE, Held, column_texts, ledger_states, read_rows
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger import POSITION
+from spark_reprocess.archive.ledger import POSITION, chunk_count
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
@@ -23,7 +23,6 @@ from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
     DETAIL,
-    ORDER_COLUMNS,
     has_room,
     keep_groups_whole,
     limited,
@@ -133,7 +132,8 @@ def _resolve(
     editor: Editor,
 ) -> tuple[DataFrame, Held]:
     """Return messages and dispositions of ``ResolvedPlan``."""
-    places = with_chunks(message_table(spark, archive, plan))
+    chunks = chunk_count(plan.snapshot.messages)
+    places = with_chunks(message_table(spark, archive, plan), chunks)
     # A condition may name any column. Without one, bodies need not be read.
     columns = None if options.where else _COLUMNS
     messages, numbered = plan_messages(archive, plan, places, columns)
