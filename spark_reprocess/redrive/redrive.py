@@ -126,9 +126,7 @@ def redrive(
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
             )
-        runner = TaskRunner(
-            archive, resolved.messages, make_sender, progress, options.tasks, deadline
-        )
+        runner = TaskRunner(archive, make_sender, progress, options.tasks, deadline)
         notes += tuple(_begin_to_count(options, plan.plan_id, work, is_ramp=bool(probes)))
 
         def stop_group(group_id: str, why: str) -> None:

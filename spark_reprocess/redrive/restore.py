@@ -99,7 +99,7 @@ def restore(
         groups = [PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items()]
         if not options.execute:
             return dry_summary(groups, resolved, context)
-        runner = TaskRunner(archive, messages, sqs_sender, progress)
+        runner = TaskRunner(archive, sqs_sender, progress)
 
         def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
             return {url: runner.execute(dispositions, planned, context, context.run_id)}
