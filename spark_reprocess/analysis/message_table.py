@@ -55,7 +55,7 @@ def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, mess
         ArchiveError: it cannot be written.
     """
     columns = ("message_id", "group_id", "unit", "position", FILE, *FOR_PEOPLE)
-    rows = with_positions(grouped, in_order_units(messages)).select(*dict.fromkeys(columns))
+    rows = with_positions(grouped, in_order_units(messages)).select(*columns)
     with explained(None):
         held = rows.toArrow() if messages <= DRIVER_ROWS else rows
     return write_table(held, archive, table_folder(plan_id))

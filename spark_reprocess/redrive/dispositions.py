@@ -13,11 +13,12 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.frames import arrival_order
-from spark_reprocess.archive.ledger import CHUNK_MESSAGES, PLACES
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES, PLACES, POSITION
+from spark_reprocess.redrive.editor import FAULT
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues
 
 DETAIL = "detail"
-"""A column beside ``disposition``: which queue, source or message stands in the way; else null."""
+"""A column beside ``disposition``: which queue, source, message or fault is in the way; or null."""
 
 DESTINATION = "destination"
 """A column: URL of the queue that a message goes to; null where it must go nowhere."""
@@ -86,8 +87,7 @@ def with_dispositions(
 
     Args:
         numbered: the whole plan, with ``SOURCE_COLUMNS``, ``PARKED_QUEUE``, ``has_room``,
-            ``selected``: whether this run's condition takes the message, and ``edit_fault``: why
-            its group's edit does not fit it, else null.
+            ``selected``: whether this run's condition takes the message, and ``FAULT``.
         states: ``message_id, state`` of the ledgers.
         actions: by group id; other groups are left. None sends every group.
         queues: a FIFO destination takes no message without a message group.
@@ -110,7 +110,7 @@ def with_dispositions(
         .when((state == "in_doubt") & F.lit(in_doubt == "arrived"), Disposition.RECORD)
         .when((state == "in_doubt") & F.lit(in_doubt != "send"), Disposition.IN_DOUBT)
         .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Disposition.NO_GROUP)
-        .when(F.col("edit_fault").isNotNull(), Disposition.EDIT_FAILED)
+        .when(F.col(FAULT).isNotNull(), Disposition.EDIT_FAILED)
         .when(~F.col("has_room") & F.lit(requires_room), Disposition.NO_ROOM)
         .when(F.col("group_id").isin(*stopped), Disposition.STOPPED)
         .otherwise(Disposition.SEND)
@@ -118,11 +118,13 @@ def with_dispositions(
     dispositions = known.withColumns(
         {
             "disposition": disposition,
-            DETAIL: F.when(disposition == not_ours, detail),
+            DETAIL: F.when(disposition == not_ours, detail).when(
+                disposition == Disposition.EDIT_FAILED, F.col(FAULT)
+            ),
             DESTINATION: F.when(not_ours.isNull(), queues.destination_of()),
         }
     )
-    return dispositions.drop("state", "has_room", *SOURCE_COLUMNS)
+    return dispositions.drop("state", "has_room", FAULT, *SOURCE_COLUMNS)
 
 
 def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) -> DataFrame:
@@ -176,34 +178,27 @@ def keep_groups_whole(dispositions: DataFrame) -> DataFrame:
 
 
 def limited(dispositions: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
-    """Let at most *limit* messages make work: the first of the plan's order.
+    """Let at most *limit* messages make work: the first by ``POSITION``.
 
     On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
     messages does not go; the others behind it may. Elsewhere each message is a group.
     """
     group = F.coalesce("message_group_id", "message_id") if to_fifo else F.col("message_id")
     grouped = dispositions.withColumn(_MESSAGE_GROUP, group)
-    # Each group is ranked in its part, and the parts, of which there are few, among each other.
-    part = ["unit"] if to_fifo else ["unit", "chunk"]
-    groups = (
+    order = ("_first", _MESSAGE_GROUP)
+    # Each group has a message, so no more groups than *limit* can go.
+    first = (
         grouped.where(_is_work())
-        .groupBy(*part, _MESSAGE_GROUP)
-        .agg(F.count("*").alias("_work"), F.min(F.struct("chunk", "place")).alias("_first"))
+        .groupBy(_MESSAGE_GROUP)
+        .agg(F.count("*").alias("_work"), F.min(F.struct(*POSITION)).alias("_first"))
         .where(F.col("_work") <= limit)
+        .orderBy(*order)
+        .limit(limit)
     )
-    parts = groups.groupBy(*part).agg(F.sum("_work").alias("_of_part"))
-    earlier = Window.orderBy(*part).rowsBetween(Window.unboundedPreceding, -1)
-    before = F.coalesce(F.sum("_of_part").over(earlier), F.lit(0))
-    starts = parts.select(*part, before.alias("_before"))
-    order = Window.partitionBy(*part).orderBy("_first", _MESSAGE_GROUP)
-    within = (
-        groups.withColumn("_up_to_here", F.sum("_work").over(order))
-        .join(starts, on=part)
-        .where(F.col("_before") + F.col("_up_to_here") <= limit)
-        .select(*part, _MESSAGE_GROUP, F.lit(True).alias("_is_within"))  # noqa: FBT003 - a value
-    )
-    marked = grouped.join(within, on=[*part, _MESSAGE_GROUP], how="left")
-    over = _is_work() & F.col("_is_within").isNull()
+    up_to_here = F.sum("_work").over(Window.orderBy(*order))
+    within = first.select(_MESSAGE_GROUP, (up_to_here <= limit).alias("_is_within"))
+    marked = grouped.join(within, on=_MESSAGE_GROUP, how="left")
+    over = _is_work() & ~F.coalesce("_is_within", F.lit(False))  # noqa: FBT003 - a value
     return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_MESSAGE_GROUP, "_is_within")
 
 

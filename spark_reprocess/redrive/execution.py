@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.actor import caller
 from spark_reprocess.analysis.message_table import ORDER_COLUMNS
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.frames import FILE, Held, read_table, write_table
@@ -61,13 +61,13 @@ from spark_reprocess.repeating import repeating
 from spark_reprocess.spark.interrupts import asking_to_stop
 
 _ASSIGNED = ("message_id", "group_id", "disposition", *POSITION)
-_TEXTS = ("group_id", "disposition", "unit", "drain_id")
-_PLANNED: "list[pa.Field[Any]]" = [
-    *(pa.field(name, pa.string()) for name in _TEXTS),
-    *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
-    pa.field(TASK, pa.int32()),
-]
-"""What ``read_work`` adds to the columns of a message."""
+_ADDED: dict[str, pa.DataType] = {
+    **dict.fromkeys(("drain_id", "group_id", "disposition", "unit"), pa.string()),
+    **dict.fromkeys(("chunk", "place"), pa.int64()),
+    TASK: pa.int32(),
+}
+_WORK = pa.schema([*ARROW_SCHEMA, *map(pa.field, _ADDED, _ADDED.values())])
+"""Messages as they are archived, and what a task must know of each."""
 
 _BATCH_ROWS = 1000
 _FILES_PER_TASK = 16
@@ -178,12 +178,8 @@ class TaskRunner:
         readers, is_held = min(files, max(cores, files // _FILES_PER_TASK)), work.table is not None
         spread = work.frame if is_held and readers == 1 else work.frame.repartition(readers, FILE)
         by_file = spread.groupBy(FILE).agg(F.collect_list(F.struct(*_ASSIGNED)).alias("work"))
-        # The SQL of an edit may name any column.
-        needs_all = any(edit.set_attributes for edit in context.edits.values())
-        columns = ARROW_SCHEMA.names if needs_all else SENDING_COLUMNS
-        fields = [*map(ARROW_SCHEMA.field, columns), *_PLANNED]
-        read = partial(read_work, self.archive, tasks, pa.schema(fields))
-        rows = by_file.mapInArrow(read, from_arrow_schema(pa.schema(fields)))
+        read = partial(read_work, self.archive, tasks)
+        rows = by_file.mapInArrow(read, from_arrow_schema(_WORK))
         if not (is_held and readers == len(messages) == 1):
             rows = rows.repartitionById(len(messages), F.col(TASK))
         changed = with_changes(rows.sortWithinPartitions(*POSITION), context.edits)
@@ -206,32 +202,27 @@ class TaskRunner:
 
 
 def read_work(
-    archive: Archive,
-    tasks: Mapping[tuple[str, int], int],
-    schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
+    archive: Archive, tasks: Mapping[tuple[str, int], int], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Read the messages that *batches* name: a row for each ``FILE``, with a list of ``_ASSIGNED``.
 
-    Yields:
-        Rows of *schema*: columns of messages, then ``_PLANNED``. *tasks* tells the task by chunk.
+    *tasks* has the task of each chunk.
 
     Raises:
         ArchiveError: a file is gone or damaged.
     """
-    columns = [name for name in schema.names if name in ARROW_SCHEMA.names]
     files = (file for batch in batches for file in zip(batch[FILE], batch["work"], strict=True))
     for path, listed in ((str(path), listed) for path, listed in files):
         work = pa.RecordBatch.from_struct_array(listed.values)
-        rows = rows_of_file(archive, path, list(map(str, work["message_id"])), columns)
+        rows = rows_of_file(archive, path, list(map(str, work["message_id"])))
         if rows is None:
             raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
         places = pc.index_in(work["message_id"], rows["message_id"].combine_chunks())
-        known: dict[str, Any] = dict(zip(columns, rows.take(places).columns, strict=True))
-        known |= {name: work[name] for name in _ASSIGNED[1:]}
+        known: dict[str, Any] = dict(zip(rows.schema.names, rows.take(places).columns, strict=True))
+        known |= {name: work[name] for name in _ASSIGNED}
         known["drain_id"] = [drain_of(path)] * work.num_rows
         known[TASK] = [tasks[one["unit"], one["chunk"]] for one in work.to_pylist()]
-        yield from pa.table(known, schema=schema).to_batches(_BATCH_ROWS)
+        yield from pa.table(known, schema=_WORK).to_batches(_BATCH_ROWS)
 
 
 def _windows(rate: float | None, messages: Sequence[int]) -> list[int] | None:
@@ -376,7 +367,7 @@ def record_edits(archive: Archive, context: RunContext) -> None:
     """Write down the edits of a run before its first message is sent.
 
     ``ledger/plan_id=<id>/edits/<group>.<digest>.json`` holds an edit, and the run that first used
-    it. Each claim names the digests of its groups.
+    it. Each claim names the digest for each message.
 
     Raises:
         ArchiveError: they cannot be written; nothing may be sent then.

@@ -8,11 +8,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.errors import TableError
@@ -20,7 +21,7 @@ from dlq_replay.returns import Returns
 from dlq_replay.returns_table import ReturnsTable
 from spark_reprocess.analysis.message_table import in_order_units, with_positions
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.frames import DRIVER_ROWS, arrival_order, read_table, write_table
+from spark_reprocess.archive.frames import Held, arrival_order, read_table, write_table
 from spark_reprocess.archive.ledger import POSITION, chunk_count
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.ramp.readings import Probe
@@ -150,15 +151,10 @@ class Ramp:
         number, archive = len(known) + 1, self.runner.archive
         folder = self.steps.table(number, self.context.run_id)
         drawn = self._drawn(known, wanted)
-        if sum(wanted.values()) <= DRIVER_ROWS:
-            held = drawn.toArrow()
-            write_table(held, archive, folder)
-            counts = Counter(map(str, held["group_id"].to_pylist()))
-        else:
-            write_table(drawn, archive, folder)
-            rows = read_table(drawn.sparkSession, archive, folder, _COLUMNS)
-            found = rows.groupBy("group_id").count().collect()
-            counts = Counter({row["group_id"]: row["count"] for row in found})
+        with ExitStack() as stack:
+            held = Held.of(drawn, sum(wanted.values()), stack)
+            write_table(held.frame if held.table is None else held.table, archive, folder)
+            counts = {row["group_id"]: row["count"] for row in held.counts("group_id")}
         if not counts:
             self._stopped_by = f"{_WAITS}: what is left stands behind messages that stay"
             return None
@@ -182,17 +178,15 @@ class Ramp:
         On FIFO the heads of message groups come first, and what stands behind one that is not drawn
         is not drawn either. Otherwise chance decides, in the same way in every run.
         """
-        rows, chance = self._candidates(known), self._chance("message_id")
+        # Their ids are random.
+        rows, chance = self._candidates(known), ["message_id"]
         if self.in_order:
             arrived = Window.partitionBy(PARKED_QUEUE, "message_group_id").orderBy(*arrival_order())
             rows = rows.withColumn("depth", F.row_number().over(arrived))
-            chance = [F.col("depth"), *self._chance("message_group_id")]
-        table = self.rows.sparkSession.createDataFrame(
-            list(wanted.items()), "group_id string, wanted long"
-        )
+            chance = ["depth", "message_id"]
+        most = F.create_map(*(F.lit(one) for pair in wanted.items() for one in pair))
         rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*chance))
-        rows = rows.join(F.broadcast(table), "group_id", "left")
-        drawn = rows.withColumn("drawn", F.coalesce(rank <= F.col("wanted"), F.lit(False)))  # noqa: FBT003
+        drawn = rows.withColumn("drawn", F.coalesce(rank <= most[F.col("group_id")], F.lit(False)))  # noqa: FBT003
         if self.in_order:
             before = F.sum(F.col("drawn").cast("int")).over(
                 arrived.rowsBetween(Window.unboundedPreceding, -1)
@@ -208,9 +202,6 @@ class Ramp:
         if taken := [self._table(step) for step in known[self.ended :]]:
             rows = rows.join(reduce(DataFrame.union, taken), "message_id", "left_anti")
         return rows.drop(*POSITION)
-
-    def _chance(self, column: str) -> list[Column]:
-        return [F.xxhash64(F.lit(self.context.plan_id), F.col(column)), F.col(column)]
 
     def _table(self, step: Step) -> DataFrame:
         return read_table(self.rows.sparkSession, self.runner.archive, step.table, _COLUMNS)

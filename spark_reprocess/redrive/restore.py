@@ -60,7 +60,7 @@ def restore(
 
     Raises:
         InputError: the options, the archive or the queue do not fit together. Nothing was sent.
-        BusyError: a redrive, another restore or a drain is going on. Nothing was sent.
+        BusyError: a redrive is going on, or on FIFO another restore. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
@@ -108,11 +108,7 @@ def restore(
 
 
 def _dispositions(
-    messages: DataFrame,
-    archive: Archive,
-    context: RunContext,
-    options: RestoreOptions,
-    chunks: int,
+    messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions, chunks: int
 ) -> DataFrame:
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:

@@ -71,10 +71,7 @@ SETTLED = pa.schema(_COLUMNS)
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
-TASK_COLUMNS = (
-    *(*SENDING_COLUMNS, CHANGES),
-    *("group_id", "disposition", *POSITION, TASK),
-)
+TASK_COLUMNS = (*SENDING_COLUMNS, CHANGES, "group_id", "disposition", *POSITION, TASK)
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
 
 _PROGRESS_SECONDS = 2.0
