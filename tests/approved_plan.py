@@ -5,7 +5,7 @@
 
 import time
 from binascii import crc32
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,22 +76,16 @@ def approve(plan: Path, action: str = "redrive") -> Path:
 
 
 def numbered_by_the_rule(rows: Sequence[Row], messages: int) -> list[Row]:
-    """Add ``unit`` and ``position`` as the docstrings of ``message_table`` say.
-
-    Claims of earlier plans depend on each part of the rule.
-    """
-    units: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        unit = row["group_id"]
-        if row["message_group_id"] is not None and row["queue_url"].endswith(".fifo"):
-            share = crc32(row["message_group_id"].encode()) % max(1, min(64, messages // 1000))
-            unit = f"in-order-{share:02d}"
-        units[unit].append(row)
-    return [
-        {**row, "unit": unit, "position": position}
-        for unit, members in units.items()
-        for position, row in enumerate(sorted(members, key=_order))
-    ]
+    """Add ``unit`` and ``position`` as the docstrings of ``message_table`` say."""
+    in_order = [row for row in rows if row["message_group_id"] is not None]
+    others = [row for row in rows if row["message_group_id"] is None]
+    numbered, counts = [{**row, "unit": None, "position": None} for row in others], Counter[str]()
+    for row in sorted(in_order, key=_order):
+        share = crc32(row["message_group_id"].encode()) % max(1, min(64, messages // 1000))
+        unit = f"in-order-{share:02d}"
+        numbered.append({**row, "unit": unit, "position": counts[unit]})
+        counts[unit] += 1
+    return numbered
 
 
 def _order(row: Row) -> tuple[Any, ...]:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
-    CHUNK_MESSAGES,
     OUTCOMES,
+    PLACES,
     Attempt,
     AttemptName,
     Claim,
@@ -52,7 +52,7 @@ def tries(draw: st.DrawFn) -> Try:
         ttl_seconds=draw(st.sampled_from((0, 60, 900, 3000))),
         edits=draw(st.dictionaries(texts, texts, max_size=2)),
         step=draw(st.integers(0, 9)),
-        end=draw(st.integers(1, CHUNK_MESSAGES)),
+        end=draw(st.integers(1, PLACES)),
     )
     settled_at = timestamp(NOW - draw(st.sampled_from([one for one in AGES if one <= age])))
     results = tuple(

@@ -1,10 +1,10 @@
-"""The table ``messages.parquet`` of a plan: the group and the position of each message it froze.
+"""The table ``messages.parquet`` of a plan: the group and the file of each message that it froze.
 
 ``analyze`` writes it, and later verbs join it, so that no body is grouped twice. It is in the
 archive, found by the plan's id, wherever the report is. It holds no content, and stays when a
-message is erased: a position never changes.
+message is erased.
 
-Columns: ``message_id``; ``group_id``; ``unit`` and ``position``, from 0, see ``numbered``;
+Columns: ``message_id``; ``group_id``; ``unit`` and ``position``, from 0, see ``with_positions``;
 ``file``: path below the archive's root of the file with the message. Where a message has several
 rows, it is the file of the one that is kept. Erasing a message replaces its file by one with
 another name. ``plan_messages`` joins it with the archive; what the archive lacks is gone.
@@ -12,7 +12,7 @@ another name. ``plan_messages`` joins it with the archive; what the archive lack
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.files import Archive
@@ -31,21 +31,14 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.failures import explained
 
-NUMBERING_COLUMNS = (
-    "message_id",
-    "message_group_id",
-    "sequence_number",
-    "sent_at",
-    "queue_url",
-    FILE,
-)
-"""What ``numbered`` needs of each message beside its ``group_id``."""
+ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
+"""What tells a message's place in its message group."""
 
 FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
 """Columns that find a message, or sort a group, without opening the files of messages: no verb of a
 plan needs them. See ``archive.message_index``."""
 
-TABLE_COLUMNS = tuple(dict.fromkeys((*NUMBERING_COLUMNS, *FOR_PEOPLE)))
+TABLE_COLUMNS = tuple(dict.fromkeys((*ORDER_COLUMNS, FILE, *FOR_PEOPLE)))
 """What a table is made of, beside ``group_id``."""
 
 _COLUMNS = f"message_id string, group_id string, unit string, position long, {FILE} string"
@@ -54,14 +47,15 @@ _MOST_UNITS = 64
 
 
 def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, messages: int) -> str:
-    """Number the messages of a plan and save their table; return its digest.
+    """Save the table of a plan; return its digest.
 
     *grouped* has ``TABLE_COLUMNS`` and ``group_id``, one row for each of so many *messages*.
 
     Raises:
         ArchiveError: it cannot be written.
     """
-    rows = numbered(grouped, messages)
+    columns = ("message_id", "group_id", "unit", "position", FILE, *FOR_PEOPLE)
+    rows = with_positions(grouped, in_order_units(messages)).select(*columns)
     with explained(None):
         held = rows.toArrow() if messages <= DRIVER_ROWS else rows
     return write_table(held, archive, table_folder(plan_id))
@@ -83,36 +77,30 @@ def message_table(spark: SparkSession, archive: Archive, plan: Plan) -> DataFram
     return read_table(spark, archive, folder, _COLUMNS, digest)
 
 
-def numbered(grouped: DataFrame, messages: int) -> DataFrame:
-    """Return the table's columns: where each message is in a plan of so many, the same always.
-
-    A unit is a group. Of a FIFO parked queue, where a message group may be spread over several
-    groups of the plan, a unit is a share of the message groups, by a hash of their ids.
-    """
-    is_ordered = F.col("message_group_id").isNotNull() & F.rtrim("queue_url", F.lit("/")).endswith(
-        ".fifo"
-    )
-    unit = F.when(is_ordered, in_order_unit(in_order_units(messages))).otherwise(F.col("group_id"))
-    kept = [name for name in FOR_PEOPLE if name in grouped.columns]
-    columns = ("message_id", "group_id", "unit", "position", FILE, *kept)
-    return with_positions(grouped, unit).select(*columns)
-
-
-def with_positions(rows: DataFrame, unit: Column) -> DataFrame:
-    """Add ``unit``, and ``position``: the place within it, from 0, as SQS got the messages."""
-    order = Window.partitionBy("unit").orderBy(*arrival_order())
-    return rows.withColumn("unit", unit).withColumn("position", F.row_number().over(order) - 1)
-
-
 def in_order_units(messages: int) -> int:
-    """How many units a plan of so many messages has for a FIFO queue: 1 to 64."""
+    """How many units the message groups of so many messages have: 1 to 64."""
     return max(1, min(_MOST_UNITS, messages // _UNIT_MESSAGES))
 
 
-def in_order_unit(units: int) -> Column:
-    """Which of so many units a message group is in."""
-    group = F.coalesce("message_group_id", F.lit("")).cast("binary")
-    return F.format_string("in-order-%02d", F.crc32(group) % units)
+def with_positions(rows: DataFrame, units: int | None) -> DataFrame:
+    """Add ``unit`` and ``position``: null for messages without a message group.
+
+    Each of so many *units* is a share of the message groups, by a hash of their ids; *units* is
+    None where no message needs an order. A position is the place in the unit, from 0, as SQS
+    received the messages.
+    """
+    if units is None:
+        nothing = {"unit": F.lit(None).cast("string"), "position": F.lit(None).cast("long")}
+        return rows.withColumns(nothing)
+    has_group = F.col("message_group_id").isNotNull()
+    share = F.crc32(F.col("message_group_id").cast("binary")) % units
+    order = Window.partitionBy("unit").orderBy(*arrival_order())
+    in_order = (
+        rows.where(has_group)
+        .withColumn("unit", F.format_string("in-order-%02d", share))
+        .withColumn("position", F.row_number().over(order).cast("long") - 1)
+    )
+    return in_order.unionByName(rows.where(~has_group), allowMissingColumns=True)
 
 
 def plan_messages(

@@ -1,12 +1,13 @@
 """What happened to each message of a plan: claims and results, a pair of files per claim.
 
-``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.from-00.claim.json`` names the messages that
+``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.from-00000.claim.json`` names the messages that
 somebody is about to send, before the first is sent; ``....result.jsonl`` says what became of each.
 Claims are made by create-if-absent, so of several runs, tasks or retries exactly one gets each. A
 claim without a result is busy while young; after that its messages are in doubt.
 
-A claim covers the places of its chunk from the one in its name to its end, which whoever makes it
-chooses by its rate. The next claim of the attempt begins there. So claims of one attempt cover no
+Each message has a place in its chunk. It depends on the plan alone, and messages may share one. A
+claim covers the places from the one in its name to its end, which whoever makes it chooses by its
+rate. The next claim of the attempt begins there. So claims of one attempt cover no
 place twice, whatever the rates are. An attempt covers only places that the attempt before it
 covers, and that nobody is sending any more.
 """
@@ -25,6 +26,11 @@ from spark_reprocess.errors import ArchiveError
 
 LEDGER = "ledger"
 CHUNK_MESSAGES = 100
+"""About so many messages are in a chunk."""
+
+PLACES = 65_536
+"""A place in a chunk is below this."""
+
 POSITION = ("unit", "chunk", "place")
 """Columns: the chunk of a message, and its place in it."""
 
@@ -47,9 +53,9 @@ class Claim:
     Attributes:
         time: ISO 8601, UTC; the claim's age counts from here.
         ttl_seconds: how long its run may act on it; readers wait at least as long.
-        edits: by group id, the digest of the edit with which its messages are sent.
+        edits: by id of each message that is edited, the digest of its edit.
         step: of which step of a ramp they are, from 1; 0 outside a ramp.
-        end: the first place of the chunk behind those that it covers, 1 to ``CHUNK_MESSAGES``.
+        end: the first place of the chunk behind those that it covers, 1 to ``PLACES``.
     """
 
     run_id: str
@@ -61,7 +67,7 @@ class Claim:
     ttl_seconds: float = 0
     edits: Mapping[str, str] = field(default_factory=dict)
     step: int = 0
-    end: int = CHUNK_MESSAGES
+    end: int = PLACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,11 @@ class OpenRange(NamedTuple):
     end: int
 
 
+def chunk_count(messages: int) -> int:
+    """Return how many chunks so many messages without an order have, at least 1."""
+    return max(1, -(-messages // CHUNK_MESSAGES))
+
+
 def open_ranges(attempts: Iterable[Attempt]) -> list[OpenRange]:
     """Return what can be claimed of a chunk with these attempts: every place once, in order.
 
@@ -161,7 +172,7 @@ def open_ranges(attempts: Iterable[Attempt]) -> list[OpenRange]:
     covered: dict[int, int] = {}
     for attempt in attempts:
         covered[attempt.name.number] = max(attempt.claim.end, covered.get(attempt.name.number, 0))
-    ranges, end = [], CHUNK_MESSAGES
+    ranges, end = [], PLACES
     for number in range(1, len(covered) + 2):
         first = covered.get(number, 0)
         if first < end:
@@ -182,7 +193,7 @@ class Ledger:
         found: list[Attempt] = []
         name = AttemptName(self.plan_id, unit, chunk, 1)
         while True:
-            while name.first < CHUNK_MESSAGES and (attempt := self.attempt(name)) is not None:
+            while name.first < PLACES and (attempt := self.attempt(name)) is not None:
                 found.append(attempt)
                 name = name._replace(first=attempt.claim.end)
             if not name.first:
@@ -202,7 +213,7 @@ class Ledger:
         results = self.archive.read(f"{self._path(*name[1:])}.result.jsonl")
         with damage_named(self.archive, f"{path} or its result"):
             claim = claim_of(json.loads(content))
-            if not name.first < claim.end <= CHUNK_MESSAGES:
+            if not name.first < claim.end <= PLACES:
                 raise ValueError(claim.end)
             return Attempt(
                 name,
@@ -230,7 +241,7 @@ class Ledger:
         self.archive.write(f"{self._path(unit, chunk, number, first)}.result.jsonl", lines.encode())
 
     def _path(self, unit: str, chunk: int, number: int, first: int) -> str:
-        claim = f"chunk-{chunk:05d}.attempt-{number}.from-{first:02d}"
+        claim = f"chunk-{chunk:05d}.attempt-{number}.from-{first:05d}"
         return f"{plan_folder(self.plan_id)}/{unit}/{claim}"
 
 

@@ -43,16 +43,17 @@ def table_folder(plan_id: str) -> str:
 
 
 def read_members(archive: Archive, plan_id: str, digest: str, group_id: str) -> list[Member]:
-    """Return the messages of a group in the plan's order; *digest* is that which the plan names.
+    """Return the messages of a group as SQS received them; *digest* is that which the plan names.
 
     Raises:
         InputError: the table is another one than the plan's.
         ArchiveError: the table is missing, or was changed.
     """
-    columns = ("message_id", "group_id", "unit", "position", "file")
+    order = ("unit", "position", "sent_at", "message_id")
+    columns = ("group_id", "file", *order)
     table = read_table_columns(archive, plan_id, columns, digest)
     of_group = table.filter(pc.equal(table["group_id"].cast(pa.string()), pa.scalar(group_id)))
-    in_order = of_group.sort_by([("unit", "ascending"), ("position", "ascending")])
+    in_order = of_group.sort_by([(name, "ascending") for name in order])
     return [Member(row["message_id"], row["file"]) for row in in_order.to_pylist()]
 
 

@@ -13,9 +13,9 @@ from spark_reprocess.progress import silent
 
 _ABOUT = """\
 Writes the messages of one group of a plan as JSON lines, one object per message: as they were
-archived, without the plan's edits, and whatever runs did with them. They come in the order in which
-a redrive sends them: the oldest first, on FIFO queues within a message group. docs/reference.md
-lists the fields. Changes nothing in the archive. Needs no Spark.
+archived, without the plan's edits, and whatever runs did with them. The oldest come first, those
+with message groups by group. docs/reference.md lists the fields. Changes nothing in the archive.
+Needs no Spark.
 
 Nothing is masked: the output holds whole bodies and attributes. A file gets mode 0600, and a file
 that exists is not overwritten. Keep it where only those who may read the messages can read it, and

@@ -279,7 +279,7 @@ def _entries(
             reason=claim.reason,
             destination=claim.destination,
             claimed_at=claim.time,
-            edit=claim.edits.get(found.name.unit, ""),
+            edit=claim.edits.get(message_id, ""),
             outcome=None if outcome is None else str(outcome),
             settled_at=result.time if result else "",
             new_message_id=result.new_message_id if result else "",

@@ -11,22 +11,19 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.analysis.message_table import in_order_unit, with_positions
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.frames import arrival_order
-from spark_reprocess.archive.ledger import CHUNK_MESSAGES
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES, PLACES, POSITION
+from spark_reprocess.redrive.editor import FAULT
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues
 
 DETAIL = "detail"
-"""A column beside ``disposition``: which queue, source or message stands in the way; else null."""
+"""A column beside ``disposition``: which queue, source, message or fault is in the way; or null."""
 
 DESTINATION = "destination"
 """A column: URL of the queue that a message goes to; null where it must go nowhere."""
 
 _MESSAGE_GROUP = "_message_group"
-
-ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
-"""What tells a message's place in its message group."""
 
 _OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
 _OURS_BYTES = CONTEXT_MAX_BYTES + 64
@@ -53,21 +50,27 @@ def _attribute_bytes(entry: Column) -> Column:
     return (names + F.coalesce(text, data, F.lit(0))).cast("long")
 
 
-def number_chunks(grouped: DataFrame, units: int | None) -> DataFrame:
-    """Add ``unit, chunk, place`` to messages of no plan, the same in every run.
+def with_chunks(positioned: DataFrame, chunks: int, step: str = "") -> DataFrame:
+    """Put ``POSITION`` in place of ``unit`` and ``position``, see ``with_positions``.
 
-    With *units* None a unit is a group. Else there are so many, and each is a share of the message
-    groups. It goes to one task, so that their order is kept.
+    Messages with a position are in chunks of 100, in their order. The others are spread over so
+    many *chunks* by the first eight bytes of the SHA-256 of their id; the next two are their place.
+    So it depends on nothing but the id in which chunk a message is, and where. *step* ends the
+    names of the units of a ramp's step.
     """
-    unit = F.col("group_id") if units is None else in_order_unit(units)
-    return with_chunks(with_positions(grouped, unit))
+    position = F.col("position")
+    chunk = F.coalesce(F.floor(position / CHUNK_MESSAGES), _of_digest(1, 16) % chunks)
+    place = F.coalesce(position % CHUNK_MESSAGES, _of_digest(17, 4) % PLACES)
+    unit = F.concat(F.coalesce("unit", F.lit(f"of-{chunks}")), F.lit(step))
+    return positioned.withColumns(
+        {"unit": unit, "chunk": chunk.cast("long"), "place": place.cast("long")}
+    ).drop("position")
 
 
-def with_chunks(positioned: DataFrame) -> DataFrame:
-    """Put ``chunk``, from 1, and ``place`` within it, 0 to 99, instead of ``position``."""
-    chunk = F.floor(F.col("position") / CHUNK_MESSAGES) + 1
-    place = (F.col("position") % CHUNK_MESSAGES).cast("long")
-    return positioned.withColumns({"chunk": chunk, "place": place}).drop("position")
+def _of_digest(first: int, digits: int) -> Column:
+    """Return so many hex digits of the SHA-256 of a message's id, from the *first* on, from 1."""
+    hex_digits = F.substring(F.sha2("message_id", 256), first, digits)
+    return F.conv(hex_digits, 16, 10).cast("decimal(20)")
 
 
 def with_dispositions(
@@ -84,8 +87,7 @@ def with_dispositions(
 
     Args:
         numbered: the whole plan, with ``SOURCE_COLUMNS``, ``PARKED_QUEUE``, ``has_room``,
-            ``selected``: whether this run's condition takes the message, and ``edit_fault``: why
-            its group's edit does not fit it, else null.
+            ``selected``: whether this run's condition takes the message, and ``FAULT``.
         states: ``message_id, state`` of the ledgers.
         actions: by group id; other groups are left. None sends every group.
         queues: a FIFO destination takes no message without a message group.
@@ -108,7 +110,7 @@ def with_dispositions(
         .when((state == "in_doubt") & F.lit(in_doubt == "arrived"), Disposition.RECORD)
         .when((state == "in_doubt") & F.lit(in_doubt != "send"), Disposition.IN_DOUBT)
         .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Disposition.NO_GROUP)
-        .when(F.col("edit_fault").isNotNull(), Disposition.EDIT_FAILED)
+        .when(F.col(FAULT).isNotNull(), Disposition.EDIT_FAILED)
         .when(~F.col("has_room") & F.lit(requires_room), Disposition.NO_ROOM)
         .when(F.col("group_id").isin(*stopped), Disposition.STOPPED)
         .otherwise(Disposition.SEND)
@@ -116,11 +118,13 @@ def with_dispositions(
     dispositions = known.withColumns(
         {
             "disposition": disposition,
-            DETAIL: F.when(disposition == not_ours, detail),
+            DETAIL: F.when(disposition == not_ours, detail).when(
+                disposition == Disposition.EDIT_FAILED, F.col(FAULT)
+            ),
             DESTINATION: F.when(not_ours.isNull(), queues.destination_of()),
         }
     )
-    return dispositions.drop("state", "has_room", *SOURCE_COLUMNS)
+    return dispositions.drop("state", "has_room", FAULT, *SOURCE_COLUMNS)
 
 
 def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) -> DataFrame:
@@ -174,33 +178,27 @@ def keep_groups_whole(dispositions: DataFrame) -> DataFrame:
 
 
 def limited(dispositions: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
-    """Let at most *limit* messages make work: the first of the plan's order.
+    """Let at most *limit* messages make work: the first by ``POSITION``.
 
     On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
     messages does not go; the others behind it may. Elsewhere each message is a group.
     """
     group = F.coalesce("message_group_id", "message_id") if to_fifo else F.col("message_id")
     grouped = dispositions.withColumn(_MESSAGE_GROUP, group)
-    # Each group is ranked in its unit, and the units, of which there are few, among each other.
-    groups = (
+    order = ("_first", _MESSAGE_GROUP)
+    # Each group has a message, so no more groups than *limit* can go.
+    first = (
         grouped.where(_is_work())
-        .groupBy("unit", _MESSAGE_GROUP)
-        .agg(F.count("*").alias("_work"), F.min(F.struct("chunk", "place")).alias("_first"))
+        .groupBy(_MESSAGE_GROUP)
+        .agg(F.count("*").alias("_work"), F.min(F.struct(*POSITION)).alias("_first"))
         .where(F.col("_work") <= limit)
+        .orderBy(*order)
+        .limit(limit)
     )
-    units = groups.groupBy("unit").agg(F.sum("_work").alias("_of_unit"))
-    earlier = Window.orderBy("unit").rowsBetween(Window.unboundedPreceding, -1)
-    before = F.coalesce(F.sum("_of_unit").over(earlier), F.lit(0))
-    starts = units.select("unit", before.alias("_before"))
-    up_to_here = F.sum("_work").over(Window.partitionBy("unit").orderBy("_first"))
-    within = (
-        groups.withColumn("_up_to_here", up_to_here)
-        .join(starts, on="unit")
-        .where(F.col("_before") + F.col("_up_to_here") <= limit)
-        .select("unit", _MESSAGE_GROUP, F.lit(True).alias("_is_within"))  # noqa: FBT003 - a value
-    )
-    marked = grouped.join(within, on=["unit", _MESSAGE_GROUP], how="left")
-    over = _is_work() & F.col("_is_within").isNull()
+    up_to_here = F.sum("_work").over(Window.orderBy(*order))
+    within = first.select(_MESSAGE_GROUP, (up_to_here <= limit).alias("_is_within"))
+    marked = grouped.join(within, on=_MESSAGE_GROUP, how="left")
+    over = _is_work() & ~F.coalesce("_is_within", F.lit(False))  # noqa: FBT003 - a value
     return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_MESSAGE_GROUP, "_is_within")
 
 

@@ -6,19 +6,23 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.actor import caller
+from spark_reprocess.analysis.message_table import ORDER_COLUMNS
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, damage_named
-from spark_reprocess.archive.frames import DRIVER_ROWS, FILE, read_table, write_table
+from spark_reprocess.archive.frames import FILE, Held, read_table, write_table
 from spark_reprocess.archive.ledger import (
     POSITION,
     RunRecord,
@@ -28,12 +32,12 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.archive.message_store import drain_of, rows_of_file
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.breaker_gate import is_waiting
-from spark_reprocess.redrive.dispositions import ORDER_COLUMNS
 from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Sent, Tally, summarize
@@ -56,6 +60,17 @@ from spark_reprocess.redrive.stop_signals import (
 from spark_reprocess.repeating import repeating
 from spark_reprocess.spark.interrupts import asking_to_stop
 
+_ASSIGNED = ("message_id", "group_id", "disposition", *POSITION)
+_ADDED: dict[str, pa.DataType] = {
+    **dict.fromkeys(("drain_id", "group_id", "disposition", "unit"), pa.string()),
+    **dict.fromkeys(("chunk", "place"), pa.int64()),
+    TASK: pa.int32(),
+}
+_WORK = pa.schema([*ARROW_SCHEMA, *map(pa.field, _ADDED, _ADDED.values())])
+"""Messages as they are archived, and what a task must know of each."""
+
+_BATCH_ROWS = 1000
+_FILES_PER_TASK = 16
 _TROUBLE_SECONDS = 10.0
 _TROUBLE = {
     Disposition.FAILED: "failed",
@@ -70,13 +85,11 @@ class TaskRunner:
     """Runs the sends of one run.
 
     Attributes:
-        messages: the archive's rows of the plan's messages, at least.
         tasks: how many chunks are sent side by side at most; None for Spark's default parallelism.
         deadline: when nothing more is sent.
     """
 
     archive: Archive
-    messages: DataFrame
     make_sender: ClientFactory
     progress: Progress
     tasks: int | None = None
@@ -106,8 +119,6 @@ class TaskRunner:
             return Sent(())
         if self.deadline.seconds_left <= 0:
             return Sent(tuple(_not_reached(work, ())), TIME_IS_OVER)
-        rows, windows, free_windows = self._rows(dispositions, context)
-        task = SendTask(self.archive, context, self.make_sender, stage, windows, free_windows)
         folder = progress_folder(context, stage)
         how_far = HowFar(total)
 
@@ -122,11 +133,14 @@ class TaskRunner:
                 stop(why)
 
         with (
+            ExitStack() as stack,
             asking_to_stop(stop),
             self.deadline.watched(stop),
             repeating(look, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
+            rows, windows, free_windows = self._rows(dispositions, total, context, stack)
+            task = SendTask(self.archive, context, self.make_sender, stage, windows, free_windows)
             # One action, once; a second evaluation would find every chunk claimed.
             sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
             settled = sends.collect()
@@ -139,41 +153,36 @@ class TaskRunner:
         return Sent((*outcomes, *_not_reached(work, outcomes)), stopped_by)
 
     def _rows(
-        self, dispositions: DataFrame, context: RunContext
+        self, dispositions: DataFrame, total: int, context: RunContext, stack: ExitStack
     ) -> tuple[DataFrame, list[int] | None, list[int] | None]:
         """Return the messages to settle, in the partitions of their tasks; the tasks' windows.
 
         The windows twice: with the limit of the circuit breaker, and without.
 
         Each chunk is whole and in order in one partition; for a FIFO destination each unit is, so
-        that its chunks follow each other in one task.
+        that its chunks follow each other in one task. So bodies are moved once, from the task that
+        reads their file to the one that sends them, or not at all.
         """
         spark = dispositions.sparkSession
-        work = dispositions.where(F.col("disposition").isin(*WORK)).select(
-            "message_id", FILE, "group_id", "disposition", *POSITION
-        )
-        chunks = work.groupBy("unit", "chunk").count().collect()
-        sizes = {(row["unit"], row["chunk"]): row["count"] for row in chunks}
-        slots, rate = self.tasks or spark.sparkContext.defaultParallelism, context.max_rate
+        frame = dispositions.where(F.col("disposition").isin(*WORK)).select(FILE, *_ASSIGNED)
+        work = Held.of(frame, total, stack)
+        sizes = {(row["unit"], row["chunk"]): row["count"] for row in work.counts("unit", "chunk")}
+        cores, rate = spark.sparkContext.defaultParallelism, context.max_rate
+        slots = self.tasks or cores
         most = slots if rate is None else min(slots, most_tasks(rate))
         tasks = divide(sizes, most, in_order=context.to_fifo)
-        table = pa.table(
-            {
-                "unit": [unit for unit, _ in tasks],
-                "chunk": [chunk for _, chunk in tasks],
-                TASK: pa.array(tasks.values(), pa.int32()),
-            }
-        )
-        assigned = work.join(F.broadcast(spark.createDataFrame(table)), on=["unit", "chunk"])
         messages = Counter[int]()
         for chunk, task in tasks.items():
             messages[task] += sizes[chunk]
-        if sum(sizes.values()) <= DRIVER_ROWS:
-            # Otherwise Spark, which does not know how few they are, shuffles the bodies for a join.
-            assigned = F.broadcast(assigned)
-        rows = self.messages.join(assigned, on=["message_id", FILE])
-        spread = rows.repartitionById(len(messages), F.col(TASK)).sortWithinPartitions(*POSITION)
-        changed = with_changes(spread, context.edits)
+        files = len(work.counts(FILE))
+        readers, is_held = min(files, max(cores, files // _FILES_PER_TASK)), work.table is not None
+        spread = work.frame if is_held and readers == 1 else work.frame.repartition(readers, FILE)
+        by_file = spread.groupBy(FILE).agg(F.collect_list(F.struct(*_ASSIGNED)).alias("work"))
+        read = partial(read_work, self.archive, tasks)
+        rows = by_file.mapInArrow(read, from_arrow_schema(_WORK))
+        if not (is_held and readers == len(messages) == 1):
+            rows = rows.repartitionById(len(messages), F.col(TASK))
+        changed = with_changes(rows.sortWithinPartitions(*POSITION), context.edits)
         of_tasks = [messages[task] for task in sorted(messages)]
         return (
             changed,
@@ -190,6 +199,30 @@ class TaskRunner:
                 write_stop_marker(self.archive, marker, why)
 
         threading.Thread(target=write, name="stop", daemon=True).start()
+
+
+def read_work(
+    archive: Archive, tasks: Mapping[tuple[str, int], int], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read the messages that *batches* name: a row for each ``FILE``, with a list of ``_ASSIGNED``.
+
+    *tasks* has the task of each chunk.
+
+    Raises:
+        ArchiveError: a file is gone or damaged.
+    """
+    files = (file for batch in batches for file in zip(batch[FILE], batch["work"], strict=True))
+    for path, listed in ((str(path), listed) for path, listed in files):
+        work = pa.RecordBatch.from_struct_array(listed.values)
+        rows = rows_of_file(archive, path, list(map(str, work["message_id"])))
+        if rows is None:
+            raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
+        places = pc.index_in(work["message_id"], rows["message_id"].combine_chunks())
+        known: dict[str, Any] = dict(zip(rows.schema.names, rows.take(places).columns, strict=True))
+        known |= {name: work[name] for name in _ASSIGNED}
+        known["drain_id"] = [drain_of(path)] * work.num_rows
+        known[TASK] = [tasks[one["unit"], one["chunk"]] for one in work.to_pylist()]
+        yield from pa.table(known, schema=_WORK).to_batches(_BATCH_ROWS)
 
 
 def _windows(rate: float | None, messages: Sequence[int]) -> list[int] | None:
@@ -334,7 +367,7 @@ def record_edits(archive: Archive, context: RunContext) -> None:
     """Write down the edits of a run before its first message is sent.
 
     ``ledger/plan_id=<id>/edits/<group>.<digest>.json`` holds an edit, and the run that first used
-    it. Each claim names the digests of its groups.
+    it. Each claim names the digest for each message.
 
     Raises:
         ArchiveError: they cannot be written; nothing may be sent then.

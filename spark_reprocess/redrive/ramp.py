@@ -8,19 +8,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.errors import TableError
 from dlq_replay.returns import Returns
 from dlq_replay.returns_table import ReturnsTable
-from spark_reprocess.analysis.message_table import in_order_unit, in_order_units
+from spark_reprocess.analysis.message_table import in_order_units, with_positions
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.frames import DRIVER_ROWS, arrival_order, read_table, write_table
+from spark_reprocess.archive.frames import Held, arrival_order, read_table, write_table
+from spark_reprocess.archive.ledger import POSITION, chunk_count
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.ramp.readings import Probe
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, StepWatch, Verdict, step_size
@@ -148,16 +150,11 @@ class Ramp:
         returns = self._read_returns(wanted)
         number, archive = len(known) + 1, self.runner.archive
         folder = self.steps.table(number, self.context.run_id)
-        drawn = self._drawn(known, wanted, number)
-        if sum(wanted.values()) <= DRIVER_ROWS:
-            held = drawn.toArrow()
-            write_table(held, archive, folder)
-            counts = Counter(map(str, held["group_id"].to_pylist()))
-        else:
-            write_table(drawn, archive, folder)
-            rows = read_table(drawn.sparkSession, archive, folder, _COLUMNS)
-            found = rows.groupBy("group_id").count().collect()
-            counts = Counter({row["group_id"]: row["count"] for row in found})
+        drawn = self._drawn(known, wanted)
+        with ExitStack() as stack:
+            held = Held.of(drawn, sum(wanted.values()), stack)
+            write_table(held.frame if held.table is None else held.table, archive, folder)
+            counts = {row["group_id"]: row["count"] for row in held.counts("group_id")}
         if not counts:
             self._stopped_by = f"{_WAITS}: what is left stands behind messages that stay"
             return None
@@ -175,55 +172,46 @@ class Ramp:
         self.steps.create(Step(number, run_id, who, self.now_seconds(), folder, groups))
         return self.steps.read()[number - 1]
 
-    def _drawn(self, known: Sequence[Step], wanted: Mapping[str, int], number: int) -> DataFrame:
+    def _drawn(self, known: Sequence[Step], wanted: Mapping[str, int]) -> DataFrame:
         """Draw so many messages of each group, and say where in the step each of them is.
 
         On FIFO the heads of message groups come first, and what stands behind one that is not drawn
         is not drawn either. Otherwise chance decides, in the same way in every run.
         """
-        rows, chance = self._candidates(known), self._chance("message_id")
+        # Their ids are random.
+        rows, chance = self._candidates(known), ["message_id"]
         if self.in_order:
             arrived = Window.partitionBy(PARKED_QUEUE, "message_group_id").orderBy(*arrival_order())
             rows = rows.withColumn("depth", F.row_number().over(arrived))
-            chance = [F.col("depth"), *self._chance("message_group_id")]
-        table = self.rows.sparkSession.createDataFrame(
-            list(wanted.items()), "group_id string, wanted long"
-        )
+            chance = ["depth", "message_id"]
+        most = F.create_map(*(F.lit(one) for pair in wanted.items() for one in pair))
         rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*chance))
-        rows = rows.join(F.broadcast(table), "group_id", "left")
-        drawn = rows.withColumn("drawn", F.coalesce(rank <= F.col("wanted"), F.lit(False)))  # noqa: FBT003
-        queue = f".{self.steps.queue}.{number:05d}"
-        unit, order = F.concat("group_id", F.lit(queue)), chance
+        drawn = rows.withColumn("drawn", F.coalesce(rank <= most[F.col("group_id")], F.lit(False)))  # noqa: FBT003
         if self.in_order:
             before = F.sum(F.col("drawn").cast("int")).over(
                 arrived.rowsBetween(Window.unboundedPreceding, -1)
             )
             is_next = F.coalesce(before, F.lit(0)) == F.col("depth") - 1
             drawn = drawn.withColumn("drawn", F.col("drawn") & is_next)
-            units = in_order_units(sum(wanted.values()))
-            unit, order = F.concat(in_order_unit(units), F.lit(queue)), arrival_order()
-        places = drawn.where("drawn").withColumn("unit", unit)
-        position = F.row_number().over(Window.partitionBy("unit").orderBy(*order)) - 1
-        return places.select(
-            "message_id", "group_id", "unit", position.cast("long").alias("position")
-        )
+        units = in_order_units(sum(wanted.values())) if self.context.to_fifo else None
+        positioned = with_positions(drawn.where("drawn"), units)
+        return positioned.select("message_id", "group_id", "unit", "position")
 
     def _candidates(self, known: Sequence[Step]) -> DataFrame:
         rows = self.rows.where(F.col("disposition") == Disposition.SEND)
         if taken := [self._table(step) for step in known[self.ended :]]:
             rows = rows.join(reduce(DataFrame.union, taken), "message_id", "left_anti")
-        return rows.drop("unit", "chunk", "place")
-
-    def _chance(self, column: str) -> list[Column]:
-        return [F.xxhash64(F.lit(self.context.plan_id), F.col(column)), F.col(column)]
+        return rows.drop(*POSITION)
 
     def _table(self, step: Step) -> DataFrame:
         return read_table(self.rows.sparkSession, self.runner.archive, step.table, _COLUMNS)
 
     def _execute(self, step: Step) -> None:
         """Send what is left of a step, and write down that it is sent."""
-        table = with_chunks(self._table(step)).drop("group_id")
-        rows = self.rows.drop("unit", "chunk", "place").join(table, "message_id")
+        chunks = chunk_count(sum(part.messages for part in step.groups.values()))
+        name = f".{self.steps.queue}.{step.number:05d}"
+        table = with_chunks(self._table(step), chunks, name).drop("group_id")
+        rows = self.rows.drop(*POSITION).join(table, "message_id")
         found = Counter[tuple[str, str]]()
         for row in rows.groupBy("group_id", "disposition").count().collect():
             found[row["group_id"], row["disposition"]] = row["count"]

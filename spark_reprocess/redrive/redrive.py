@@ -21,6 +21,7 @@ from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import add_statement, read_memory
+from spark_reprocess.archive.ledger import chunk_count
 from spark_reprocess.clients import (
     ClientFactory,
     aws_client,
@@ -89,8 +90,8 @@ def redrive(
         to_fifo=queues.is_fifo,
         sizes=queues.sizes_of(options.destination),
         edits=plan.edits,
-        # A ramp cuts its steps into chunks of their own.
-        cut_from="ramp" if probes else plan.snapshot.table_sha256[:12],
+        # The steps of a ramp have chunks of their own.
+        cut="ramp" if probes else f"of-{chunk_count(plan.snapshot.messages)}",
         policy_sha256=plan.snapshot.policy_sha256,
     )
     with ExitStack() as stack:
@@ -125,9 +126,7 @@ def redrive(
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
             )
-        runner = TaskRunner(
-            archive, resolved.messages, make_sender, progress, options.tasks, deadline
-        )
+        runner = TaskRunner(archive, make_sender, progress, options.tasks, deadline)
         notes += tuple(_begin_to_count(options, plan.plan_id, work, is_ramp=bool(probes)))
 
         def stop_group(group_id: str, why: str) -> None:

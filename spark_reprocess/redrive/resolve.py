@@ -7,15 +7,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.message_table import message_table, plan_messages
+from spark_reprocess.analysis.message_table import ORDER_COLUMNS, message_table, plan_messages
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import FILE, Held, column_texts, ledger_states, read_rows
+from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_rows
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger import POSITION
+from spark_reprocess.archive.ledger import POSITION, chunk_count
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
@@ -23,7 +23,6 @@ from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
     DETAIL,
-    ORDER_COLUMNS,
     has_room,
     keep_groups_whole,
     limited,
@@ -31,14 +30,14 @@ from spark_reprocess.redrive.dispositions import (
     with_dispositions,
     with_waiting,
 )
-from spark_reprocess.redrive.editor import FAULT, LIMIT, Editor
+from spark_reprocess.redrive.editor import LIMIT, Editor
 from spark_reprocess.redrive.edits import with_edit_faults
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
 from spark_reprocess.spark.allowed_sql import Place, condition
 from spark_reprocess.spark.failures import explained
 
-_DETAILS = 4
+_DETAILS = 5
 """So many causes of one problem are named."""
 
 _COLUMNS = (FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "queue_url")
@@ -93,7 +92,6 @@ def resolved_plan(
         expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
         with progress("resolving each message", str), explained(options.where, expressions):
             messages, held = _resolve(stack, spark, archive, plan, options, queues, editor)
-            dispositions = held.frame
             counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
             work = defaultdict[str, list[dict[str, Any]]](list)
             for row in counts:
@@ -118,7 +116,7 @@ def resolved_plan(
             if unknown and not gone:
                 names = ", ".join(sorted(unknown))
                 raise InputError(f"plan {plan.plan_id}: its snapshot has no group {names}")
-            problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
+            problems = tuple(hindered(held.frame, planned))
         yield ResolvedPlan(messages, held, planned, by_destination, problems, notes)
 
 
@@ -132,7 +130,8 @@ def _resolve(
     editor: Editor,
 ) -> tuple[DataFrame, Held]:
     """Return messages and dispositions of ``ResolvedPlan``."""
-    places = with_chunks(message_table(spark, archive, plan))
+    chunks = chunk_count(plan.snapshot.messages)
+    places = with_chunks(message_table(spark, archive, plan), chunks)
     # A condition may name any column. Without one, bodies need not be read.
     columns = None if options.where else _COLUMNS
     messages, numbered = plan_messages(archive, plan, places, columns)
@@ -204,37 +203,27 @@ def _tallies(counts: Iterable[dict[str, Any]]) -> tuple[Tally, ...]:
 
 
 def hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
-    """Return what stands in the way before anything is sent: causes, and the first few ids."""
-    counts = Counter[str]()
+    """Return what stands in the way before anything is sent: each cause, and the first few ids."""
+    left = Counter[str]()
     for tally in planned:
-        counts[tally.word] += tally.count
-    tallies = []
-    for word in Disposition:
-        if not (word.is_problem and word is not Disposition.EDIT_FAILED and counts[word]):
-            continue
-        rows = dispositions.where(F.col("disposition") == word)
-        causes = rows.where(F.col(DETAIL).isNotNull()).groupBy(DETAIL).count()
-        found = causes.orderBy(F.desc("count"), DETAIL).limit(_DETAILS + 1).collect()
-        named = [f"{row[DETAIL]} ({row['count']:,})" for row in found[:_DETAILS]]
-        more = ["…"] if len(found) > _DETAILS else []
-        ids = column_texts(rows.orderBy(*POSITION).select("message_id").limit(EXAMPLES))
-        tallies.append(Tally("", word, counts[word], ", ".join([*named, *more]), tuple(ids)))
-    return tallies
-
-
-def _unedited(dispositions: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
-    """Messages that their group's edit does not fit, by the reason."""
-    if not any(tally.word == Disposition.EDIT_FAILED for tally in planned):
+        left[tally.word] += tally.count
+    words = [word for word in Disposition if word.is_problem and left[word]]
+    if not words:
         return []
-    some = F.slice(F.sort_array(F.collect_list("message_id")), 1, EXAMPLES)
-    rows = (
-        dispositions.where(F.col("disposition") == Disposition.EDIT_FAILED)
-        .groupBy(FAULT)
-        .agg(F.count("*").alias("count"), some.alias("examples"))
-        .orderBy(F.desc("count"), FAULT)
-        .collect()
+    of_cause = Window.partitionBy("disposition", DETAIL).orderBy("message_id")
+    example = F.when(F.row_number().over(of_cause) <= EXAMPLES, F.col("message_id"))
+    causes = (
+        dispositions.where(F.col("disposition").isin(*words))
+        .select("disposition", DETAIL, example.alias("example"))
+        .groupBy("disposition", DETAIL)
+        .agg(F.count("*").alias("count"), F.sort_array(F.collect_list("example")).alias("examples"))
     )
-    return [
-        Tally("", Disposition.EDIT_FAILED, row["count"], row[FAULT], tuple(row["examples"]))
-        for row in rows
+    largest = Window.partitionBy("disposition").orderBy(F.desc("count"), DETAIL)
+    named = causes.withColumn("rank", F.row_number().over(largest)).where(F.col("rank") <= _DETAILS)
+    tallies = [
+        Tally("", row["disposition"], row["count"], row[DETAIL] or "", tuple(row["examples"]))
+        for row in named.orderBy("disposition", F.desc("count"), DETAIL).collect()
     ]
+    for tally in tallies:
+        left[tally.word] -= tally.count
+    return [*tallies, *(Tally("", word, left[word]) for word in words if left[word])]

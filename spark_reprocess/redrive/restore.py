@@ -1,7 +1,8 @@
 """The verb ``restore``: archived messages go back to the parked queue, as they were.
 
 The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
-repeat restores nothing twice and two operators share the work. A restored message counts as
+repeat restores nothing twice. Two operators share the work, but not on FIFO, where the chunks are
+cut from what a run finds. A restored message counts as
 decided: it is in the parked queue again, and comes back with the next drain under another id.
 """
 
@@ -15,19 +16,19 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.policy import MAX_MESSAGE_BYTES
+from spark_reprocess.analysis.message_table import ORDER_COLUMNS, with_positions
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
 from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive
+from spark_reprocess.archive.ledger import chunk_count
 from spark_reprocess.archive.message_store import rows_named
 from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
-from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.dispositions import (
-    ORDER_COLUMNS,
     keep_groups_whole,
     limited,
-    number_chunks,
+    with_chunks,
     with_dispositions,
     with_waiting,
 )
@@ -59,32 +60,30 @@ def restore(
 
     Raises:
         InputError: the options, the archive or the queue do not fit together. Nothing was sent.
-        BusyError: a redrive, another restore or a drain is going on. Nothing was sent.
+        BusyError: a redrive is going on, or on FIFO another restore. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
     archive = open_archive(options.archive)
     url = options.parked_queue_url
     queue = require_queue("--parked-queue-url", url, sqs_client)
+    is_fifo = QueueAddress.from_url(url).is_fifo
+    rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
+    # A power of two, so that it is the same in most runs although drains go on.
+    chunks = 1 << (chunk_count(rows) - 1).bit_length()
     context = RunContext(
         request=options,
         plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
         destination=url,
-        to_fifo=QueueAddress.from_url(url).is_fifo,
+        to_fifo=is_fifo,
         sizes=SizeLimits(int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))),
-        cut_from=_files(archive),
+        cut="" if is_fifo else f"of-{chunks}",
     )
     with ExitStack() as stack:
         context = stack.enter_context(context.locked(archive))
         messages = read_archive(spark, archive)
-        rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
-        if options.execute and _files(archive) != context.cut_from:
-            raise BusyError(
-                f"archive {archive.root}: messages were drained into it at this moment, and chunks "
-                "are cut from all of them; nothing was sent, run again"
-            )
         with progress("resolving each message", str), explained(options.where):
-            dispositions = _dispositions(messages, archive, context, options)
+            dispositions = _dispositions(messages, archive, context, options, chunks)
             held = Held.of(dispositions, rows, stack)
             if options.limit is not None:
                 fewer = limited(held.frame, options.limit, to_fifo=context.to_fifo)
@@ -100,7 +99,7 @@ def restore(
         groups = [PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items()]
         if not options.execute:
             return dry_summary(groups, resolved, context)
-        runner = TaskRunner(archive, messages, sqs_sender, progress)
+        runner = TaskRunner(archive, sqs_sender, progress)
 
         def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
             return {url: runner.execute(dispositions, planned, context, context.run_id)}
@@ -108,18 +107,12 @@ def restore(
         return carry_out("restore", groups, resolved, context, runner, send)
 
 
-def _files(archive: Archive) -> str:
-    """What the chunks are cut from: runs that saw other files do not share their claims."""
-    return sha256("\n".join(archive.list(MESSAGES)).encode()).hexdigest()[:12]
-
-
 def _dispositions(
-    messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions
+    messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions, chunks: int
 ) -> DataFrame:
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:
         is_selected = condition(messages.drop(FILE), options.where, Place.WHERE)
-    # A drain is a unit: what it brought never changes, so chunks keep their numbers.
     slim = messages.select(
         *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS),
         parked_queue().alias(PARKED_QUEUE),
@@ -127,8 +120,8 @@ def _dispositions(
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
         F.coalesce(is_selected, F.lit(False)).alias("selected"),  # noqa: FBT003 - a value
     )
-    units = _IN_ORDER_UNITS if context.to_fifo else None
-    numbered = number_chunks(slim, units).withColumn(FAULT, F.lit(None))
+    positioned = with_positions(slim, _IN_ORDER_UNITS if context.to_fifo else None)
+    numbered = with_chunks(positioned, chunks).withColumn(FAULT, F.lit(None))
     states = ledger_states(
         messages.sparkSession, archive, time.time(), options.claim_ttl_seconds
     ).select("message_id", "state")

@@ -30,8 +30,8 @@ class RunContext:
         edits: how messages are changed on their way, by group id.
         step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
         unproven_groups: ids of the groups whose messages are parked at their first return.
-        cut_from: a digest of what the chunks are cut from. Claims of chunks that are cut from
-            something else do not conflict, although the chunks have the same numbers.
+        cut: how messages are divided into chunks. Runs of a plan share the lock only if it is the
+            same, because other chunks' claims keep nobody away. Empty: shared with no other run.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
         probe: each task checks it before its first claim; None in a dry run.
         lock: the plan lock, which each task observes; None in a dry run.
@@ -44,7 +44,7 @@ class RunContext:
     to_fifo: bool
     sizes: SizeLimits = field(default_factory=SizeLimits)
     edits: Mapping[str, Edit] = field(default_factory=dict)
-    cut_from: str = ""
+    cut: str = ""
     policy_sha256: str | None = None
     run_id: str = field(default_factory=lambda: new_id(time.time()))
     who: str = field(default_factory=actor)
@@ -105,7 +105,7 @@ class RunContext:
     @property
     def lock_holder(self) -> LockHolder:
         """Who holds the plan lock for this run."""
-        claims = f"{self.plan_id} {self.cut_from}"
+        claims = f"{self.plan_id} {self.cut or self.run_id}"
         return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
 
     @property

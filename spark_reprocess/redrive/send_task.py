@@ -71,10 +71,7 @@ SETTLED = pa.schema(_COLUMNS)
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
-TASK_COLUMNS = (
-    *(*SENDING_COLUMNS, CHANGES),
-    *("group_id", "disposition", *POSITION, TASK),
-)
+TASK_COLUMNS = (*SENDING_COLUMNS, CHANGES, "group_id", "disposition", *POSITION, TASK)
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
 
 _PROGRESS_SECONDS = 2.0
@@ -91,7 +88,7 @@ class Item:
     """One message as it is to be sent; *disposition* is ``send``, ``discard``, or why neither.
 
     Attributes:
-        place: in its chunk, 0 to 99.
+        place: in its chunk; others may have the same.
         entry: the copy to send; None where nothing is to be sent.
     """
 
@@ -189,10 +186,14 @@ class ChunkSender:
         states: Mapping[str, Disposition],
         ours: Mapping[str, Disposition],
     ) -> list[tuple[Item, Disposition | None]]:
-        """Take as many items before *end* as one claim may have; None is for those that it has."""
+        """Take as many items before *end* as one claim may have; None is for those that it has.
+
+        One claim has all items of one place, even if they are more.
+        """
         part: list[tuple[Item, Disposition | None]] = []
         room = self.claim_messages()
-        while left and left[0].place < end and room > 0:
+        # A claim ends between two places, so those at one place go together.
+        while left and left[0].place < end and (room > 0 or left[0].place == part[-1][0].place):
             item = left.popleft()
             word = self._word(item, states.get(item.message_id), ours.get(item.message_id))
             part.append((item, word))
@@ -225,8 +226,8 @@ class ChunkSender:
         return None
 
     def _claim(self, work: Sequence[Item], end: int, claimed_at: float) -> Claim:
-        groups = sorted({item.group_id for item in work if item.disposition == Disposition.SEND})
         edits = self.context.edits
+        edited = (i for i in work if i.disposition == Disposition.SEND and i.group_id in edits)
         return Claim(
             run_id=self.context.run_id,
             who=self.context.who,
@@ -235,7 +236,7 @@ class ChunkSender:
             time=timestamp(claimed_at),
             message_ids=tuple(item.message_id for item in work),
             ttl_seconds=self.context.request.claim_ttl_seconds,
-            edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
+            edits={item.message_id: edits[item.group_id].digest for item in edited},
             step=self.context.step,
             end=end,
         )
@@ -333,7 +334,7 @@ class SendTask:
     free_windows: Sequence[int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Settle the rows of one partition, sorted by unit, chunk and place; yield the counts.
+        """Settle the rows of one partition, sorted by ``POSITION``; yield the counts.
 
         What is not counted was not reached. A row with count 0 says why the task stopped. Never
         raises for what SQS or the archive does.

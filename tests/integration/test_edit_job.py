@@ -68,9 +68,10 @@ def test_ledger_names_the_edit_of_each_claim(make_desk: MakeDesk) -> None:
     summary = desk.redrive(with_edit(desk.plan, SET))
 
     (attempt,) = attempts_of(archive, summary.plan_id)
-    ((group_id, digest),) = attempt.claim.edits.items()
+    ((message_id, digest),) = attempt.claim.edits.items()
+    assert message_id == "m-000"
     (record,) = archive.list(f"ledger/plan_id={summary.plan_id}/edits")
-    assert record.endswith(f"/{group_id}.{digest}.json")
+    assert record.endswith(f"/{summary.groups[0].group_id}.{digest}.json")
     assert "own-number" in (archive.read(record) or b"").decode()
 
 

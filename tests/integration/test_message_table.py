@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_reprocess.analysis.message_table import (
-    NUMBERING_COLUMNS,
+    ORDER_COLUMNS,
     in_order_units,
     message_table,
-    numbered,
+    with_positions,
 )
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import FILE
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-GROUPED = (
+ORDERED = (
     "message_id string, message_group_id string, sequence_number string, sent_at timestamp, "
-    f"queue_url string, {FILE} string, group_id string"
+    "group_id string"
 )
 
 
@@ -52,17 +52,14 @@ def rows_of(messages: int, seed: int) -> list[Row]:
                 "message_group_id": f"g-{draw.randrange(20)}" if has_group else None,
                 "sequence_number": str(draw.randrange(90, 200)) if is_fifo else None,
                 "sent_at": datetime.fromtimestamp(NOW + draw.randrange(9), UTC),
-                "queue_url": queue_url("parked.fifo" if is_fifo else "parked"),
-                FILE: f"messages/drain_id=d/{number % 3}.parquet",
                 "group_id": f"s-{draw.randrange(4)}",
             }
         )
     return rows
 
 
-def as_the_rule_says(rows: list[Row], messages: int) -> dict[str, tuple[str, str, int]]:
-    numbered_rows = numbered_by_the_rule(rows, messages)
-    return {r["message_id"]: (r["group_id"], r["unit"], r["position"]) for r in numbered_rows}
+def positions_of(rows: list[Row]) -> dict[str, tuple[str, str | None, int | None]]:
+    return {r["message_id"]: (r["group_id"], r["unit"], r["position"]) for r in rows}
 
 
 @pytest.mark.parametrize(("messages", "seed"), [(5500, 1), (40, 2)])
@@ -72,15 +69,12 @@ def test_numbering_depends_on_the_messages_alone(
     rows = rows_of(300, seed)
     for turn in range(2):
         random.Random(turn).shuffle(rows)
-        given = [tuple(row[name] for name in (*NUMBERING_COLUMNS, "group_id")) for row in rows]
-        frame = spark.createDataFrame(given, GROUPED).repartition(1 + 2 * turn)
+        given = [tuple(row[name] for name in (*ORDER_COLUMNS, "group_id")) for row in rows]
+        frame = spark.createDataFrame(given, ORDERED).repartition(1 + 2 * turn)
 
-        found = numbered(frame, messages).toArrow().to_pylist()
+        found = with_positions(frame, in_order_units(messages)).toArrow().to_pylist()
 
-        assert {
-            row["message_id"]: (row["group_id"], row["unit"], row["position"]) for row in found
-        } == as_the_rule_says(rows, messages)
-        assert {row[FILE] for row in found} == {row[FILE] for row in rows}
+        assert positions_of(found) == positions_of(numbered_by_the_rule(rows, messages))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +143,8 @@ def test_analysis_saves_where_each_frozen_message_is(
 
     assert tuple(row["message_id"] for row in found) == CHOSEN
     assert {row["group_id"] for row in found} == {group.group_id for group in plan.groups}
-    assert all(row["unit"] == row["group_id"] for row in found if row["message_id"] != "m-008")
+    in_order = {row["message_id"]: row["position"] for row in found if row["unit"]}
+    assert in_order == {"m-008": 0}
     drains = [drain_of(row[FILE]) for row in found]
     assert drains == [FIRST, FIRST, SECOND, SECOND, FIFO, FIFO, SECOND, SECOND]
     assert plan.snapshot.table_sha256 == table_digest(archive, table_folder(plan.plan_id))

@@ -213,16 +213,14 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
     assert handled(world) == []
 
     # Another run has a claim of the step, so this one cannot know when all of it is sent.
-    [step] = Steps(archive, _plan_id(plan), "main").read()
     claim = Claim("run-0", "me", "why", world.main.url, timestamp(time.time()), ("m-000",), 900)
-    [unit] = [f"{one}.main.00001" for one in step.groups]
-    Ledger(archive, _plan_id(plan)).claim(unit, 1, 1, claim)
+    Ledger(archive, _plan_id(plan)).claim("of-1.main.00001", 0, 1, claim)
     waiting = run(archive, plan)
     assert waiting.stopped_by == (
         "waiting for the ramp: another run has messages of step 1 to send"
     )
     assert [one.sent_at for one in steps_of(archive, waiting)] == [None]
-    for path in archive.list(f"ledger/plan_id={waiting.plan_id}/{unit}"):
+    for path in archive.list(f"ledger/plan_id={waiting.plan_id}/of-1.main.00001"):
         archive.remove(path)
 
     # Killed when it is sent, before that is written down.

@@ -9,7 +9,6 @@ from dlq_replay.message import Message
 from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.archive.ledgers import ledger_files
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.errors import BusyError
 from spark_reprocess.redrive import restore as restore_module
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.restore import restore
@@ -87,24 +86,25 @@ def test_fifo_groups_go_back_in_order(
     assert arrived == [parked(n).body for n in (4, 2, 0)]
 
 
-def test_messages_that_are_drained_meanwhile_make_it_wait(
+def test_messages_that_are_drained_meanwhile_go_once_with_this_restore_or_the_next(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another restore may share the claims, and would have cut its chunks from other files."""
+    """The next one divides more messages into more chunks."""
     queue = make_queue("parked")
-    archive = archive_of(tmp_path, [parked(0)], drained_from=queue.url)
+    sources = [parked(n) for n in range(150)]
+    archive = archive_of(tmp_path, sources[:1], drained_from=queue.url)
 
     def drain_and_read(*arguments: Any) -> "DataFrame":
-        archive_of(tmp_path, [parked(2)], drained_from=queue.url)
+        archive_of(tmp_path, sources[1:9], drained_from=queue.url)
         return read_archive(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(restore_module, "read_archive", drain_and_read)
-        with pytest.raises(BusyError, match="messages were drained into it at this moment"):
-            restored(spark, archive, queue.url)
+        assert restored(spark, archive, queue.url, limit=5).count("restored") == 5
+    archive_of(tmp_path, sources[9:], drained_from=queue.url)
 
-    assert receive_all(queue) == []
-    assert restored(spark, archive, queue.url).count("restored") == 2
+    assert restored(spark, archive, queue.url).count("restored") == 145
+    assert contents(receive_all(queue)) == contents(sources)
 
 
 def test_dry_run_says_what_would_go_back_and_sends_nothing(

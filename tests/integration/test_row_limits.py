@@ -1,13 +1,14 @@
 """What ``--where`` and ``--limit`` leave of a plan's work, against a model in plain Python."""
 
 from collections import Counter
+from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.redrive.dispositions import keep_groups_whole, limited, number_chunks
+from spark_reprocess.redrive.dispositions import keep_groups_whole, limited, with_chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,28 +110,26 @@ def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: "SparkSess
     assert found == changed(rows, parts, Disposition.SPLIT_GROUP)
 
 
-def test_message_groups_are_spread_over_units_and_each_lies_in_one(spark: "SparkSession") -> None:
-    rows = [(f"m-{n:04d}", f"g-{n % 50}", str(n), None, "g") for n in range(400)]
-    schema = (
-        "message_id string, message_group_id string, sequence_number string, sent_at timestamp, "
-        "group_id string"
-    )
-    frame = spark.createDataFrame(rows, schema)
-
-    first, second = (
-        sorted(
-            tuple(row)
-            for row in number_chunks(given, 4)
-            .select("unit", "chunk", "place", "message_id", "message_group_id")
-            .collect()
-        )
-        for given in (frame, frame.repartition(3).orderBy("message_id", ascending=False))
+def test_a_chunk_and_a_place_in_it_are_parts_of_a_hash_of_the_id(spark: "SparkSession") -> None:
+    """So they are the same in every run, whatever was erased. Those in order have a position."""
+    ids = [f"m-é-{n}" for n in range(300)]
+    hashed = [(one, None, None) for one in ids]
+    in_order = [("first", "in-order-00", 99), ("next", "in-order-00", 100)]
+    rows = spark.createDataFrame(
+        [*hashed, *in_order], "message_id string, unit string, position long"
     )
 
-    assert first == second
-    units = {(unit, group) for unit, _, _, _, group in first}
-    assert len(units) == 50
-    assert {unit for unit, _ in units} == {f"in-order-{n:02d}" for n in range(4)}
-    for unit in range(4):
-        ids = [row[3] for row in first if row[0] == f"in-order-{unit:02d}"]
-        assert ids == sorted(ids)
+    found = {
+        row["message_id"]: (row["unit"], row["chunk"], row["place"])
+        for row in with_chunks(rows, 7, ".step").collect()
+    }
+
+    digests = {one: sha256(one.encode()).digest() for one in ids}
+    assert found == {
+        "first": ("in-order-00.step", 0, 99),
+        "next": ("in-order-00.step", 1, 0),
+        **{
+            one: ("of-7.step", int.from_bytes(of[:8]) % 7, int.from_bytes(of[8:10]))
+            for one, of in digests.items()
+        },
+    }

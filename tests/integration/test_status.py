@@ -132,7 +132,7 @@ def test_machines_get_json(archive: Archive, capsys: Capture) -> None:
 
 
 def test_broken_file_is_named_in_a_sentence(archive: Archive, capsys: Capture) -> None:
-    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00.claim.json", b"{")
+    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00000.claim.json", b"{")
 
     assert main(["status", "--archive", archive.root]) == 2
     assert "claim.json or its result cannot be read" in capsys.readouterr().err

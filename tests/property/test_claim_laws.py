@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.ledger import CHUNK_MESSAGES, Ledger
+from spark_reprocess.archive.ledger import PLACES, Ledger
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
@@ -59,7 +59,8 @@ class World:
             return False
         self.files[path] = content
         ids = json.loads(content)["message_ids"]
-        assert 0 < len(ids) <= most
+        # Those that share the last one's place go, too.
+        assert sum(place_of(one) != place_of(ids[-1]) for one in ids) < most
         for one in ids:
             assert self.states.get(one) in (None, Disposition.FAILED), f"{one} is claimed twice"
             self.states[one] = OPEN
@@ -165,24 +166,28 @@ class Run:
 
 
 def chunks_of(random: Random) -> Chunks:
-    """Two chunks of a unit. Messages that no run takes leave gaps."""
+    """Two chunks of a unit. Some messages share a place."""
+    places = random.choice([2, 8, PLACES])
     return [
-        ("u", chunk, [item_of(random, chunk, place) for place in places])
-        for chunk, places in (
-            (chunk, sorted(random.sample(range(CHUNK_MESSAGES), random.randint(1, 8))))
-            for chunk in (1, 2)
+        ("u", chunk, [item_of(random, chunk, *one) for one in enumerate(sorted(of_chunk))])
+        for chunk, of_chunk in (
+            (chunk, random.choices(range(places), k=random.randint(1, 8))) for chunk in (1, 2)
         )
     ]
 
 
-def item_of(random: Random, chunk: int, place: int) -> Item:
-    message_id = f"{chunk}-{place:02d}"
+def place_of(message_id: str) -> str:
+    return message_id.rpartition("-")[0]
+
+
+def item_of(random: Random, chunk: int, number: int, place: int) -> Item:
+    message_id = f"{chunk}-{place:05d}-{number}"
     source = message(message_id, message_id, MessageGroupId=random.choice("abc"))
     return Item("g-1", place, Disposition.SEND, source)
 
 
 def some(random: Random, chunks: Chunks) -> Chunks:
-    """What the condition of one run takes."""
+    """What the condition of one run takes, or an erasure leaves."""
     return [(unit, n, [one for one in items if random.random() < 0.8]) for unit, n, items in chunks]
 
 
@@ -193,7 +198,9 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
 ) -> None:
     random = Random(seed)
     world, chunks, kills = World(random, is_fifo), chunks_of(random), 0
+    groups = {i.message_id: i.message.message_group_id for _, _, items in chunks for i in items}
     for wave in range(random.randint(1, 4)):
+        chunks = some(random, chunks) if wave else chunks
         runs = [
             Run(world, f"{wave}-{n}", chunks if is_fifo else some(random, chunks)).start()
             for n in range(random.randint(1, 3))
@@ -223,7 +230,6 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
         # Behind a message in doubt the others of its message group wait for a person.
         assert state in ("sent", OPEN, "in_doubt") or group in blocked
         blocked |= {group} if state != "sent" else set()
-    groups = {item.message_id: item.message.message_group_id for item in items}
     for group in "abc" if is_fifo else "":
         in_group = [message_id for message_id in world.arrived if groups[message_id] == group]
         assert in_group == sorted(in_group)

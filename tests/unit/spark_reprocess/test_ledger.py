@@ -6,6 +6,7 @@ import pytest
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
+    PLACES,
     Attempt,
     AttemptName,
     Claim,
@@ -62,21 +63,21 @@ def test_files_have_the_names_that_were_promised(ledger: Ledger, archive: Archiv
     ledger.record("g-1", 3, 1, [result("m-1", Disposition.SENT)])
 
     assert archive.list("ledger") == [
-        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.from-00.claim.json",
-        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.from-00.result.jsonl",
+        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.from-00000.claim.json",
+        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.from-00000.result.jsonl",
     ]
 
 
 @pytest.mark.parametrize(
     ("ends", "ranges"),
     [
-        ([], [(1, 0, 100)]),
-        ([(1, 10)], [(2, 0, 10), (1, 10, 100)]),
-        ([(1, 10), (1, 30), (2, 20)], [(3, 0, 20), (2, 20, 30), (1, 30, 100)]),
-        ([(1, 100)], [(2, 0, 100)]),
-        ([(1, 100), (2, 100)], [(3, 0, 100)]),
+        ([], [(1, 0, PLACES)]),
+        ([(1, 10)], [(2, 0, 10), (1, 10, PLACES)]),
+        ([(1, 10), (1, 30), (2, 20)], [(3, 0, 20), (2, 20, 30), (1, 30, PLACES)]),
+        ([(1, PLACES)], [(2, 0, PLACES)]),
+        ([(1, PLACES), (2, PLACES)], [(3, 0, PLACES)]),
         # Read while others went on: what the first attempt claimed from 10 on was not seen.
-        ([(1, 10), (2, 50)], [(3, 0, 10), (1, 10, 100)]),
+        ([(1, 10), (2, 50)], [(3, 0, 10), (1, 10, PLACES)]),
     ],
 )
 def test_next_claims_begin_where_the_claims_of_their_attempt_end(
@@ -108,12 +109,12 @@ def test_claims_of_a_chunk_are_read_one_behind_the_other(ledger: Ledger) -> None
     assert all(one.results == () for one in found)
 
 
-@pytest.mark.parametrize("end", [0, 5, 101])
+@pytest.mark.parametrize("end", [0, 5, PLACES + 1])
 def test_claim_that_ends_nowhere_is_named(ledger: Ledger, end: int) -> None:
     ledger.claim("g-1", 1, 1, replace(claim("m"), end=5))
     ledger.claim("g-1", 1, 1, replace(claim("m"), end=end), 5)
 
-    with pytest.raises(ArchiveError, match=r"from-05\.claim\.json or its result"):
+    with pytest.raises(ArchiveError, match=r"from-00005\.claim\.json or its result"):
         ledger.attempts("g-1", 1)
 
 
@@ -135,7 +136,7 @@ def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
 def test_claim_that_was_changed_is_an_error(
     ledger: Ledger, archive: Archive, content: bytes
 ) -> None:
-    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00.claim.json", content)
+    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00000.claim.json", content)
 
     with pytest.raises(ArchiveError, match=r"claim\.json or its result cannot be read"):
         ledger.attempts("g-1", 1)

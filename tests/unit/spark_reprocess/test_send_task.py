@@ -176,7 +176,7 @@ def test_claim_stands_before_anything_is_sent(bench: Bench) -> None:
 
     bench.settle(Looking(), [item("m-1")])
 
-    assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00.claim.json"]]
+    assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00000.claim.json"]]
 
 
 def test_at_a_low_rate_a_claim_covers_a_part_and_the_next_run_goes_on_behind_it(
@@ -212,7 +212,7 @@ def test_at_a_low_rate_a_claim_covers_a_part_and_the_next_run_goes_on_behind_it(
     assert sorted(entry.body for entry in queue.sent) == [f"body of m-{n:02d}" for n in range(100)]
     names = [path.partition("/g-1/")[2] for path in bench.archive.list("ledger")]
     assert [name for name in names if name.endswith(".claim.json")] == [
-        f"chunk-00001.attempt-1.from-{first}.claim.json" for first in ("00", "10", "20", "30")
+        f"chunk-00001.attempt-1.from-{first:05d}.claim.json" for first in (0, 10, 20, 30)
     ]
 
 
@@ -351,5 +351,12 @@ def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -
 
 
 def test_runs_of_one_plan_share_the_lock_whatever_kind_of_queue_they_send_to() -> None:
-    assert CONTEXT.lock_holder.claims == FIFO.lock_holder.claims
-    assert CONTEXT.lock_holder.claims != replace(CONTEXT, cut_from="other").lock_holder.claims
+    claims = [
+        replace(context, cut=cut, run_id=run_id).lock_holder.claims
+        for context, cut, run_id in (
+            *((CONTEXT, "of-2", "run-1"), (FIFO, "of-2", "run-2"), (CONTEXT, "of-3", "run-3")),
+            *((CONTEXT, "", "run-4"), (CONTEXT, "", "run-5")),
+        )
+    ]
+    assert claims[0] == claims[1]
+    assert len(set(claims)) == 4
