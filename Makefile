@@ -15,8 +15,8 @@ export PYTHONPATH := layers/core
 # Each test process compiles everything anew otherwise, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types size docs build validate sam-local \
-	wheel spark-package publish check bench soak outages lock clean
+.PHONY: help setup setup-test setup-demo java chromium demo test test-all snapshot lint format types size docs build \
+	validate sam-local wheel spark-package publish check bench soak outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test: setup-test ## Run the quick tests, on a fresh machine too [ARGS="-k name"]
 
 test-all: setup ## Run all tests but the soaks [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/soak $(ARGS)
+
+snapshot: setup-test ## Write tests/contract/stacks.yaml anew: read how it differs
+	@$(BIN)/python -m tests.contract.stored_stacks
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .
