@@ -27,8 +27,8 @@ demo: setup-demo ## Watch messages fail, back off, get parked, be explained and 
 test: setup-test ## Run the quick tests, on a fresh machine too [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(if $(CI),,--hypothesis-profile quick) -m "not slow" $(ARGS)
 
-test-all: setup ## Run all tests but the soaks [ARGS="-k name"]
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/soak $(ARGS)
+test-all: setup ## Run all tests but the soaks; without ARGS, print which branches they miss [ARGS="-k name"]
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/soak $(or $(ARGS),--cov)
 
 snapshot: setup-test ## Write tests/contract/stacks.yaml anew: read how it differs
 	@$(BIN)/python -m tests.contract.stored_stacks
