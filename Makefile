@@ -15,8 +15,8 @@ export PYTHONPATH := layers/core
 # Each test process compiles everything anew otherwise, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types size docs build validate sam-local \
-	wheel spark-package publish check bench accuracy soak outages lock clean
+.PHONY: help setup setup-test setup-demo java chromium demo test test-all mutants snapshot lint format types size docs build \
+	validate sam-local wheel spark-package release publish check bench accuracy soak outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,8 +27,14 @@ demo: setup-demo ## Watch messages fail, back off, get parked, be explained and 
 test: setup-test ## Run the quick tests, on a fresh machine too [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(if $(CI),,--hypothesis-profile quick) -m "not slow" $(ARGS)
 
-test-all: setup ## Run all tests but the soaks [ARGS="-k name"]
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/soak $(ARGS)
+test-all: setup ## Run all tests but the soaks; without ARGS, print which branches they miss [ARGS="-k name"]
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/soak $(or $(ARGS),--cov)
+
+mutants: setup-test ## Put each fault of tests/mutants.toml into a copy: its tests must fail [ARGS="lock"]
+	@$(BIN)/python scripts/mutants.py $(ARGS)
+
+snapshot: setup-test ## Write tests/contract/stacks.yaml anew: read how it differs
+	@$(BIN)/python -m tests.contract.stored_stacks
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .
@@ -79,6 +85,10 @@ wheel: $(VENV)/.dev ## Build the wheel of the dlq command into dist/
 spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist/
 	@$(BIN)/python scripts/package_job.py dist
 	@echo "spark-submit --py-files dist/spark_reprocess.zip dist/spark_job.py VERB ..."
+
+release: wheel spark-package build ## Put what a release has into dist/: wheel, constraints, Spark job, application
+	@cp requirements/constraints.txt dist/
+	@cd .aws-sam && ../$(BIN)/python -m zipfile -c ../dist/application.zip build ../README-SAR.md ../LICENSE
 
 publish: setup-test build ## Publish to the Serverless Application Repository; refused without a home page
 	@$(BIN)/python scripts/require_home_page.py template.yaml

@@ -13,3 +13,7 @@ for source in requirements/pip.in requirements/demo.in requirements/dev.in requi
     { echo "# Locked with hashes by \`make lock\` from the .in file of the same name."; cat "$target"; } >"$tools/locked"
     cp "$tools/locked" "$target"
 done
+# What the wheel's users install beside it: the versions that the tests run with.
+"$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url \
+    --no-header --no-annotate --extra spark --constraint requirements/demo.txt \
+    --output-file requirements/constraints.txt pyproject.toml

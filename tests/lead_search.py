@@ -36,14 +36,16 @@ class SearchedGroup:
     leads: tuple[Lead, ...]
 
 
-def searched(letters: Sequence[Letter], masks: Masks | None = None) -> list[SearchedGroup]:
+def searched(
+    letters: Sequence[Letter], masks: Masks | None = None, each_stands_for: int = 1
+) -> list[SearchedGroup]:
     """Group the letters and look for each group's leads, the largest group first."""
     rows = [_row(place, one) for place, one in enumerate(letters)]
     rows.sort(key=lambda row: (row["group_id"], row["chance"]))
     of_group = defaultdict(list)
     for row in rows:
         of_group[row["group_id"]].append(row)
-    counts = {group_id: len(members) for group_id, members in of_group.items()}
+    counts = {group_id: len(members) * each_stands_for for group_id, members in of_group.items()}
     leads = defaultdict(list)
     batch = pa.RecordBatch.from_pylist(rows)
     for found in find_leads_in(counts, 1.0, masks or Masks(), [batch]):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.contract.cloudformation import Stack
-from tests.contract.template import FIFO, OWN_QUEUES, SPARK_JOB, TEMPLATE
+from tests.contract.template import FIFO, SPARK_JOB, TEMPLATE
 
 ALARMS = Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::CloudWatch::Alarm")
 
@@ -141,72 +141,6 @@ def test_an_alarm_speaks_when_it_should(
     name: str, metrics: dict[str, Metric], expected: bool
 ) -> None:
     assert speaks(name, **metrics) is expected
-
-
-def test_parked_messages_count_from_the_number_of_the_parameter() -> None:
-    alarms = Stack.of(TEMPLATE, {"AlarmParkedMessages": "3"}).of_type("AWS::CloudWatch::Alarm")
-
-    assert alarms["ParkedGrowingAlarm"]["Threshold"] == "3"
-
-
-@pytest.mark.parametrize("visibility_seconds", [180, 600, 1200])
-def test_refused_message_is_noticed_at_any_visibility_timeout_up_to_20_minutes(
-    visibility_seconds: int,
-) -> None:
-    alarm = ALARMS["FailedSendsAlarm"]
-    refused = {time // alarm["Period"] for time in range(0, 24 * HOUR, visibility_seconds)}
-    last = range(100, 100 + alarm["EvaluationPeriods"])
-
-    assert len(refused.intersection(last)) >= alarm.get("DatapointsToAlarm", len(last))
-
-
-@pytest.mark.parametrize(
-    ("given", "age_days", "expected"),
-    [
-        # On FIFO the retention begins anew with the move.
-        (FIFO, 12, True),
-        (FIFO, 11.9, False),
-        ({"MessageRetentionPeriod": "86400"}, 11, True),
-        ({"MessageRetentionPeriod": "86400"}, 10.9, False),
-    ],
-)
-def test_sqs_own_age_counts_by_what_is_left_of_the_retention(
-    given: dict[str, str], age_days: float, expected: bool
-) -> None:
-    alarm = Stack.of(TEMPLATE, given).of_type("AWS::CloudWatch::Alarm")["NearestExpiryAlarm"]
-
-    assert breaches(alarm, **dlq(expiry=[300 * HOUR], age=[age_days * DAY])) is expected
-
-
-def test_of_a_dlq_elsewhere_counts_only_what_the_function_saw() -> None:
-    """A queue of its name may be here."""
-    alarm = Stack.of(TEMPLATE, OWN_QUEUES).of_type("AWS::CloudWatch::Alarm")["NearestExpiryAlarm"]
-
-    assert breaches(alarm, **dlq(expiry=[48 * HOUR]))
-    assert not breaches(alarm, **dlq(visible=[5], age=[13 * DAY]))
-
-
-@pytest.mark.parametrize(("given", "longest_seconds"), [({}, HOUR), (FIFO, 12 * HOUR)])
-def test_dead_letters_that_the_function_does_not_see_are_noticed_after_an_hour(
-    given: dict[str, str], longest_seconds: int
-) -> None:
-    """On FIFO a held message is hidden, and so not seen, for up to 11 hours."""
-    alarm = Stack.of(TEMPLATE, given).of_type("AWS::CloudWatch::Alarm")["NearestExpiryAlarm"]
-    [period] = {one["MetricStat"]["Period"] for one in alarm["Metrics"] if "MetricStat" in one}
-
-    assert period * alarm["EvaluationPeriods"] == longest_seconds
-    # A message that could not be sent is seen with each visibility timeout, up to 20 minutes.
-    assert period >= 20 * 60
-
-
-def test_the_age_of_parked_messages_is_published_daily_and_counts_until_it_is_published_anew() -> (
-    None
-):
-    alarm = ALARMS["ParkedExpiryAlarm"]
-    [period] = {one["MetricStat"]["Period"] for one in alarm["Metrics"] if "MetricStat" in one}
-
-    assert alarm["DatapointsToAlarm"] == 1
-    assert period * alarm["EvaluationPeriods"] > DAY
 
 
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html

@@ -254,11 +254,3 @@ def test_a_missed_run_is_an_alarm_where_the_schedule_has_one_each_day(
     stack = Stack.of(TEMPLATE, SPARK_JOB | {"SparkJobSchedule": schedule})
 
     assert ("RunMissedAlarm" in stack.resources) is is_watched
-
-
-def test_on_fifo_a_long_wait_of_a_group_s_head_is_no_alarm() -> None:
-    longest_wait_seconds = 39_600
-    fifo = Stack.of(TEMPLATE, FIFO).of_type("AWS::CloudWatch::Alarm")["NothingReplayedAlarm"]
-    [period] = {one["MetricStat"]["Period"] for one in fifo["Metrics"] if "MetricStat" in one}
-
-    assert period * fifo["EvaluationPeriods"] > longest_wait_seconds

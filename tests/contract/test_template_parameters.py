@@ -164,12 +164,6 @@ def test_the_parameters_refuse_what_cannot_work(name: str, value: str) -> None:
         Stack.of(TEMPLATE, {name: value})
 
 
-def test_an_empty_cap_leaves_the_backoff_bounded_by_the_retention() -> None:
-    given = {"BackoffCapSeconds": "", "MessageRetentionPeriod": "86400"}
-
-    assert environment_of(Stack.of(TEMPLATE, given))["BACKOFF_CAP_SECONDS"] == "86400"
-
-
 POLICY = {"SparkJobPolicyUri": "s3://rules/policy.yaml"}
 REASONS = {"NonRetryableErrors": "KeyError"}
 EMAIL = {"AlarmEmail": "team@example.com"}

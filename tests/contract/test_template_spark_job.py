@@ -1,15 +1,12 @@
-from typing import Any
-
 import pytest
 
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.erase.erase import EraseOptions
-from spark_reprocess.glue_job import TIMEOUT, command_of
+from spark_reprocess.glue_job import command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
-    PRESCRIBED,
     SPARK_JOB,
     TEMPLATE,
 )
@@ -22,29 +19,11 @@ def stack_of(**given: str) -> Stack:
     return Stack.of(TEMPLATE, SPARK_JOB | given)
 
 
-def bucket_of(stack: Stack) -> dict[str, Any]:
-    [bucket] = stack.of_type("AWS::S3::Bucket").values()
-    return bucket
-
-
-def job_of(stack: Stack) -> dict[str, Any]:
-    [job] = stack.of_type("AWS::Glue::Job").values()
-    return job
-
-
 def command_line_of(stack: Stack, job: str = "SparkJob") -> list[str]:
     """What the job would run: Glue's arguments, as the script reads them."""
     arguments = stack.resources[job]["Properties"]["DefaultArguments"]
     passed = [word for pair in arguments.items() for word in pair]
     return command_of(["--JOB_NAME", "SparkJob", *passed, "--JOB_RUN_ID", "jr_1"])
-
-
-def test_nothing_that_is_archived_expires_by_itself() -> None:
-    rules = bucket_of(stack_of())["LifecycleConfiguration"]["Rules"]
-
-    expiring = [rule for rule in rules if "ExpirationInDays" in rule]
-    assert [rule["Prefix"] for rule in expiring] == ["temporary/"]
-    assert all(rule["Status"] == "Enabled" for rule in rules)
 
 
 def test_the_job_is_told_the_hash_that_the_policy_must_have() -> None:
@@ -81,16 +60,6 @@ def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
     assert command.options.has_samples is ("SparkJobSamples" in given)
 
 
-def test_the_log_goes_where_the_role_may_write_and_where_it_expires() -> None:
-    stack = stack_of(LogRetentionDays="7")
-    groups = stack.of_type("AWS::Logs::LogGroup")
-    prefix = job_of(stack)["DefaultArguments"]["--custom-logGroup-prefix"]
-
-    names = {groups[f"SparkJob{kind}LogGroup"]["LogGroupName"] for kind in ("Output", "Error")}
-    assert names == {f"{prefix}/output", f"{prefix}/error"}
-    assert {group["RetentionInDays"] for group in groups.values()} == {"7"}
-
-
 RETENTION = {"ArchiveRetentionDays": "90"}
 
 
@@ -101,15 +70,3 @@ def test_what_is_decided_expires_by_the_command_of_the_second_job() -> None:
     assert command.options == EraseOptions(
         "s3://archivebucket/archive", ids=[], older_than_days=90, wait_seconds=1800, execute=True
     )
-
-
-def test_the_job_of_the_retention_has_the_code_and_the_network_of_the_spark_job() -> None:
-    stack = stack_of(**RETENTION, **PRESCRIBED)
-    spark, expire = (stack.resources[name]["Properties"] for name in ("SparkJob", "ExpireJob"))
-    own = ("Description", "Role", "NumberOfWorkers", "DefaultArguments")
-
-    assert {n: v for n, v in spark.items() if n not in own} == {
-        n: v for n, v in expire.items() if n not in own
-    }
-    only = spark["DefaultArguments"].keys() - expire["DefaultArguments"].keys()
-    assert only == {TIMEOUT, "--stack"}

@@ -100,6 +100,11 @@ TYPED = {
 }
 
 
+@pytest.mark.usefixtures("world")
+def test_the_function_draws_waits_with_full_jitter() -> None:
+    assert {handler.wired_replayer().draw_up_to(3) for _ in range(500)} == {0, 1, 2, 3}
+
+
 def test_replayed_copy_arrives_as_it_was_sent(world: World) -> None:
     (letter,) = world.put_in_dlq(SendEntry('{"a": "späť"}', TYPED, message_group_id="tenant"))
     kept = invoke(letter)

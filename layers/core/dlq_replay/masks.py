@@ -160,7 +160,7 @@ PATTERNS = (
     Pattern(("eyj",), re.compile(r"\beyJ[\w.+/=-]{17,}+")),
     Pattern(("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
     Pattern(
-        ("gh", "glpat-", "xox", "k_live_", "aiza"),
+        ("gh", "github_pat_", "glpat-", "xox", "k_live_", "aiza"),
         re.compile(r"\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|[rs]k_live_|AIza)[\w-]{10,}+"),
     ),
     Pattern(

@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.backoff import Backoff
+from dlq_replay.backoff import Backoff, reproducible_draw
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,7 @@ def test_rate_that_describes_no_backoff_is_refused(rate: float) -> None:
 def test_negative_cap_is_refused() -> None:
     with pytest.raises(ValueError, match="cap_seconds"):
         Backoff(1, -1)
+
+
+def test_reproducible_draw_reaches_both_ends() -> None:
+    assert {reproducible_draw(f"m-{number}", 1)(3) for number in range(100)} == {0, 1, 2, 3}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dlq_replay.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
 from spark_reprocess.analysis import signature
+from spark_reprocess.analysis.mask import Masks
 from tests.regular_expressions import faults, reach
 
 
@@ -89,6 +90,49 @@ def test_the_check_finds_what_can_be_slow(slow: str) -> None:
 )
 def test_what_identifies_a_person_or_opens_a_door_is_hidden(text: str, masked: str) -> None:
     assert mask_text(text) == masked
+
+
+IN_TEXT = """
+    password passwd passphrase passcode pwd secret token credential credentials authorization cookie
+    api_key access_key private_key secret_key signing_key ssn iban cvv cvc card_number card_no
+"""
+OF_FIELDS = """
+    passwords pw pin otp secrets tokens jwt bearer cookies session_id signature sig encryption_key
+    social_security passport_number national_id tax_id bban account_number account_no acct_number
+    bank_account sort_code routing_number pan credit_card phone phones phone_number telephone
+    cellphone mobile mobilephone tel fax msisdn whatsapp birth birthdate birthday dateofbirth born
+    dob geb geburtsdatum gebdatum
+"""
+TOKENS = """
+    ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- rk_live_
+    sk_live_ AIza
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "masked"),
+    [
+        (IN_TEXT, "=x1", "{}=***"),
+        (TOKENS, "0123456789", "***"),
+        ("AKIA ASIA", "0123456789ABCDEF", "***"),
+        ("bearer basic", " 01234567", "***"),
+        ("birth born dob geb geboren geburt", " 1980-05-03", "{} ***"),
+        ("telephone cellphone mobilephone phone mobile tel fax", " 0170 123456", "{} ***"),
+        ("msisdn whatsapp sortcode routing", " 0170 123456", "{} ***"),
+        ("account acct konto", " 12345678", "{} ***"),
+        ("iban card", " 1234 5678 9012", "{} ***"),
+    ],
+)
+def test_what_follows_each_word_of_a_secret_is_hidden(words: str, value: str, masked: str) -> None:
+    for word in words.split():
+        assert mask_text(word + value) == masked.format(word)
+
+
+@pytest.mark.parametrize("name", [*IN_TEXT.split(), *OF_FIELDS.split()])
+def test_a_field_of_each_name_of_a_secret_is_hidden(name: str) -> None:
+    for form in (name, name.replace("_", "")):
+        assert mask_text(f"<{form}>x1</{form}>") == f"<{form}>***</{form}>"
+        assert Masks().hides(f"body.{form}")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,10 @@ Received = Message | MalformedMessageError
 
 @dataclass
 class Shelf:
-    """A parked queue: what was received is in flight; what was deleted is gone."""
+    """A parked queue: what was received is in flight; what was deleted is gone.
+
+    It confirms a deletion by the handle of an earlier receive, and deletes nothing, as SQS may.
+    """
 
     waiting: list[Received]
     empty_polls_between: int = 0
@@ -39,6 +42,7 @@ class Shelf:
     deletes: int = 0
     deleted: list[str] = field(default_factory=list)
     _skipped: int = 0
+    _handles: dict[str, str] = field(default_factory=dict)
 
     def receive(
         self,
@@ -58,12 +62,19 @@ class Shelf:
             return []
         self._skipped = 0
         taken, self.waiting = self.waiting[:max_messages], self.waiting[max_messages:]
-        return taken
+        return [self._handed_out(one, place) for place, one in enumerate(taken)]
+
+    def _handed_out(self, one: Received, place: int) -> Received:
+        if not isinstance(one, Message):
+            return one
+        self._handles[one.message_id] = f"{self.receives}-{place}"
+        return replace(one, receipt_handle=self._handles[one.message_id])
 
     def delete(self, messages: Sequence[Receipt]) -> list[Receipt]:
         assert 1 <= len(messages) <= 10
         self.deletes += 1
-        self.deleted += [m.message_id for m in messages if m.message_id not in self.stuck]
+        newest = [m for m in messages if m.receipt_handle == self._handles[m.message_id]]
+        self.deleted += [m.message_id for m in newest if m.message_id not in self.stuck]
         return [m for m in messages if m.message_id in self.stuck]
 
     def count_visible(self) -> int | None:
@@ -249,12 +260,12 @@ def test_time_budget_still_settles_what_was_received() -> None:
     assert 0 < len(disk.ids) < 100
 
 
-def test_message_that_comes_twice_fills_one_row() -> None:
+def test_message_that_comes_twice_fills_one_row_and_is_deleted_by_its_later_receipt() -> None:
     shelf, disk = Shelf([message("m-1"), message("m-1")]), Disk()
 
     counts = run(shelf, disk)
 
-    assert disk.ids == ["m-1"]
+    assert disk.ids == shelf.deleted == ["m-1"]
     assert (counts.received, counts.archived) == (2, 1)
 
 

@@ -481,13 +481,19 @@ def test_nobody_decides_while_messages_are_selected_and_removed(
     assert all("an erase is being carried out" in one for one in refusals)
 
 
-def test_lost_lock_ends_it(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("looks_before", [0, 1])
+def test_lost_lock_ends_it_before_the_record_or_before_the_next_change(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch, looks_before: int
+) -> None:
     drained(archive, D1, ["a"])
-    monkeypatch.setattr("spark_reprocess.archive.plan_lock.PlanLock.trouble", lambda _: "slept")
+    answers = iter([""] * looks_before)
+    trouble = "spark_reprocess.archive.plan_lock.PlanLock.trouble"
+    monkeypatch.setattr(trouble, lambda _: next(answers, "slept"))
 
     with pytest.raises(ArchiveError, match="slept: run the same command again"):
         erased(archive, "a")
     assert ids_in(archive) == ["a"]
+    assert len(archive.list("ledger/erasures")) == looks_before
 
 
 # --- records

@@ -307,16 +307,24 @@ def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None
     assert [entry.body for entry in queue.sent] == ["body of b-1", "body of b-2"]
 
 
-@pytest.mark.parametrize(("age", "first"), [(10, ["busy", "busy"]), (901, ["in_doubt", "waits"])])
-def test_fifo_group_behind_a_busy_chunk_or_a_message_in_doubt_waits(
-    bench: Bench, age: float, first: list[str]
+@pytest.mark.parametrize(
+    ("age", "disposition", "first", "next_of_group"),
+    [
+        (10, Disposition.SEND, ["busy", "busy"], "waits"),
+        (901, Disposition.SEND, ["in_doubt", "waits"], "waits"),
+        (10, Disposition.DISCARD, ["busy", "busy"], "sent"),
+    ],
+)
+def test_fifo_group_behind_a_busy_chunk_or_a_message_in_doubt_waits_but_not_behind_discards(
+    bench: Bench, age: float, disposition: Disposition, first: list[str], next_of_group: str
 ) -> None:
     bench.leave_claim("a-1", age=age)
     sender = bench.sender(FakeQueue(), FIFO)
 
-    assert words(sender.settle("g-1", 1, [item("a-1", "a"), item("a-2", "a")])) == first
+    chunk = [item(one, "a", disposition) for one in ("a-1", "a-2")]
+    assert words(sender.settle("g-1", 1, chunk)) == first
     second = [item("a-3", "a"), item("b-1", "b")]
-    assert words(sender.settle("g-1", 2, second)) == ["waits", "sent"]
+    assert words(sender.settle("g-1", 2, second)) == [next_of_group, "sent"]
 
 
 def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """Small archives of which a human knows the leads, and what a lead says."""
 
 import random
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -130,6 +131,40 @@ def test_a_usual_value_is_not_a_lead_because_one_large_group_has_another() -> No
         letters += failed(orders(100, chance), error)
 
     assert first_claims(letters) == {"A": "body.tenant = hooli", "B": "", "C": "", "D": ""}
+
+
+@pytest.mark.parametrize("seed", [12, 33, 35])
+def test_of_many_random_fields_none_is_a_lead(seed: int) -> None:
+    """Without the correction for many tests each of these seeds has a lead."""
+    chance = random.Random(seed)
+    names = ["".join(chance.choices(ascii_lowercase, k=8)) for _ in range(60)]
+    both = [[{name: chance.random() < 0.5 for name in names} for _ in range(36)] for _ in "AB"]
+
+    assert set(first_claims(failed(both[0]) + failed(both[1], "B")).values()) == {""}
+
+
+def leads_of_a(letters: list[Letter], each_stands_for: int = 1) -> list[str]:
+    groups = {one.title: one for one in searched(letters, each_stands_for=each_stands_for)}
+    return [format_predicate(lead) for lead in groups["A"].leads]
+
+
+def test_what_an_earlier_lead_explains_is_no_further_one() -> None:
+    def of_tenants(hooli: int) -> list[dict[str, Any]]:
+        tenants = ["hooli" if n % 10 < hooli else "acme" for n in range(300)]
+        fast = [n % 7 < (5 if one == "hooli" else 2) for n, one in enumerate(tenants)]
+        return [{"tenant": one, "fast": yes} for one, yes in zip(tenants, fast, strict=True)]
+
+    letters = failed(of_tenants(9)) + failed(of_tenants(1), "B")
+
+    assert leads_of_a(letters) == ["body.tenant = hooli"]
+
+
+@pytest.mark.parametrize(("messages", "leads"), [(28, []), (280, ["body.fast = true"])])
+def test_few_messages_are_few_however_many_they_stand_for(messages: int, leads: list[str]) -> None:
+    letters = failed([{"fast": n % 4 > 0} for n in range(messages)])
+    letters += failed([{"fast": n % 4 == 0} for n in range(messages)], "B")
+
+    assert leads_of_a(letters, each_stands_for=1000) == leads
 
 
 def test_a_present_field_is_not_a_lead_of_a_group_whose_title_lists_its_fields() -> None:
