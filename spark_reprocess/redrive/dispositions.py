@@ -69,8 +69,8 @@ def with_chunks(positioned: DataFrame, chunks: int, step: str = "") -> DataFrame
 
 def _of_digest(first: int, digits: int) -> Column:
     """Return so many hex digits of the SHA-256 of a message's id, from the *first* on, from 1."""
-    hex_digits = F.substring(F.sha2("message_id", 256), first, digits)
-    return F.conv(hex_digits, 16, 10).cast("decimal(20)")
+    part = F.substring(F.sha2("message_id", 256), first, digits)
+    return F.conv(part, 16, 10).cast("decimal(20)")
 
 
 def with_dispositions(

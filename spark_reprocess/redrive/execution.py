@@ -21,7 +21,7 @@ from spark_reprocess.actor import caller
 from spark_reprocess.analysis.message_table import ORDER_COLUMNS
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.files import Archive, damage_named
+from spark_reprocess.archive.files import Archive, Probe, damage_named
 from spark_reprocess.archive.frames import FILE, Held, read_table, write_table
 from spark_reprocess.archive.ledger import (
     POSITION,
@@ -70,7 +70,6 @@ _WORK = pa.schema([*ARROW_SCHEMA, *map(pa.field, _ADDED, _ADDED.values())])
 """Messages as they are archived, and what a task must know of each."""
 
 _BATCH_ROWS = 1000
-_FILES_PER_TASK = 16
 _TROUBLE_SECONDS = 10.0
 _TROUBLE = {
     Disposition.FAILED: "failed",
@@ -163,32 +162,28 @@ class TaskRunner:
         that its chunks follow each other in one task. So bodies are moved once, from the task that
         reads their file to the one that sends them, or not at all.
         """
-        spark = dispositions.sparkSession
         frame = dispositions.where(F.col("disposition").isin(*WORK)).select(FILE, *_ASSIGNED)
         work = Held.of(frame, total, stack)
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in work.counts("unit", "chunk")}
-        cores, rate = spark.sparkContext.defaultParallelism, context.max_rate
-        slots = self.tasks or cores
+        cores = dispositions.sparkSession.sparkContext.defaultParallelism
+        slots, rate = self.tasks or cores, context.max_rate
         most = slots if rate is None else min(slots, most_tasks(rate))
         tasks = divide(sizes, most, in_order=context.to_fifo)
         messages = Counter[int]()
         for chunk, task in tasks.items():
             messages[task] += sizes[chunk]
-        files = len(work.counts(FILE))
-        readers, is_held = min(files, max(cores, files // _FILES_PER_TASK)), work.table is not None
-        spread = work.frame if is_held and readers == 1 else work.frame.repartition(readers, FILE)
+        readers = min(len(work.counts(FILE)), cores)
+        is_in_one = readers == 1 and work.table is not None
+        spread = work.frame if is_in_one else work.frame.repartition(readers, FILE)
         by_file = spread.groupBy(FILE).agg(F.collect_list(F.struct(*_ASSIGNED)).alias("work"))
-        read = partial(read_work, self.archive, tasks)
+        read = partial(read_work, self.archive, context.probe, tasks)
         rows = by_file.mapInArrow(read, from_arrow_schema(_WORK))
-        if not (is_held and readers == len(messages) == 1):
+        if not (is_in_one and len(messages) == 1):
             rows = rows.repartitionById(len(messages), F.col(TASK))
         changed = with_changes(rows.sortWithinPartitions(*POSITION), context.edits)
         of_tasks = [messages[task] for task in sorted(messages)]
-        return (
-            changed,
-            _windows(context.max_rate, of_tasks),
-            _windows(context.request.max_rate, of_tasks),
-        )
+        free_windows = _windows(context.request.max_rate, of_tasks)
+        return changed, _windows(rate, of_tasks), free_windows
 
     def _stop(self, marker: str, why: str) -> None:
         """Write the stop marker, in a thread: a signal handler must not wait for S3."""
@@ -202,15 +197,20 @@ class TaskRunner:
 
 
 def read_work(
-    archive: Archive, tasks: Mapping[tuple[str, int], int], batches: Iterable[pa.RecordBatch]
+    archive: Archive,
+    probe: Probe | None,
+    tasks: Mapping[tuple[str, int], int],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Read the messages that *batches* name: a row for each ``FILE``, with a list of ``_ASSIGNED``.
 
     *tasks* has the task of each chunk.
 
     Raises:
-        ArchiveError: a file is gone or damaged.
+        ArchiveError: a file is gone or damaged, or this is another archive than the driver's.
     """
+    if probe:
+        probe.check(archive)
     files = (file for batch in batches for file in zip(batch[FILE], batch["work"], strict=True))
     for path, listed in ((str(path), listed) for path, listed in files):
         work = pa.RecordBatch.from_struct_array(listed.values)

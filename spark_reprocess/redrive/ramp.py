@@ -176,16 +176,15 @@ class Ramp:
         """Draw so many messages of each group, and say where in the step each of them is.
 
         On FIFO the heads of message groups come first, and what stands behind one that is not drawn
-        is not drawn either. Otherwise chance decides, in the same way in every run.
+        is not drawn either. Otherwise their ids decide, which are random.
         """
-        # Their ids are random.
-        rows, chance = self._candidates(known), ["message_id"]
+        rows, order = self._candidates(known), ["message_id"]
         if self.in_order:
             arrived = Window.partitionBy(PARKED_QUEUE, "message_group_id").orderBy(*arrival_order())
             rows = rows.withColumn("depth", F.row_number().over(arrived))
-            chance = ["depth", "message_id"]
+            order = ["depth", "message_id"]
         most = F.create_map(*(F.lit(one) for pair in wanted.items() for one in pair))
-        rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*chance))
+        rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*order))
         drawn = rows.withColumn("drawn", F.coalesce(rank <= most[F.col("group_id")], F.lit(False)))  # noqa: FBT003
         if self.in_order:
             before = F.sum(F.col("drawn").cast("int")).over(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_reprocess.archive import frames
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.reading import read_plan
 from tests.approved_plan import planned
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.fixture(params=[100, 100_000], ids=["many", "few"])
+def driver_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many rows the driver holds; what are more, stay with Spark's tasks."""
+    monkeypatch.setattr(frames, "DRIVER_ROWS", request.param)
+
+
+@pytest.mark.usefixtures("driver_rows")
 def test_fifo_redrive_follows_the_sequence_numbers(make_desk: MakeDesk) -> None:
     # The numbers grow in length, and the chunks are cut across both signature groups.
     sequence = {n: str(10**19 - 60 + n) for n in range(120)}
@@ -57,15 +65,20 @@ def test_refused_message_fails_and_exits_with_four(
     assert bodies(receive_all(destination)) == [parked(0).body]
 
 
+@pytest.mark.usefixtures("driver_rows")
 def test_where_and_limit_leave_the_rest_open(make_desk: MakeDesk) -> None:
-    desk = make_desk([parked(n) for n in range(6)])
+    desk = make_desk([parked(n) for n in range(250)])
 
-    some = desk.redrive(where="message_id < 'm-004'", limit=3)
+    some = desk.redrive(where="message_id < 'm-204'", limit=203)
     rest = desk.redrive()
 
-    assert (some.count("sent"), some.count("over_limit"), some.count("not_selected")) == (3, 1, 2)
-    assert (rest.count("sent"), rest.count("sent_before")) == (3, 3)
-    assert desk.arrived().total() == 6
+    assert (some.count("sent"), some.count("over_limit"), some.count("not_selected")) == (
+        203,
+        1,
+        46,
+    )
+    assert (rest.count("sent"), rest.count("sent_before")) == (47, 203)
+    assert set(desk.arrived().values()) == {1}
 
 
 def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(

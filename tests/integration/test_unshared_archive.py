@@ -99,7 +99,7 @@ def test_no_message_is_sent_and_nothing_is_claimed(
 
     exit_code = main([verb, "--archive", archive.root, *to[verb], *execution])
 
-    assert exit_code == 4
+    assert exit_code == 2
     assert receive_all(queue) == []
     assert files_below(other_disk) == []
     assert attempt_names(archive) == []

@@ -48,6 +48,7 @@ def claim(*ids: str, seconds: float = NOW + 200.0, step: int = 0) -> Claim:
         destination=queue_url("main"),
         time=timestamp(seconds),
         message_ids=ids,
+        edits={"copy-1": "abc"} if step else {},
         step=step,
     )
 
@@ -162,7 +163,7 @@ def test_unmasked_body_is_shown_as_it_is(archive: Archive, capsys: Capture) -> N
 def test_history_reads_like_a_story(archive: Archive, capsys: Capture) -> None:
     main(["show", "--archive", archive.root, "copy-1"])
 
-    assert capsys.readouterr().out.splitlines()[:22] == [
+    assert capsys.readouterr().out.splitlines()[:23] == [
         "dead letter first: 2 archived copies (times in UTC)",
         "",
         "copy-1: sent",
@@ -184,6 +185,7 @@ def test_history_reads_like_a_story(archive: Archive, capsys: Capture) -> None:
         "    why      it is fixed",
         "    to       https://sqs.us-east-1.amazonaws.com/123456789012/main",
         "    plan     p-1, run run-1",
+        "    edit     abc",
         "    settled  2023-11-14 22:18:21",
     ]
 
