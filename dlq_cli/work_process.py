@@ -51,7 +51,8 @@ def serve(run_verb: Main = main, idle_seconds: float = _IDLE_SECONDS) -> int:
             break
         folder = Path(os.fsdecode(path))
         if before:
-            _move_errors(before / work.ERRORS_FILE, folder / work.ERRORS_FILE)
+            with suppress(OSError):  # somebody has removed the work before
+                _move_errors(before / work.ERRORS_FILE, folder / work.ERRORS_FILE)
         exit_code, before = run(folder, run_verb), folder
         os.close(*descriptors)
     return exit_code

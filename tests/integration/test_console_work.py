@@ -303,13 +303,17 @@ def pid_of(works: Works, work: Work) -> int:
 
 
 def test_process_waits_for_the_next_work_and_keeps_their_outputs_apart(works: Works) -> None:
-    first, second = started(works, "pid"), None
+    first = started(works, "pid")
     pid = pid_of(works, first)
     second = started(works, "pid")
 
     assert pid_of(works, second) == pid
     for work in (first, second):
         assert work.errors() == "dlq: as a child does"
+
+    (second.folder / "errors").unlink()
+
+    assert pid_of(works, started(works, "pid")) == pid
 
 
 @pytest.mark.parametrize("words", [("exit", "2"), ("break",), ("die",), ("sleep",)])
