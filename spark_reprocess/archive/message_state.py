@@ -165,11 +165,11 @@ def claimed_table(
     archive: Archive,
     now_seconds: float | None = None,
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
-    among: Any = None,  # noqa: ANN401 - an Arrow column
+    message_ids: Any = None,  # noqa: ANN401 - an Arrow column
 ) -> pa.Table:
     """Read ``CLAIMED`` of all plans, as of *now_seconds*: epoch seconds, None for the clock's.
 
-    *among* are the message ids that are wanted; None for all.
+    Of *message_ids* alone, if they are given: then it takes no more memory than their claims.
 
     Raises:
         ArchiveError: a file of the ledger cannot be read.
@@ -178,8 +178,8 @@ def claimed_table(
     batches: list[pa.RecordBatch] = []
     for read, rows in claim_sources(archive, now_seconds, claim_ttl_seconds):
         for batch in read(rows.to_batches(_ATTEMPTS_AT_ONCE)):
-            is_wanted = None if among is None else _is_in(batch.column("message_id"), among)
-            batches.append(batch if is_wanted is None else batch.filter(is_wanted))
+            is_wanted = message_ids is None or _is_in(batch.column("message_id"), message_ids)
+            batches.append(batch if is_wanted is True else batch.filter(is_wanted))
     return pa.Table.from_batches(batches, CLAIMED)
 
 

@@ -305,7 +305,8 @@ def _expire(
         paths = message_files(archive, list(some))
         columns = ("message_id", "drained_at")
         rows = with_drains(rows_by_file(archive, paths, columns), columns)
-        claimed = claimed_table(archive, now_seconds, among=rows["message_id"].combine_chunks())
+        all_ids = rows["message_id"].combine_chunks()
+        claimed = claimed_table(archive, now_seconds, message_ids=all_ids)
         decided, long_ago = _decided(claimed, oldest_seconds)
         for drain_id in sorted(set(map(drain_of, paths))):
             of_drain = rows.filter(pc.equal(rows["drain_id"], pa.scalar(drain_id)))

@@ -16,6 +16,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_rows
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import POSITION, chunk_count
+from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
@@ -184,7 +185,7 @@ def _dispositions(
 def _undecided_elsewhere(archive: Archive, numbered: DataFrame, states: DataFrame) -> DataFrame:
     """The archive's messages that are no part of the plan and that nobody has decided about."""
     columns = (*ORDER_COLUMNS, "queue_url")
-    _, rows = read_rows(numbered.sparkSession, archive, None, columns)
+    _, rows = read_rows(numbered.sparkSession, archive, drain_ids(archive), columns)
     decided = states.where(F.col("state").isin(*DECIDED))
     return (
         rows.where(F.col("message_group_id").isNotNull())

@@ -4,6 +4,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
@@ -113,12 +115,14 @@ def test_erase_finds_the_reports_that_quote_a_message_that_expired(
     assert "3 messages of the plan are gone: erased or expired" in rest.notes
 
 
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_plan_of_which_all_drains_are_gone_says_so(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, suffix: str
 ) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(0), parked(2)])
-    archive_of(tmp_path, [parked(4)], drain_id=LATER)
+    destination = make_queue(f"main{suffix}")
+    order = {"MessageGroupId": "g", "SequenceNumber": "7"} if suffix else {}
+    archive = archive_of(tmp_path, [parked(0, **order), parked(2, **order)])
+    archive_of(tmp_path, [parked(4, **order)], drain_id=LATER)
     plan = planned(archive)
     for message_id in ("m-000", "m-002", "m-004"):
         recorded_as_sent(archive, message_id)
