@@ -393,7 +393,9 @@ def test_time_that_somebody_changed_lets_nothing_expire(archive: Archive) -> Non
     assert expired(archive).undecided == 1
 
 
-def test_a_message_expires_by_its_own_id_and_from_every_drain(archive: Archive) -> None:
+def test_a_message_expires_by_its_own_id_and_is_erased_with_its_copies_from_every_drain(
+    archive: Archive,
+) -> None:
     """Another copy of the same dead letter is undecided because of itself alone."""
     at = datetime.fromtimestamp(LONG_AGO, UTC)
     rows = [
@@ -406,6 +408,9 @@ def test_a_message_expires_by_its_own_id_and_from_every_drain(archive: Archive) 
 
     assert expired(archive).rows == 2
     assert ids_in(archive) == ["copy-2"]
+    write_messages(archive, D2, 0, rows[:1])
+    erased(archive, "copy-1")
+    assert ids_in(archive) == []
 
 
 @pytest.mark.parametrize(

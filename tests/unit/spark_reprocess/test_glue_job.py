@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spark_reprocess import glue_job
-from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.files import COMMANDS, open_archive
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.command_line.verb import INTERRUPTED
 from spark_reprocess.errors import ArchiveError
@@ -139,7 +139,7 @@ def test_a_run_that_may_not_remove_its_command_says_so_and_does_it(
     def deny(*_: Any) -> None:
         raise ArchiveError("s3:DeleteObjectVersion: denied")
 
-    archive, ran = open_archive(str(tmp_path)), list[Sequence[str]]()
+    archive, ran = open_archive(str(tmp_path / "an archive")), list[Sequence[str]]()
     stored = store_command(archive, ["drain", "--limit", "5"])
     monkeypatch.setattr(glue_job, "remove_command", deny)
 
@@ -151,3 +151,13 @@ def test_a_run_that_may_not_remove_its_command_says_so_and_does_it(
 
     assert ran == [["drain", "--limit", "5"]]
     assert "denied; the next dlq erase --execute removes it" in capsys.readouterr().err
+
+
+def test_a_command_that_somebody_changed_is_not_run(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    stored = store_command(archive, ["drain"])
+    [path] = archive.list(COMMANDS)
+    archive.write(path, b'{"words": ["erase"]}')
+
+    with pytest.raises(SystemExit, match=f"has no command {stored}"):
+        run(["--command-line", argument_of(archive, stored)], lambda _: 0)

@@ -7,8 +7,9 @@ import pytest
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lookup import find_rows
-from spark_reprocess.archive.message_index import read_message_index
+from spark_reprocess.archive.message_index import read_message_index, read_table_columns
 from spark_reprocess.archive.message_store import message_files, remove_messages, write_messages
+from spark_reprocess.errors import InputError
 from tests.approved_plan import planned
 from tests.builders import context, message, queue_url
 from tests.console_world import NOW
@@ -91,3 +92,11 @@ def test_without_a_usable_table_every_file_is_read(archive: Archive, damage: str
         (folder / "manifest.json").write_text("{")
 
     assert looked_at(archive, "m-1") == files
+
+
+def test_the_table_of_another_plan_is_refused(archive: Archive) -> None:
+    drain(archive, "d-1", 0, 1)
+    plan_id = Path(planned(archive)).parent.name
+
+    with pytest.raises(InputError, match="not the table that the plan was made with"):
+        read_table_columns(archive, plan_id, ["file"], "0" * 64)
