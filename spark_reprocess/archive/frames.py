@@ -319,7 +319,7 @@ def ledger_states(
         action raises ArchiveError in its task where a file cannot be read.
 
     Raises:
-        ArchiveError: the newest compacted file cannot be read.
+        ArchiveError: a result file of a plan that is carried out cannot be read.
     """
     parts = []
     for read, rows in claim_sources(archive, now_seconds, claim_ttl_seconds):

@@ -21,7 +21,7 @@ one may have arrived.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,8 +31,14 @@ import pyarrow.compute as pc
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Attempt, AttemptName
-from spark_reprocess.archive.ledgers import ADVICE, CompactedFile, ledger_files, read_attempts
+from spark_reprocess.archive.ledger import Attempt, AttemptName, RunName
+from spark_reprocess.archive.ledgers import (
+    ADVICE,
+    ResultFile,
+    ledger_files,
+    open_attempts,
+    open_files,
+)
 from spark_reprocess.errors import ArchiveError
 
 STRENGTH: Mapping[Disposition, int | None] = {
@@ -102,7 +108,6 @@ CLAIMED = pa.schema([(one, _TYPES.get(one, pa.string())) for one in ("message_id
 
 _STATES = pa.array([str(one) for one in STRENGTH])
 _STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
-_OF_COMPACTED = ("plan_id", "time", "messages")
 _ATTEMPTS_AT_ONCE = 50
 _BETWEEN = "\x1f"
 """Smaller than every sign of a time, a state or a plan's id, so that texts sort as entries do."""
@@ -119,46 +124,64 @@ def claim_sources(
     Tasks of Spark take the readers along. They raise ArchiveError where a file cannot be read.
     """
     files = ledger_files(archive)
-    if files.compacted:
-        yield partial(_of_compacted, archive), pa.table({"path": [files.compacted.path]})
+    if files.results:
+        read = partial(_of_results, archive, now_seconds, claim_ttl_seconds)
+        yield read, pa.table({"path": files.results})
     if files.others:
-        read = partial(_of_attempts, archive, now_seconds, claim_ttl_seconds)
+        read = partial(_of_attempts, archive, now_seconds, claim_ttl_seconds, files.closed)
         yield read, pa.Table.from_pylist([name._asdict() for name in files.others])
 
 
 def _of_attempts(
-    archive: Archive, now_seconds: float, ttl: float, batches: Iterable[pa.RecordBatch]
+    archive: Archive,
+    now_seconds: float,
+    ttl: float,
+    closed: Collection[RunName],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         names = [AttemptName(**row) for row in batch.to_pylist()]
-        entries = [
-            {"message_id": message_id, **entry._asdict()}
-            for attempt in read_attempts(archive, names)
-            for message_id, entry in entries_of([attempt], now_seconds, ttl).items()
-        ]
-        yield pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
+        yield _claimed_rows(open_attempts(archive, names, closed), now_seconds, ttl)
 
 
-def _of_compacted(archive: Archive, paths: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do what ``entries_of`` does, for attempts with results."""
-    files = (CompactedFile.open(archive, row["path"]) for one in paths for row in one.to_pylist())
-    for batch in (batch for file in files for batch in file.batches(_OF_COMPACTED)):
-        messages = batch.column("messages")
-        each = pc.list_flatten(messages)
-        states = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
-        known = pc.index_in(states, value_set=_STATES)
-        if known.null_count:
-            # To leave the message out would be to call it pending, and to send it again.
-            raise ArchiveError(
-                f"archive {archive.root}: the compacted ledger has an unknown outcome; somebody "
-                f"changed it: {ADVICE}"
-            )
-        strengths = _STRENGTHS.take(known)
-        claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
-        said_at = pc.coalesce(pc.struct_field(each, "time"), claims.column("time"))
-        ids = pc.struct_field(each, "message_id")
-        columns = [ids, strengths, said_at, states, claims.column("plan_id")]
-        yield pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
+def _claimed_rows(attempts: Iterable[Attempt], now_seconds: float, ttl: float) -> pa.RecordBatch:
+    entries = [
+        {"message_id": message_id, **entry._asdict()}
+        for attempt in attempts
+        for message_id, entry in entries_of([attempt], now_seconds, ttl).items()
+    ]
+    return pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
+
+
+def _of_results(
+    archive: Archive, now_seconds: float, ttl: float, paths: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    files = open_files(archive, [row["path"] for one in paths for row in one.to_pylist()])
+    for file, rows in ((one, rows) for one in files for rows in one.batches()):
+        has_result = rows.column("has_result")
+        unanswered = file.attempts_of(rows.filter(pc.invert(has_result)))
+        yield _claimed_rows(unanswered, now_seconds, ttl)
+        yield _rows_of_results(file, rows.filter(has_result))
+
+
+def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Do what ``entries_of`` does, without an object for each message."""
+    messages = batch.column("messages")
+    each = pc.list_flatten(messages)
+    states = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
+    known = pc.index_in(states, value_set=_STATES)
+    if known.null_count:
+        # To leave the message out would be to call it pending, and to send it again.
+        raise ArchiveError(
+            f"archive {file.archive.root}: {file.path} has an unknown outcome; somebody changed "
+            f"it: {ADVICE}"
+        )
+    strengths = _STRENGTHS.take(known)
+    claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
+    said_at = pc.coalesce(pc.struct_field(each, "time"), claims.column("time"))
+    ids = pc.struct_field(each, "message_id")
+    columns = [ids, strengths, said_at, states, claims.column("plan_id")]
+    return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
 
 
 def claimed_table(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import attempt_names
+from spark_reprocess.archive.ledger import list_runs
 from spark_reprocess.archive.message_state import (
     UNDECIDED,
     claimed_table,
@@ -251,7 +251,7 @@ def _drains(tallies: Sequence[Mapping[str, Any]]) -> tuple[DrainCount, ...]:
 
 
 def _plans(archive: Archive, states: pa.Table) -> tuple[PlanCount, ...]:
-    counts: dict[str, dict[str, int]] = {name.plan_id: {} for name in attempt_names(archive)}
+    counts: dict[str, dict[str, int]] = {plan_id: {} for plan_id, _ in list_runs(archive)}
     sums = states.group_by(["plan_id", "state"]).aggregate([("message_id", "count")])
     for row in sums.to_pylist():
         counts.setdefault(row["plan_id"], {})[row["state"]] = row["message_id_count"]
