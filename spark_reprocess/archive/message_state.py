@@ -103,8 +103,10 @@ def states_of(
 
 
 _TYPES = {"strength": pa.int32()}
-CLAIMED = pa.schema([(one, _TYPES.get(one, pa.string())) for one in ("message_id", *Entry._fields)])
-"""An ``Entry`` per attempt and message."""
+CLAIMED = pa.schema(
+    [(one, _TYPES.get(one, pa.string())) for one in ("message_id", *Entry._fields, "drain_id")]
+)
+"""An ``Entry`` per attempt and message, and the drain of the message, null where nobody knows."""
 
 _STATES = pa.array([str(one) for one in STRENGTH])
 _STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
@@ -141,15 +143,18 @@ def _of_attempts(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         names = [AttemptName(**row) for row in batch.to_pylist()]
-        yield _claimed_rows(open_attempts(archive, names, closed), now_seconds, ttl)
+        yield claimed_rows(open_attempts(archive, names, closed), now_seconds, ttl)
 
 
-def _claimed_rows(attempts: Iterable[Attempt], now_seconds: float, ttl: float) -> pa.RecordBatch:
-    entries = [
-        {"message_id": message_id, **entry._asdict()}
-        for attempt in attempts
-        for message_id, entry in entries_of([attempt], now_seconds, ttl).items()
-    ]
+def claimed_rows(
+    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
+) -> pa.RecordBatch:
+    """Return ``CLAIMED`` of some attempts."""
+    entries = []
+    for attempt in attempts:
+        drains = dict(zip(attempt.claim.message_ids, attempt.claim.drain_ids, strict=False))
+        for one, entry in entries_of([attempt], now_seconds, claim_ttl_seconds).items():
+            entries.append({"message_id": one, **entry._asdict(), "drain_id": drains.get(one)})
     return pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
 
 
@@ -157,11 +162,27 @@ def _of_results(
     archive: Archive, now_seconds: float, ttl: float, paths: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     files = open_files(archive, [row["path"] for one in paths for row in one.to_pylist()])
-    for file, rows in ((one, rows) for one in files for rows in one.batches()):
+    for file in files:
+        claimed, _ = claimed_in(file, now_seconds, ttl)
+        yield from claimed.to_batches()
+
+
+def claimed_in(
+    file: ResultFile, now_seconds: float, claim_ttl_seconds: float
+) -> tuple[pa.Table, bool]:
+    """Return ``CLAIMED`` of a result file, and whether all its claims have their results.
+
+    Raises:
+        ArchiveError: the file is damaged, or a result that has come since.
+    """
+    batches, is_whole = [], True
+    for rows in file.batches():
         has_result = rows.column("has_result")
-        unanswered = file.attempts_of(rows.filter(pc.invert(has_result)))
-        yield _claimed_rows(unanswered, now_seconds, ttl)
-        yield _rows_of_results(file, rows.filter(has_result))
+        late = file.attempts_of(rows.filter(pc.invert(has_result)))
+        is_whole = is_whole and all(one.results is not None for one in late)
+        batches.append(claimed_rows(late, now_seconds, claim_ttl_seconds))
+        batches.append(_rows_of_results(file, rows.filter(has_result)))
+    return pa.Table.from_batches(batches, CLAIMED), is_whole
 
 
 def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -180,7 +201,8 @@ def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
     claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
     said_at = pc.coalesce(pc.struct_field(each, "time"), claims.column("time"))
     ids = pc.struct_field(each, "message_id")
-    columns = [ids, strengths, said_at, states, claims.column("plan_id")]
+    drain_ids = pc.struct_field(each, "drain_id")
+    columns = [ids, strengths, said_at, states, claims.column("plan_id"), drain_ids]
     return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
 
 
@@ -201,15 +223,23 @@ def claimed_table(
     return pa.Table.from_batches(batches, CLAIMED)
 
 
+def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return a text for each entry, in the same order: to sort a million entries takes longer."""
+    fields: list[Any] = [claimed[name].cast(pa.string()) for name in Entry._fields]
+    return pc.binary_join_element_wise(*fields, _BETWEEN)
+
+
+def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return the state that each of these texts says; ``UNDECIDED`` for null."""
+    found = pc.list_element(pc.split_pattern(entries, _BETWEEN), Entry._fields.index("state"))
+    return pc.fill_null(found, UNDECIDED)
+
+
 def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
     """Return *keys* and the ``state`` that holds of each combination of them."""
-    # A text for each entry, in the same order: to sort a million entries takes twice as long.
-    fields: list[Any] = [claimed[name].cast(pa.string()) for name in Entry._fields]
-    entries = claimed.append_column("entry", pc.binary_join_element_wise(*fields, _BETWEEN))
+    entries = claimed.append_column("entry", entry_texts(claimed))
     holding = entries.group_by(list(keys)).aggregate([("entry", "max")])
-    entry: Any = holding["entry_max"]
-    state = pc.list_element(pc.split_pattern(entry, _BETWEEN), Entry._fields.index("state"))
-    return holding.select(list(keys)).append_column("state", state)
+    return holding.select(list(keys)).append_column("state", states_in(holding["entry_max"]))
 
 
 def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns

@@ -97,8 +97,12 @@ def rows_of_file(
         return rows if is_wanted is None else rows.filter(is_wanted)
 
 
-def read_columns(archive: Archive, columns: Sequence[str]) -> pa.Table:
-    """Read *columns* of all messages, and ``drain_id``, without Spark; several rows of a message.
+def read_columns(
+    archive: Archive, columns: Sequence[str], drains: Collection[str] | None = None
+) -> pa.Table:
+    """Read *columns* of all messages, ``drain_id`` and ``file``; several rows of a message.
+
+    Needs no Spark. *drains* are those whose messages are read, None for all.
 
     An erase may replace files meanwhile: then the new ones are read.
 
@@ -110,20 +114,24 @@ def read_columns(archive: Archive, columns: Sequence[str]) -> pa.Table:
         rows = rows_of_file(archive, path, columns=columns)
         if rows is None:
             return None
-        drain = pa.repeat(pa.scalar(drain_of(path)), rows.num_rows)
-        return pa.Table.from_arrays([*rows.columns, drain], schema=schema)
+        texts = [pa.repeat(pa.scalar(one), rows.num_rows) for one in (drain_of(path), path)]
+        added = [texts[0], texts[1].dictionary_encode()]
+        return pa.Table.from_arrays([*rows.columns, *added], schema=schema)
 
     fields = [ARROW_SCHEMA.field(name) for name in columns]
-    schema = pa.schema([*fields, pa.field("drain_id", pa.string())])
+    of_file = pa.field("file", pa.dictionary(pa.int32(), pa.string()))
+    schema = pa.schema([*fields, pa.field("drain_id", pa.string()), of_file])
     tables: dict[str, pa.Table | None] = {}
     with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
         for _ in range(_MOST_LISTINGS):
             paths = message_files(archive)
+            paths = [path for path in paths if drains is None or drain_of(path) in drains]
             new = [path for path in paths if path not in tables]
             tables |= zip(new, executor.map(read, new), strict=True)
             found = [rows for path in paths if (rows := tables[path]) is not None]
             if len(found) == len(paths):
-                return pa.concat_tables(found) if found else schema.empty_table()
+                every = pa.concat_tables(found) if found else schema.empty_table()
+                return every.unify_dictionaries()
     raise ArchiveError(
         f"archive {archive.root}: its files are replaced all the time; try again after the erase"
     )
