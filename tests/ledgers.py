@@ -82,10 +82,12 @@ class MemoryArchive(LocalArchive):
     """Files in memory, by their paths: a disk is slow where a law writes hundreds."""
 
     files: ClassVar[dict[str, bytes]]
+    opened: ClassVar[set[str]]
 
     def __init__(self) -> None:
         LocalArchive.__init__(self, "memory")
         object.__setattr__(self, "files", {})
+        object.__setattr__(self, "opened", set())
 
     def create(self, path: str, content: bytes) -> bool:
         return self.files.setdefault(path, content) is content
@@ -94,10 +96,13 @@ class MemoryArchive(LocalArchive):
         self.files[path] = content
 
     def read(self, path: str) -> bytes | None:
+        self.opened.add(path)
         return self.files.get(path)
 
     def discard(self, path: str) -> None:
         self.files.pop(path, None)
+
+    remove = discard
 
     def list(self, folder: str) -> list[str]:
         return sorted(path for path in self.files if path.startswith(f"{folder}/"))

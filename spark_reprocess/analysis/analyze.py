@@ -43,12 +43,12 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
-from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
-from spark_reprocess.archive.frames import FILE, ledger_states, read_archive
+from spark_reprocess.archive.frames import FILE, read_some
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
-from spark_reprocess.archive.message_store import drain_ids, message_files
+from spark_reprocess.archive.message_store import message_files, require_drains
+from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.errors import InputError
@@ -127,7 +127,7 @@ def analyze(
     # From before the first message is read until the report is written: an erase comes before, and
     # nothing is read, or after, and finds the report.
     with plan_lock(archive, LockHolder(plan_id, ANALYZE, "an analysis", actor())) as lock:
-        drains = drain_ids(archive)
+        drains = require_drains(archive, None)
         analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
         with explained(options.condition):
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
@@ -157,9 +157,9 @@ class _Analysis:
         self, drains: Sequence[str], plan_id: str, plan_path: str
     ) -> tuple[Findings, Snapshot, GroupMemory]:
         with self.progress("reading the archive", partial(counted, len(drains), "drain")):
-            states = ledger_states(self.spark, self.archive, self.now.timestamp())
-            decided = states.where(F.col("state").isin(*DECIDED)).select("message_id")
-            rows = read_archive(self.spark, self.archive, drains, decided)
+            archived = read_messages(self.archive, self.now.timestamp())
+            archived.open_set.write(self.archive)
+            rows = read_some(self.spark, self.archive, archived.pending())
             if self.options.since is not None:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])

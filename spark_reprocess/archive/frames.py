@@ -30,6 +30,7 @@ from spark_reprocess.archive.message_store import (
     message_damage_named,
     message_files,
     require_drains,
+    rows_named,
 )
 from spark_reprocess.archive.table_parts import (
     PARTS,
@@ -67,36 +68,21 @@ def arrival_order() -> list[Column]:
 
 
 def read_archive(
-    spark: SparkSession,
-    archive: Archive,
-    wanted: Sequence[str] | None = None,
-    decided: DataFrame | None = None,
+    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
 ) -> DataFrame:
     """Read the messages of the drains *wanted*, or of all; one row per message id, with ``FILE``.
 
-    Messages whose id is in *decided* are left out. Of several rows of one message the one drained
-    first is kept, always the same. Reads all message ids right away, so that bodies are moved for
-    those alone that have several rows, and are not touched of what is decided.
+    Of several rows of one message the one drained first is kept, always the same. Reads all message
+    ids right away, so that bodies are moved for those alone that have several rows.
 
     Raises:
         InputError: the archive has no messages, or lacks one of the drains.
         ArchiveError: a file of the archive is broken.
     """
     rows, ids = read_rows(spark, archive, wanted, ["message_id"])
-    if decided is not None:
-        ids = ids.join(decided, "message_id", "left_anti")
+    repeated = ids.groupBy("message_id").count().where("count > 1")
     with explained(None):
-        few = ids.limit(DRIVER_ROWS + 1).toArrow()
-        if few.num_rows <= DRIVER_ROWS:
-            counts = few.group_by("message_id").aggregate([([], "count_all")])
-            several = counts.filter(pc.greater(counts["count_all"], pa.scalar(1)))
-            repeated, number = spark.createDataFrame(several), several.num_rows
-            wanted_ids = F.broadcast(spark.createDataFrame(counts.select(["message_id"])))
-            rows = rows if decided is None else rows.join(wanted_ids, "message_id", "left_semi")
-        else:
-            repeated = ids.groupBy("message_id").count().where("count > 1")
-            number = repeated.count()
-            rows = rows if decided is None else rows.join(decided, "message_id", "left_anti")
+        number = repeated.count()
     if not number:
         return rows
     if number <= DRIVER_ROWS:
@@ -109,6 +95,43 @@ def read_archive(
     ranked = copies.withColumn("_copy", F.row_number().over(order))
     first = ranked.where("_copy = 1").drop("_copy")
     return once.unionByName(first).select(*rows.columns)
+
+
+def read_some(
+    spark: SparkSession,
+    archive: Archive,
+    messages: pa.Table,
+    columns: Sequence[str] = ARROW_SCHEMA.names,
+) -> DataFrame:
+    """Read *columns*, ``FILE`` and ``drain_id`` of these messages; open their files alone. Lazy.
+
+    *messages* has ``message_id`` and ``FILE``: a row of each message, one of them.
+    """
+    counted: Any = pc.value_counts(messages[FILE].cast(pa.string()))
+    counts = {row["values"]: row["counts"] for row in counted.to_pylist()}
+    mixed = {path for path, count in counts.items() if rows_named(path) != count}
+    names = list(dict.fromkeys(("message_id", *columns, FILE)))
+    empty = spark.createDataFrame([], f"{SPARK_SCHEMA}, {FILE} string, drain_id string")
+    rows = empty.select(*names, "drain_id")
+    if whole := sorted(counts.keys() - mixed):
+        rows = _rows_of(spark, archive, whole, names)
+    if mixed:
+        keys = messages.select(["message_id", FILE])
+        keys = keys.set_column(1, FILE, keys[FILE].cast(pa.string()))
+        keys = keys.filter(pc.is_in(keys[FILE], value_set=pa.array(mixed, pa.string())))
+        wanted = spark.createDataFrame(keys)
+        wanted = F.broadcast(wanted) if keys.num_rows <= DRIVER_ROWS else wanted
+        found = _rows_of(spark, archive, sorted(mixed), names)
+        rows = rows.unionByName(found.join(wanted, ["message_id", FILE], "left_semi"))
+    return rows
+
+
+def _rows_of(
+    spark: SparkSession, archive: Archive, paths: Sequence[str], names: Sequence[str]
+) -> DataFrame:
+    if _spark_reads(spark, archive):
+        return _rows_by_spark(spark, archive, paths).select(*names, "drain_id")
+    return _rows_by_adapter(spark, archive, _files(paths), names)
 
 
 def read_rows(
@@ -128,9 +151,10 @@ def read_rows(
     drains = require_drains(archive, wanted)
     all_columns = (*ARROW_SCHEMA.names, FILE)
     if _spark_reads(spark, archive):
-        rows = _rows_by_spark(spark, archive, drains)
+        # A folder for each: of the folder of all, Spark would list every drain.
+        rows = _rows_by_spark(spark, archive, [drain_folder(one) for one in drains])
         return rows.select(*all_columns, "drain_id"), rows.select(*columns)
-    files = _files(archive, drains)
+    files = _files([path for drain_id in drains for path in message_files(archive, drain_id)])
     rows = _rows_by_adapter(spark, archive, files, all_columns)
     return rows, _rows_by_adapter(spark, archive, files, columns).select(*columns)
 
@@ -154,21 +178,18 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
     return True
 
 
-def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[str]) -> DataFrame:
+def _rows_by_spark(spark: SparkSession, archive: Archive, paths: Sequence[str]) -> DataFrame:
     path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
-    # A folder for each: of the folder of all, Spark would list every drain.
-    folders = [spark_path(archive, drain_folder(drain_id)) for drain_id in drain_ids]
     return (
         spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
         .option("basePath", f"{archive.root}/{MESSAGES}")
-        .parquet(*folders)
+        .parquet(*(spark_path(archive, one) for one in paths))
         .withColumn(FILE, path)
     )
 
 
-def _files(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
+def _files(paths: Sequence[str]) -> pa.Table:
     """Return the path of each file, and the drain that wrote it."""
-    paths = [path for drain_id in drain_ids for path in message_files(archive, drain_id)]
     return pa.table({"path": paths, "drain_id": [drain_of(path) for path in paths]})
 
 

@@ -98,11 +98,11 @@ def rows_of_file(
 
 
 def read_columns(
-    archive: Archive, columns: Sequence[str], drains: Collection[str] | None = None
+    archive: Archive, columns: Sequence[str], is_wanted: Callable[[str], bool] = bool
 ) -> pa.Table:
     """Read *columns* of all messages, ``drain_id`` and ``file``; several rows of a message.
 
-    Needs no Spark. *drains* are those whose messages are read, None for all.
+    Needs no Spark. *is_wanted* says of the path of a file whether it is read.
 
     An erase may replace files meanwhile: then the new ones are read.
 
@@ -124,8 +124,7 @@ def read_columns(
     tables: dict[str, pa.Table | None] = {}
     with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
         for _ in range(_MOST_LISTINGS):
-            paths = message_files(archive)
-            paths = [path for path in paths if drains is None or drain_of(path) in drains]
+            paths = list(filter(is_wanted, message_files(archive)))
             new = [path for path in paths if path not in tables]
             tables |= zip(new, executor.map(read, new), strict=True)
             found = [rows for path in paths if (rows := tables[path]) is not None]

@@ -2,10 +2,9 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,10 +15,10 @@ from spark_reprocess.archive.ledger import list_runs
 from spark_reprocess.archive.message_state import (
     UNDECIDED,
     claimed_table,
-    states_among,
     strongest,
 )
 from spark_reprocess.archive.message_store import read_columns
+from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes, total
@@ -179,28 +178,27 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
     """
     now_seconds = time.time()
     claimed = claimed_table(archive, now_seconds, claim_ttl_seconds)
-    messages = read_columns(archive, _COLUMNS)
-    rows = _first(_sorted(messages, "message_id", "drained_at", "drain_id"), "message_id")
-    rows = rows.append_column("at", pc.coalesce(rows["sent_at"], rows["drained_at"]))
-    rows = rows.append_column("state", states_among(claimed, rows["message_id"]))
-    sums = rows.group_by(["drain_id", "state"]).aggregate([("message_id", "count"), ("at", "min")])
-    tallies = sums.to_pylist()
-    undecided = [one for one in tallies if one["state"] not in DECIDED]
-    counts = Counter({UNDECIDED: sum(one["message_id_count"] for one in undecided)})
-    for one in tallies:
-        if one["state"] != UNDECIDED:
-            counts[one["state"]] += one["message_id_count"]
+    found = read_messages(archive, now_seconds, claim_ttl_seconds)
+    pending, tallies = found.pending(), found.counts()
+    files = set(map(str, pc.unique(pending["file"]).to_pylist()))
+    rows = read_columns(archive, _COLUMNS, files.__contains__).drop_columns("file")
+    rows = rows.filter(pc.is_in(rows["message_id"], pending["message_id"].combine_chunks()))
+    rows = _first(_sorted(rows, "message_id", "drained_at", "drain_id"), "message_id")
+    counts = Counter({UNDECIDED: pending.num_rows})
+    for (_, state), number in tallies.items():
+        if state != UNDECIDED:
+            counts[state] += number
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
         queue=None,
-        messages=rows.num_rows,
+        messages=sum(tallies.values()),
         counts=dict(counts),
-        oldest_undecided_at=min((one["at_min"] for one in undecided), default=None),
+        oldest_undecided_at=pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py(),
         drains=_drains(tallies),
         plans=_plans(archive, strongest(claimed, "plan_id", "message_id")),
-        examples=_examples(rows),
+        examples=_examples(pending),
         waiting=waiting,
         blockers=blockers,
     )
@@ -222,9 +220,7 @@ def _first(rows: pa.Table, *keys: str) -> pa.Table:
 
 def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     """Count what waits in the message groups of each parked queue, and find the first of each."""
-    decided = pc.is_in(rows["state"], value_set=pa.array([str(one) for one in DECIDED]))
-    is_open = pc.and_(pc.invert(decided), pc.is_valid(rows["sequence_number"]))
-    found = rows.filter(is_open)
+    found = rows.filter(pc.is_valid(rows["sequence_number"]))
     # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
     found = found.append_column("digits", pc.utf8_length(found["sequence_number"]))
     found = _sorted(found, "digits", "sequence_number", "sent_at", "message_id")
@@ -240,13 +236,12 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     return sum(one.waiting for one in blockers), tuple(blockers[:EXAMPLES])
 
 
-def _drains(tallies: Sequence[Mapping[str, Any]]) -> tuple[DrainCount, ...]:
+def _drains(tallies: Mapping[tuple[str, str], int]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
-    for one in tallies:
-        drain_id, count = one["drain_id"], one["message_id_count"]
+    for (drain_id, state), count in tallies.items():
         messages[drain_id] += count
-        undecided[drain_id] += 0 if one["state"] in DECIDED else count
+        undecided[drain_id] += 0 if state in DECIDED else count
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 

@@ -4,7 +4,6 @@ import base64
 import gzip
 import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -282,6 +281,4 @@ def test_broken_file_in_the_archive_is_named(
     (tmp_path / "messages" / "drain_id=x" / "part-1.parquet").write_bytes(b"PAR1 no PAR1")
 
     assert main(["analyze", "--archive", archive.root]) == 2
-    assert re.search(
-        r"the archive has a file that Spark cannot read: .*part-1.parquet", capsys.readouterr().err
-    )
+    assert "messages/drain_id=x/part-1.parquet cannot be read" in capsys.readouterr().err
