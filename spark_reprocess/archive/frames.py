@@ -9,7 +9,7 @@ Tables (see ``table_parts``) and ledgers (see ``ledgers``) are always read throu
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Self, cast
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import MESSAGES, Archive
-from spark_reprocess.archive.message_state import CLAIM_TTL_SECONDS, CLAIMED, Entry, claim_sources
+from spark_reprocess.archive.message_state import claimed_table, strongest
 from spark_reprocess.archive.message_store import (
     drain_folder,
     drain_of,
@@ -320,35 +320,20 @@ def read_table(
     return spread.mapInArrow(read, schema).hint("merge")
 
 
-_ATTEMPTS_PER_TASK = 500
-
-
 def ledger_states(
     spark: SparkSession,
     archive: Archive,
     now_seconds: float,
-    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
+    claim_ttl_seconds: float,
+    message_ids: Any = None,  # noqa: ANN401 - an Arrow column
 ) -> DataFrame:
-    """Return the state of every message that was ever claimed; the others are open.
+    """Return ``message_id, state`` of every message that was ever claimed, or of *message_ids*.
 
-    A claim without a result is in doubt if it is *claim_ttl_seconds* old at *now_seconds*, epoch
-    seconds.
-
-    Returns:
-        ``message_id, state, plan_id``: one row per message, *state* a ``Disposition``,
-        *plan_id* of a plan that brought it there. Lazy: each action reads the ledgers again. An
-        action raises ArchiveError in its task where a file cannot be read.
+    The driver reads and holds them. A claim without a result is in doubt if it is
+    *claim_ttl_seconds* old at *now_seconds*, epoch seconds.
 
     Raises:
-        ArchiveError: a result file of a plan that is carried out cannot be read.
+        ArchiveError: a file of the ledger cannot be read.
     """
-    parts = []
-    for read, rows in claim_sources(archive, now_seconds, claim_ttl_seconds):
-        tasks = max(spark.sparkContext.defaultParallelism, rows.num_rows // _ATTEMPTS_PER_TASK)
-        spread = spark.createDataFrame(rows).repartition(min(tasks, rows.num_rows))
-        parts.append(spread.mapInArrow(read, from_arrow_schema(CLAIMED)))
-    # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
-    claimed = reduce(DataFrame.union, parts or [spark.createDataFrame(CLAIMED.empty_table())])
-    entry = F.max(F.struct(*Entry._fields)).alias("entry")
-    entries = claimed.groupBy("message_id").agg(entry)
-    return entries.select("message_id", "entry.state", "entry.plan_id")
+    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds, message_ids)
+    return spark.createDataFrame(strongest(claimed, "message_id"))

@@ -176,45 +176,28 @@ def open_files(archive: Archive, paths: Sequence[str]) -> Iterator[ResultFile]:
             yield from executor.map(partial(ResultFile.open, archive), several)
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerFiles:
-    """The files of the ledgers that readers open.
+def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterator[Attempt]]:
+    """List the runs of a plan, or of all.
 
-    Attributes:
-        results: paths of the result files.
-        others: claims that none of them has.
-        closed: runs that have a result file: other claims of theirs do not count.
-    """
-
-    results: tuple[str, ...]
-    others: tuple[AttemptName, ...]
-    closed: frozenset[RunName]
-
-
-def ledger_files(archive: Archive, plan_id: str = "") -> LedgerFiles:
-    """List the runs of a plan, or of all, and the claims of those that have no result file.
+    Returns:
+        The paths of the result files; and the attempts of the runs that have none, read lazily.
 
     Raises:
-        ArchiveError: as for ``ResultFile.open``, or the archive cannot be listed.
+        ArchiveError: a file is damaged, or the archive cannot be listed.
     """
     runs = list_runs(archive, plan_id)
-    closed = frozenset(run for run, is_closed in runs.items() if is_closed)
-    others: list[AttemptName] = []
+    closed = {run for run, is_closed in runs.items() if is_closed}
+    names: list[AttemptName] = []
     for plan in sorted({plan for plan, _ in runs.keys() - closed}):
         paths = [run_path(*run, RESULTS) for run in sorted(closed) if run[0] == plan]
         known = {name for file in open_files(archive, paths) for name in file.names()}
-        others += [name for name in attempt_names(archive, plan) if name not in known]
-    paths = [run_path(*run, RESULTS) for run in sorted(closed)]
-    return LedgerFiles(tuple(paths), tuple(others), closed)
-
-
-def open_attempts(
-    archive: Archive, names: Sequence[AttemptName], closed: Collection[RunName]
-) -> Iterator[Attempt]:
-    """Read those of the attempts whose run is not closed. Raises as ``read_attempts`` does."""
-    for attempt in read_attempts(archive, names):
-        if (attempt.name.plan_id, attempt.claim.run_id) not in closed:
-            yield attempt
+        names += [name for name in attempt_names(archive, plan) if name not in known]
+    open_ones = (
+        attempt
+        for attempt in read_attempts(archive, names)
+        if (attempt.name.plan_id, attempt.claim.run_id) not in closed
+    )
+    return [run_path(*run, RESULTS) for run in sorted(closed)], open_ones
 
 
 def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
@@ -279,10 +262,8 @@ def _close(archive: Archive, run: RunName) -> None:
 
 def _claimed(archive: Archive, run: RunName) -> Iterator[Attempt]:
     """Read the attempts of a run that has no result file."""
-    files = ledger_files(archive, run[0])
-    for attempt in read_attempts(archive, files.others):
-        if attempt.claim.run_id == run[1]:
-            yield attempt
+    _, attempts = ledger_files(archive, run[0])
+    return (attempt for attempt in attempts if attempt.claim.run_id == run[1])
 
 
 def clear_plans(archive: Archive, oldest: str) -> None:

@@ -14,7 +14,7 @@ from itertools import chain
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt
-from spark_reprocess.archive.ledgers import ledger_files, open_attempts, open_files
+from spark_reprocess.archive.ledgers import ledger_files, open_files
 from spark_reprocess.archive.message_index import Member
 from spark_reprocess.archive.message_store import drain_of, message_files, rows_of_file
 
@@ -92,10 +92,10 @@ def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[Attemp
 
 def _attempts(archive: Archive, field: str, ids: Collection[str]) -> Iterator[Attempt]:
     """Yield those of the attempts with such a *field* that result files have, and all others."""
-    files = ledger_files(archive)
-    for file in open_files(archive, files.results):
+    paths, attempts = ledger_files(archive)
+    for file in open_files(archive, paths):
         yield from file.attempts_with(field, ids)
-    yield from open_attempts(archive, files.others, files.closed)
+    yield from attempts
 
 
 def find_sender(archive: Archive, new_message_id: str) -> str | None:

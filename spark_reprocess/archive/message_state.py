@@ -16,13 +16,12 @@ result or, without one, of its claim; of equally late ones ``in_doubt``. Without
 restore without an answer puts it in doubt again. A refused attempt leaves it in doubt: an earlier
 one may have arrived.
 
-``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow, and
-``frames.ledger_states`` the form in Spark. All take the greatest ``Entry``.
+``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow. Both take the
+greatest ``Entry``. ``open_set`` keeps it for the next reader.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -31,12 +30,11 @@ import pyarrow.compute as pc
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Attempt, AttemptName, RunName
+from spark_reprocess.archive.ledger import Attempt
 from spark_reprocess.archive.ledgers import (
     ADVICE,
     ResultFile,
     ledger_files,
-    open_attempts,
     open_files,
 )
 from spark_reprocess.errors import ArchiveError
@@ -115,37 +113,6 @@ _BETWEEN = "\x1f"
 """Smaller than every sign of a time, a state or a plan's id, so that texts sort as entries do."""
 
 
-Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def claim_sources(
-    archive: Archive, now_seconds: float, claim_ttl_seconds: float
-) -> Iterator[tuple[Reader, pa.Table]]:
-    """List the files of all ledgers: tables with rows, each with what reads ``CLAIMED`` of them.
-
-    Tasks of Spark take the readers along. They raise ArchiveError where a file cannot be read.
-    """
-    files = ledger_files(archive)
-    if files.results:
-        read = partial(_of_results, archive, now_seconds, claim_ttl_seconds)
-        yield read, pa.table({"path": files.results})
-    if files.others:
-        read = partial(_of_attempts, archive, now_seconds, claim_ttl_seconds, files.closed)
-        yield read, pa.Table.from_pylist([name._asdict() for name in files.others])
-
-
-def _of_attempts(
-    archive: Archive,
-    now_seconds: float,
-    ttl: float,
-    closed: Collection[RunName],
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        names = [AttemptName(**row) for row in batch.to_pylist()]
-        yield claimed_rows(open_attempts(archive, names, closed), now_seconds, ttl)
-
-
 def claimed_rows(
     attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
 ) -> pa.RecordBatch:
@@ -156,15 +123,6 @@ def claimed_rows(
         for one, entry in entries_of([attempt], now_seconds, claim_ttl_seconds).items():
             entries.append({"message_id": one, **entry._asdict(), "drain_id": drains.get(one)})
     return pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
-
-
-def _of_results(
-    archive: Archive, now_seconds: float, ttl: float, paths: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    files = open_files(archive, [row["path"] for one in paths for row in one.to_pylist()])
-    for file in files:
-        claimed, _ = claimed_in(file, now_seconds, ttl)
-        yield from claimed.to_batches()
 
 
 def claimed_in(
@@ -210,17 +168,23 @@ def claimed_table(
     archive: Archive,
     now_seconds: float | None = None,
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
+    message_ids: Any = None,  # noqa: ANN401 - an Arrow column
 ) -> pa.Table:
     """Read ``CLAIMED`` of all plans, as of *now_seconds*: epoch seconds, None for the clock's.
+
+    Of *message_ids* alone, if they are given: then it takes no more memory than their claims.
 
     Raises:
         ArchiveError: a file of the ledger cannot be read.
     """
     now_seconds = time.time() if now_seconds is None else now_seconds
-    batches: list[pa.RecordBatch] = []
-    for read, rows in claim_sources(archive, now_seconds, claim_ttl_seconds):
-        batches += read(rows.to_batches(_ATTEMPTS_AT_ONCE))
-    return pa.Table.from_batches(batches, CLAIMED)
+    paths, attempts = ledger_files(archive)
+    tables = [pa.Table.from_batches([claimed_rows(attempts, now_seconds, claim_ttl_seconds)])]
+    for file in open_files(archive, paths):
+        claimed, _ = claimed_in(file, now_seconds, claim_ttl_seconds)
+        is_wanted = message_ids is None or _is_in(claimed["message_id"], message_ids)
+        tables.append(claimed if is_wanted is True else claimed.filter(is_wanted))
+    return pa.concat_tables(tables)
 
 
 def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column

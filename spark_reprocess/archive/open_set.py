@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
 from spark_reprocess.archive.ledger import LEDGER
-from spark_reprocess.archive.ledgers import ledger_files, open_attempts, open_files
+from spark_reprocess.archive.ledgers import ledger_files, open_files
 from spark_reprocess.archive.message_state import (
     CLAIM_TTL_SECONDS,
     claimed_in,
@@ -118,16 +118,15 @@ def read_messages(
     Raises:
         ArchiveError: a file of the archive cannot be read.
     """
-    ledger = ledger_files(archive)
+    results, attempts = ledger_files(archive)
     base = _stored(archive)
-    runs = {path: last for path, last in base.runs.items() if path in set(ledger.results)}
+    runs = {path: last for path, last in base.runs.items() if path in set(results)}
     covered, unsure = [_SAID.empty_table()], [_SAID.empty_table()]
-    for file in open_files(archive, [path for path in ledger.results if path not in runs]):
+    for file in open_files(archive, [path for path in results if path not in runs]):
         claimed, is_whole = claimed_in(file, now_seconds, claim_ttl_seconds)
         (covered if is_whole else unsure).append(_said(claimed))
         if is_whole:
             runs[file.path] = pc.max(claimed["time"]).as_py() or ""
-    attempts = open_attempts(archive, ledger.others, ledger.closed)
     batch = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
     unsure.append(_said(pa.Table.from_batches([batch])))
 

@@ -129,9 +129,8 @@ def _dispositions(
     )
     units = _IN_ORDER_UNITS if context.to_fifo else None
     numbered = number_chunks(slim, units).withColumn(FAULT, F.lit(None))
-    states = ledger_states(
-        messages.sparkSession, archive, time.time(), options.claim_ttl_seconds
-    ).select("message_id", "state")
+    ttl = options.claim_ttl_seconds
+    states = ledger_states(messages.sparkSession, archive, time.time(), ttl)
     if options.include_discarded:
         states = states.where(F.col("state") != Disposition.DISCARDED)
     dispositions = with_dispositions(

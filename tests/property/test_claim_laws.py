@@ -23,6 +23,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.ledger import (
     CHUNK_MESSAGES,
     CLOSING,
+    RESULTS,
     RUNS,
     SEALED,
     Ledger,
@@ -273,12 +274,12 @@ def check_readers(world: World) -> None:
     archive, ever = MemoryArchive(), MemoryArchive()
     archive.files.update(world.files)
     ever.files.update(world.ever)
-    files = ledger_files(archive)
-    in_files = {name for one in open_files(archive, files.results) for name in one.names()}
+    paths, _ = ledger_files(archive)
+    in_files = {name for one in open_files(archive, paths) for name in one.names()}
     said = {
         one.name: one
         for one in attempts_of(ever)
-        if ("p-1", one.claim.run_id) not in files.closed or one.name in in_files
+        if run_path("p-1", one.claim.run_id, RESULTS) not in paths or one.name in in_files
     }
     ids = {message_id for one in said.values() for message_id in one.claim.message_ids}
     assert {one.name: one for one in find_attempts(archive, ids)} == said

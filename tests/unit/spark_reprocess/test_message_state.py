@@ -1,4 +1,4 @@
-"""The rules of a message's state; ``test_run_results`` and ``test_ledger_states``: the forms."""
+"""The rules of a message's state; ``test_run_results`` compares the forms."""
 
 from dataclasses import replace
 from pathlib import Path

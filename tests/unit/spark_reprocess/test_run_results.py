@@ -56,7 +56,7 @@ def closed(archive: Archive, run: tuple[str, str] = RUN) -> None:
 
 def open_chunks(archive: Archive) -> list[int]:
     """The chunks whose claims readers open."""
-    return [name.chunk for name in ledger_files(archive).others]
+    return [attempt.name.chunk for attempt in ledger_files(archive)[1]]
 
 
 def states(archive: Archive) -> dict[str, str]:
@@ -264,3 +264,19 @@ def test_damaged_page_is_named(archive: Archive) -> None:
 
     with pytest.raises(ArchiveError, match=rf"{FILE} cannot be read"):
         find_attempts(archive, ["m-1"])
+
+
+def test_unknown_outcome_is_refused(archive: Archive) -> None:
+    """A message with it must not be taken for one that is open."""
+    run_of(archive, 1, "m-1")
+    closed(archive)
+
+    def change(table: pa.Table) -> pa.Table:
+        (row,) = table.to_pylist()
+        row["messages"][0]["outcome"] = "teleported"
+        return table.from_pylist([row], schema=table.schema)
+
+    rewrite(archive, change)
+
+    with pytest.raises(ArchiveError, match="has an unknown outcome"):
+        states(archive)
