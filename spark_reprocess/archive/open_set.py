@@ -102,7 +102,10 @@ class Messages:
         return rows.append_column("state", self.states).filter(is_pending)
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Count all messages by drain and state. A message of two drains counts in one."""
+        """Count all messages by drain and state. A message of two drains counts in one.
+
+        A decided message that was erased, and that a drain then brought again, does not count.
+        """
         counts = Counter[tuple[str, str]]()
         for drain_id, drain in self.open_set.drains.items():
             counts.update({(drain_id, state): n for state, n in drain.decided.items()})

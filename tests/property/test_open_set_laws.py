@@ -120,6 +120,9 @@ class World:
         ids, self.has_erased = self.some(sorted(self.drained)), True
         for drain_id in {drain_of(path) for path in self.archive.list("messages")}:
             remove_messages(self.archive, drain_id, ids, lambda: None)
+        for one in ids:
+            # Delivered again, it would count as decided where it was.
+            del self.drained[one]
 
     def analyze(self) -> None:
         read_messages(self.archive, self.now).open_set.write(self.archive)
