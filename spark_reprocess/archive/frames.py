@@ -1,9 +1,9 @@
-"""The archive as Spark DataFrames: its messages, its tables, and the state of every message.
+"""The archive as Spark DataFrames: its messages and its tables.
 
 Spark's own Parquet reader reads the files of messages where it can reach them: on local disk, and
 on S3 where the cluster has a Hadoop file system for the scheme, as AWS Glue has. Plain pyspark
 has none; there each task fetches files through the archive's adapter and reads them with pyarrow.
-Tables (see ``table_parts``) and ledgers (see ``ledgers``) are always read through the adapter.
+Tables (see ``table_parts``) are always read through the adapter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,6 @@ from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import MESSAGES, Archive
-from spark_reprocess.archive.message_state import claimed_table, strongest
 from spark_reprocess.archive.message_store import (
     drain_folder,
     drain_of,
@@ -67,19 +66,17 @@ def arrival_order() -> list[Column]:
     return [F.length("sequence_number"), *map(F.col, names)]
 
 
-def read_archive(
-    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
-) -> DataFrame:
-    """Read the messages of the drains *wanted*, or of all; one row per message id, with ``FILE``.
+def read_archive(spark: SparkSession, archive: Archive) -> DataFrame:
+    """Read the messages of all drains; one row per message id, with ``FILE``.
 
     Of several rows of one message the one drained first is kept, always the same. Reads all message
     ids right away, so that bodies are moved for those alone that have several rows.
 
     Raises:
-        InputError: the archive has no messages, or lacks one of the drains.
+        InputError: the archive has no messages.
         ArchiveError: a file of the archive is broken.
     """
-    rows, ids = read_rows(spark, archive, wanted, ["message_id"])
+    rows, ids = read_rows(spark, archive, None, ["message_id"])
     repeated = ids.groupBy("message_id").count().where("count > 1")
     with explained(None):
         number = repeated.count()
@@ -318,22 +315,3 @@ def read_table(
     spread = spark.createDataFrame(listed).repartition(min(tasks, len(parts)))
     # Spark takes the rows for as many as the list of files has. It would broadcast millions.
     return spread.mapInArrow(read, schema).hint("merge")
-
-
-def ledger_states(
-    spark: SparkSession,
-    archive: Archive,
-    now_seconds: float,
-    claim_ttl_seconds: float,
-    message_ids: Any = None,  # noqa: ANN401 - an Arrow column
-) -> DataFrame:
-    """Return ``message_id, state`` of every message that was ever claimed, or of *message_ids*.
-
-    The driver reads and holds them. A claim without a result is in doubt if it is
-    *claim_ttl_seconds* old at *now_seconds*, epoch seconds.
-
-    Raises:
-        ArchiveError: a file of the ledger cannot be read.
-    """
-    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds, message_ids)
-    return spark.createDataFrame(strongest(claimed, "message_id"))

@@ -123,7 +123,7 @@ def read_messages(
     """
     results, attempts = ledger_files(archive)
     base = _stored(archive)
-    runs = {path: last for path, last in base.runs.items() if path in set(results)}
+    runs = {path: base.runs[path] for path in results if path in base.runs}
     covered, unsure = [_SAID.empty_table()], [_SAID.empty_table()]
     for file in open_files(archive, [path for path in results if path not in runs]):
         claimed, is_whole = claimed_in(file, now_seconds, claim_ttl_seconds)
@@ -156,8 +156,8 @@ def read_messages(
     rows = pa.concat_tables([rows, fresh]).unify_dictionaries()
 
     known, others = _holding(covered), _holding(unsure)
-    entries = _greater(rows["entry"], _found(known, "entry", rows))
-    now = _greater(entries, _found(others, "entry", rows))
+    entries = pc.max_element_wise(rows["entry"], _found(known, "entry", rows))
+    now = pc.max_element_wise(entries, _found(others, "entry", rows))
     states, of_drains = states_in(entries), drains_of(rows)
     is_kept = pc.or_(
         pc.invert(is_decided(states)), _is_in(rows["message_id"], others["message_id"])
@@ -230,10 +230,6 @@ def _found(said: pa.Table, column: str, rows: pa.Table) -> Any:  # noqa: ANN401 
     """Return a column of *said* for each of *rows*, null where it has not the message."""
     places = pc.index_in(rows["message_id"], value_set=said["message_id"].combine_chunks())
     return said[column].take(places)
-
-
-def _greater(entries: Any, others: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    return pc.max_element_wise(entries, others)
 
 
 def drains_of(rows: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column

@@ -13,10 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.analysis.message_table import message_table, plan_messages
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import FILE, Held, column_texts, ledger_states, read_some
+from spark_reprocess.archive.frames import FILE, Held, column_texts, read_some
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import POSITION
 from spark_reprocess.archive.message_index import read_table_columns
+from spark_reprocess.archive.message_state import claimed_table, strongest
 from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
@@ -169,7 +170,8 @@ def _dispositions(
     ).select(*_NUMBERED)
     spark, ttl = messages.sparkSession, options.claim_ttl_seconds
     ids = read_table_columns(archive, plan.plan_id, ["message_id"], plan.snapshot.table_sha256)
-    states = ledger_states(spark, archive, time.time(), ttl, ids["message_id"])
+    claimed = claimed_table(archive, time.time(), ttl, ids["message_id"])
+    states = spark.createDataFrame(strongest(claimed, "message_id"))
     dispositions = with_dispositions(
         with_edit_faults(numbered, messages, editor),
         states,

@@ -17,7 +17,8 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
-from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive
+from spark_reprocess.archive.frames import FILE, Held, read_archive
+from spark_reprocess.archive.message_state import claimed_table, strongest
 from spark_reprocess.archive.message_store import rows_named
 from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.errors import BusyError
@@ -129,8 +130,8 @@ def _dispositions(
     )
     units = _IN_ORDER_UNITS if context.to_fifo else None
     numbered = number_chunks(slim, units).withColumn(FAULT, F.lit(None))
-    ttl = options.claim_ttl_seconds
-    states = ledger_states(messages.sparkSession, archive, time.time(), ttl)
+    claimed = claimed_table(archive, time.time(), options.claim_ttl_seconds)
+    states = messages.sparkSession.createDataFrame(strongest(claimed, "message_id"))
     if options.include_discarded:
         states = states.where(F.col("state") != Disposition.DISCARDED)
     dispositions = with_dispositions(
