@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledger import require_unsealed, timestamp
 from spark_reprocess.archive.message_state import UNDECIDED
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
@@ -212,7 +212,7 @@ def _redrive(
     )
     redriven = None
     for plan in (
-        _unfinished_ramp(open_archive(options.archive), policy),
+        unfinished_ramp(open_archive(options.archive), policy),
         findings.plan_path if findings.groups else None,
     ):
         if plan is None or (redriven and redriven.stopped_by):
@@ -226,7 +226,7 @@ def _redrive(
     return redriven
 
 
-def _unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
+def unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
     """Return the plan of a ramp that the last run left; None where its decisions are outdated.
 
     In the new plan each of its groups would begin with step one.
@@ -234,8 +234,9 @@ def _unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
     plan_id = _status(archive).get("ramp")
     try:
         plan = find_plan(archive, str(plan_id), takes_files=False).plan() if plan_id else None
+        require_unsealed(archive, str(plan_id))
     except InputError:
-        # Somebody removed the report.
+        # Somebody removed the report, or the plan's claims have expired.
         return None
     if plan is None or plan.snapshot.policy_sha256 != policy.sha256:
         return None

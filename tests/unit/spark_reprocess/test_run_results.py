@@ -1,8 +1,12 @@
 """A run's result file: what it holds, who writes it, and what is never in none of the files."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
@@ -26,8 +31,12 @@ from spark_reprocess.archive.ledgers import clear_plans, close_runs, ledger_file
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_attempts, find_sender
 from spark_reprocess.archive.message_state import claimed_table, entries_of, strongest
+from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.run import STATUS_FILE, unfinished_ramp
+from tests.approved_plan import planned
+from tests.builders import message, queue_url
 from tests.ledgers import NOW, RUNS, MemoryArchive, Try, attempts_of, begin, tries, write
 
 TTL = 900.0
@@ -280,3 +289,19 @@ def test_unknown_outcome_is_refused(archive: Archive) -> None:
 
     with pytest.raises(ArchiveError, match="has an unknown outcome"):
         states(archive)
+
+
+def test_ramp_of_a_sealed_plan_is_left(tmp_path: Path) -> None:
+    """Every scheduled run would end there."""
+    archive = open_archive(str(tmp_path), creates=True)
+    row = to_row(message("m-1"), queue_url("p"), datetime.fromtimestamp(NOW, UTC))
+    write_messages(archive, "d-1", 0, [row])
+    plan_id = Path(planned(archive)).parent.name
+    begin(archive, plan_id)
+    archive.write(STATUS_FILE, json.dumps({"ramp": plan_id}).encode())
+    policy: Any = SimpleNamespace(sha256=None)
+    assert unfinished_ramp(archive, policy) == plan_id
+
+    clear_plans(archive, timestamp(NOW + 1))
+
+    assert unfinished_ramp(archive, policy) is None
