@@ -6,7 +6,7 @@ runs at the same time both drain and analyze, and the plan lock lets one redrive
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any
 
@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.archive.message_index import read_table_columns
+from spark_reprocess.archive.ledger import require_unsealed, timestamp
 from spark_reprocess.archive.message_state import UNDECIDED
 from spark_reprocess.archive.message_store import message_files
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
@@ -167,7 +166,7 @@ def run(
     )
     drained = drain(spark, draining, progress=progress)
     findings, redriven, postponed = None, None, ""
-    if files := message_files(archive):
+    if has_messages := bool(message_files(archive)):
         try:
             analyzing = AnalyzeOptions(
                 archive=options.archive,
@@ -189,10 +188,8 @@ def run(
     )
     drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
     undecided = Undecided(0, 0)
-    if files:
-        # Without an analysis, all files.
-        some = _files_with_pending(archive, findings, files) if findings else None
-        counted = count(archive, options.claim_ttl_seconds, some)
+    if has_messages:
+        counted = count(archive, options.claim_ttl_seconds, has_plans=False)
         undecided = _undecided(archive, run_id, drained_at, counted, redriven)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
@@ -218,7 +215,7 @@ def _redrive(
     )
     redriven = None
     for plan in (
-        _unfinished_ramp(open_archive(options.archive), policy),
+        unfinished_ramp(open_archive(options.archive), policy),
         findings.plan_path if findings.groups else None,
     ):
         if plan is None or (redriven and redriven.stopped_by):
@@ -232,7 +229,7 @@ def _redrive(
     return redriven
 
 
-def _unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
+def unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
     """Return the plan of a ramp that the last run left; None where its decisions are outdated.
 
     In the new plan each of its groups would begin with step one.
@@ -240,8 +237,9 @@ def _unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
     plan_id = _status(archive).get("ramp")
     try:
         plan = find_plan(archive, str(plan_id), takes_files=False).plan() if plan_id else None
+        require_unsealed(archive, str(plan_id))
     except InputError:
-        # Somebody removed the report.
+        # Somebody removed the report, or the plan's claims have expired.
         return None
     if plan is None or plan.snapshot.policy_sha256 != policy.sha256:
         return None
@@ -262,12 +260,6 @@ def _last_drained_at(archive: Archive) -> str | None:
     # A broken file costs the alarm an age that is too high until a run empties the queue.
     drained_at = _status(archive).get("drained_at")
     return drained_at if isinstance(drained_at, str) else None
-
-
-def _files_with_pending(archive: Archive, findings: Findings, before: Sequence[str]) -> list[str]:
-    """Return the files in which the analysis found messages, and those that are new."""
-    named = read_table_columns(archive, findings.plan_id, ["file"])["file"].unique().to_pylist()
-    return sorted({*map(str, named), *message_files(archive)} - (set(before) - set(named)))
 
 
 def _undecided(

@@ -31,6 +31,8 @@ class FakeSignals(StopSignals):
     def stop(self, why: str) -> None:
         self.stopped_by = self.stopped_by or why
 
+    stop_task = stop
+
 
 @dataclass
 class FakeLimiter(RateLimiter):

@@ -1,7 +1,9 @@
-"""Random ledgers: what many runs of three plans may have left, and how to write it."""
+"""Random ledgers: what runs of three plans may have left, and how to write it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
+from typing import BinaryIO, ClassVar
 
 from hypothesis import strategies as st
 
@@ -10,26 +12,37 @@ from spark_reprocess.archive.ledger import (
     OUTCOMES,
     PLACES,
     Attempt,
-    AttemptName,
     Claim,
     Ledger,
     Result,
+    RunRecord,
     attempt_names,
+    list_runs,
+    record_run,
     timestamp,
 )
-from spark_reprocess.archive.ledgers import ledger_files, read_attempts
+from spark_reprocess.archive.ledgers import read_attempts
+from spark_reprocess.archive.local import LocalArchive
 
 NOW = 1_700_000_000.0
 
 
 @dataclass(frozen=True)
 class Try:
-    """One attempt at a chunk of its own; *results* is None where its task was killed."""
+    """One attempt at a chunk of its own.
+
+    Attributes:
+        results: None where its task was killed, or is slow.
+        later: those that a slow task writes when the run seems dead.
+    """
 
     plan_id: str
     claim: Claim
     results: tuple[Result, ...] | None
+    later: tuple[Result, ...] | None = None
 
+
+RUNS = [(plan_id, run_id) for plan_id in ("p-1", "p-2", "p-3") for run_id in ("r-1", "r-2")]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
@@ -40,10 +53,11 @@ AGES = (0, 1, 500, 899, 900, 901, 2000)
 
 @st.composite
 def tries(draw: st.DrawFn) -> Try:
+    plan_id, run_id = draw(st.sampled_from(RUNS))
     ids = draw(st.lists(st.integers(0, 12).map("m-{}".format), unique=True, max_size=8))
     age = draw(st.sampled_from(AGES))
     claim = Claim(
-        run_id=draw(texts),
+        run_id=run_id,
         who=draw(texts),
         reason=draw(texts),
         destination="https://q",
@@ -53,6 +67,7 @@ def tries(draw: st.DrawFn) -> Try:
         edits=draw(st.dictionaries(texts, texts, max_size=2)),
         step=draw(st.integers(0, 9)),
         end=draw(st.integers(1, PLACES)),
+        drain_ids=tuple(draw(texts) for _ in ids),
     )
     settled_at = timestamp(NOW - draw(st.sampled_from([one for one in AGES if one <= age])))
     results = tuple(
@@ -60,32 +75,67 @@ def tries(draw: st.DrawFn) -> Try:
         for one in ids
         if draw(st.integers(0, 4))
     )
-    plan_id = draw(st.sampled_from(["p-1", "p-2", "p-3"]))
-    return Try(plan_id, claim, draw(st.sampled_from([results, None])))
+    maybe = st.sampled_from([results, None])
+    return Try(plan_id, claim, draw(maybe), draw(maybe))
+
+
+class MemoryArchive(LocalArchive):
+    """Files in memory, by their paths: a disk is slow where a law writes hundreds."""
+
+    files: ClassVar[dict[str, bytes]]
+    opened: ClassVar[set[str]]
+
+    def __init__(self) -> None:
+        LocalArchive.__init__(self, "memory")
+        object.__setattr__(self, "files", {})
+        object.__setattr__(self, "opened", set())
+
+    def create(self, path: str, content: bytes) -> bool:
+        return self.files.setdefault(path, content) is content
+
+    def write(self, path: str, content: bytes) -> None:
+        self.files[path] = content
+
+    def read(self, path: str) -> bytes | None:
+        self.opened.add(path)
+        return self.files.get(path)
+
+    def open(self, path: str) -> BinaryIO | None:
+        content = self.read(path)
+        return None if content is None else BytesIO(content)
+
+    def discard(self, path: str) -> None:
+        self.files.pop(path, None)
+
+    remove = discard
+
+    def list(self, folder: str) -> list[str]:
+        return sorted(path for path in self.files if path.startswith(f"{folder}/"))
+
+
+def begin(
+    archive: Archive,
+    plan_id: str,
+    run_id: str = "run-1",
+    verb: str = "redrive",
+    seconds: float = NOW,
+) -> Ledger:
+    """Write the record of a run, unless there is one."""
+    if (plan_id, run_id) not in list_runs(archive, plan_id):
+        who = ("me@here", None, "", "", "why")
+        run = RunRecord(run_id, plan_id, verb, *who, timestamp(seconds), "https://q")
+        record_run(archive, run)
+    return Ledger(archive, plan_id)
 
 
 def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
     for chunk, one in enumerate(made, first_chunk):
-        ledger = Ledger(archive, one.plan_id)
+        ledger = begin(archive, one.plan_id, one.claim.run_id)
         assert ledger.claim("g-1", chunk, 1, one.claim)
         if one.results is not None:
             ledger.record("g-1", chunk, 1, one.results)
 
 
-def attempts_of(archive: Archive, plan_id: str) -> list[Attempt]:
-    """Every attempt of a plan, compacted or not."""
-    names = [one for one in attempt_names(archive) if one.plan_id == plan_id]
-    return list(read_attempts(archive, names))
-
-
-def uncompacted(archive: Archive) -> dict[AttemptName, Attempt]:
-    """What the claims and results say, whatever has been compacted."""
-    return {one.name: one for one in read_attempts(archive, attempt_names(archive))}
-
-
-def everything(archive: Archive, message_ids: Iterable[str]) -> dict[AttemptName, Attempt]:
-    """What readers find of these messages: in the compacted file, and beside it."""
-    files = ledger_files(archive)
-    compacted = files.compacted
-    found = compacted.attempts_with("message_id", set(message_ids)) if compacted else ()
-    return {one.name: one for one in (*found, *read_attempts(archive, files.others))}
+def attempts_of(archive: Archive, plan_id: str | None = None) -> list[Attempt]:
+    """What the claims and results of a plan say, or of all plans, whatever result files say."""
+    return list(read_attempts(archive, attempt_names(archive, plan_id)))

@@ -44,12 +44,12 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
-from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
-from spark_reprocess.archive.frames import FILE, is_few, ledger_states, read_archive
+from spark_reprocess.archive.frames import FILE, is_few, read_some
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import message_files, require_drains
+from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.errors import InputError
@@ -129,8 +129,12 @@ def analyze(
     # nothing is read, or after, and finds the report.
     with plan_lock(archive, LockHolder(plan_id, ANALYZE, "an analysis", actor())) as lock:
         drains = require_drains(archive)
-        few, now = is_few(archive, drains), datetime.now(UTC)
-        analysis = _Analysis(spark, archive, options, masks, now, progress, few)
+        now = datetime.now(UTC)
+        with progress("reading the archive", partial(counted, len(drains), "drain")):
+            archived = read_messages(archive, now.timestamp())
+            archived.open_set.write(archive)
+            pending = archived.pending()
+        analysis = _Analysis(spark, archive, options, masks, now, progress, pending)
         with explained(options.condition):
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules: Mapping[str, Rule] = {}
@@ -154,15 +158,17 @@ class _Analysis:
     masks: Masks
     now: datetime
     progress: Progress
-    is_few: bool
+    pending: pa.Table
+
+    @property
+    def is_few(self) -> bool:
+        return is_few(list(map(str, self.pending["file"].unique().to_pylist())))
 
     def run(
         self, drains: Sequence[str], plan_id: str, plan_path: str
     ) -> tuple[Findings, Snapshot, GroupMemory]:
-        with self.progress("reading the archive", partial(counted, len(drains), "drain")):
-            states = ledger_states(self.spark, self.archive, self.now.timestamp())
-            decided = states.where(F.col("state").isin(*DECIDED)).select("message_id")
-            rows = read_archive(self.spark, self.archive, drains, decided)
+        with self.progress("reading what is pending", str):
+            rows = read_some(self.spark, self.archive, self.pending)
             if self.options.since is not None:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])

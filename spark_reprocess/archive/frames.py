@@ -1,4 +1,4 @@
-"""The archive as Spark DataFrames: its messages, its tables, and the state of every message.
+"""The archive as Spark DataFrames: its messages and its tables.
 
 The driver reads few files of messages. Spark's own Parquet reader reads more where it can reach
 them: on local disk, and on S3 where the cluster has a Hadoop file system for the scheme, as AWS
@@ -6,11 +6,10 @@ Glue has. Plain pyspark has none; there each task fetches files through the arch
 Tables (see ``table_parts``) and ledgers (see ``ledgers``) are always read through the adapter.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import partial, reduce
-from itertools import islice
+from functools import partial
 from typing import Any, Self, cast
 
 import pyarrow as pa
@@ -23,19 +22,13 @@ from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import MESSAGES, Archive
-from spark_reprocess.archive.message_state import (
-    CLAIM_TTL_SECONDS,
-    CLAIMED,
-    Entry,
-    Reader,
-    claim_sources,
-)
 from spark_reprocess.archive.message_store import (
     drain_folder,
     drain_of,
     message_files,
     opened,
     require_drains,
+    rows_named,
 )
 from spark_reprocess.archive.table_parts import (
     PARTS,
@@ -66,6 +59,9 @@ FEW_FILES = 8
 is quicker than to start Python workers, and to load what Spark needs to read Parquet."""
 
 
+Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
 def arrival_order() -> list[Column]:
     """Return what to sort by for the order in which SQS received the messages of a message group.
 
@@ -76,39 +72,20 @@ def arrival_order() -> list[Column]:
     return [F.length("sequence_number"), *map(F.col, names)]
 
 
-def read_archive(
-    spark: SparkSession,
-    archive: Archive,
-    wanted: Sequence[str] | None = None,
-    decided: DataFrame | None = None,
-) -> DataFrame:
-    """Read the messages of the drains *wanted*, which exist, or of all; one row per message id.
+def read_archive(spark: SparkSession, archive: Archive) -> DataFrame:
+    """Read the messages of all drains; one row per message id, with ``FILE``.
 
-    Each row has ``FILE``, too.
-
-    Messages whose id is in *decided* are left out. Of several rows of one message the one drained
-    first is kept, always the same. Reads all message ids right away, so that bodies are moved for
-    those alone that have several rows, and are not touched of what is decided.
+    Of several rows of one message the one drained first is kept, always the same. Reads all message
+    ids right away, so that bodies are moved for those alone that have several rows.
 
     Raises:
-        InputError: all are wanted, and the archive has no messages.
+        InputError: the archive has no messages.
         ArchiveError: a file of the archive is broken.
     """
-    rows, ids = read_rows(spark, archive, wanted, ["message_id"])
-    if decided is not None:
-        ids = ids.join(decided, "message_id", "left_anti")
+    rows, ids = read_rows(spark, archive, None, ["message_id"])
+    repeated = ids.groupBy("message_id").count().where("count > 1")
     with explained(None):
-        few = ids.limit(DRIVER_ROWS + 1).toArrow()
-        if few.num_rows <= DRIVER_ROWS:
-            counts = few.group_by("message_id").aggregate([([], "count_all")])
-            several = counts.filter(pc.greater(counts["count_all"], pa.scalar(1)))
-            repeated, number = spark.createDataFrame(several), several.num_rows
-            wanted_ids = F.broadcast(spark.createDataFrame(counts.select(["message_id"])))
-            rows = rows if decided is None else rows.join(wanted_ids, "message_id", "left_semi")
-        else:
-            repeated = ids.groupBy("message_id").count().where("count > 1")
-            number = repeated.count()
-            rows = rows if decided is None else rows.join(decided, "message_id", "left_anti")
+        number = repeated.count()
     if not number:
         return rows
     if number <= DRIVER_ROWS:
@@ -121,6 +98,35 @@ def read_archive(
     ranked = copies.withColumn("_copy", F.row_number().over(order))
     first = ranked.where("_copy = 1").drop("_copy")
     return once.unionByName(first).select(*rows.columns)
+
+
+def read_some(
+    spark: SparkSession,
+    archive: Archive,
+    messages: pa.Table,
+    columns: Sequence[str] = ARROW_SCHEMA.names,
+) -> DataFrame:
+    """Read *columns*, ``FILE`` and ``drain_id`` of these messages; open their files alone. Lazy.
+
+    *messages* has ``message_id`` and ``FILE``: a row of each message, one of them.
+    """
+    counted: Any = pc.value_counts(messages[FILE].cast(pa.string()))
+    counts = {row["values"]: row["counts"] for row in counted.to_pylist()}
+    mixed = sorted(path for path, count in counts.items() if rows_named(path) != count)
+    whole = sorted(counts.keys() - set(mixed))
+    names = list(dict.fromkeys(("message_id", *columns, FILE)))
+    few = _tuned(spark, counts)
+    rows = _rows_of(spark, archive, whole, names, is_few=few or not whole)
+    if mixed:
+        keys = messages.select(["message_id", FILE])
+        keys = keys.set_column(1, FILE, keys[FILE].cast(pa.string()))
+        keys = keys.filter(pc.is_in(keys[FILE], value_set=pa.array(mixed, pa.string())))
+        wanted = spark.createDataFrame(keys)
+        wanted = F.broadcast(wanted) if keys.num_rows <= DRIVER_ROWS else wanted
+        found = _rows_of(spark, archive, mixed, names, is_few=few)
+        found = found.join(wanted, ["message_id", FILE], "left_semi")
+        rows = rows.unionByName(found) if whole else found
+    return rows
 
 
 def read_rows(
@@ -137,29 +143,43 @@ def read_rows(
     Raises:
         InputError: all are wanted, and the archive has no messages.
     """
-    drains = require_drains(archive) if wanted is None else wanted
-    all_columns = (*ARROW_SCHEMA.names, FILE)
-    few = is_few(archive, drains)
+    paths = message_files(archive, require_drains(archive) if wanted is None else wanted)
+    few = _tuned(spark, paths)
+    rows = _rows_of(spark, archive, paths, (*ARROW_SCHEMA.names, FILE), is_few=few)
+    slim = rows if few else _rows_of(spark, archive, paths, columns, is_few=False)
+    return rows, slim.select(*columns)
+
+
+def _rows_of(
+    spark: SparkSession,
+    archive: Archive,
+    paths: Sequence[str],
+    names: Sequence[str],
+    *,
+    is_few: bool,
+) -> DataFrame:
+    """Return columns of these files, and ``drain_id``."""
+    if is_few:
+        read = read_files(archive, names, _files(paths).to_batches())
+        found = pa.Table.from_batches(read, to_arrow_schema(_schema_of(names)))
+        return local_frame(spark, found)
+    if _spark_reads(spark, archive):
+        return _rows_by_spark(spark, archive, paths).select(*names, "drain_id")
+    return _rows_by_adapter(spark, archive, _files(paths), names)
+
+
+def is_few(paths: Collection[str]) -> bool:
+    """Whether the driver reads and holds the messages of these files."""
+    return len(paths) <= FEW_FILES
+
+
+def _tuned(spark: SparkSession, paths: Collection[str]) -> bool:
+    """Prepare the session for the messages of these files; return whether they are few."""
+    few = is_few(paths)
     # To compile a query takes longer than to run it over few rows.
     spark.conf.set("spark.sql.codegen.wholeStage", str(not few).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if few else "FALLBACK")
-    if few:
-        read = read_files(archive, all_columns, _files(archive, drains).to_batches())
-        schema = to_arrow_schema(_schema_of(all_columns))
-        rows = local_frame(spark, pa.Table.from_batches(read, schema))
-        return rows, rows.select(*columns)
-    if _spark_reads(spark, archive):
-        rows = _rows_by_spark(spark, archive, drains)
-        return rows.select(*all_columns, "drain_id"), rows.select(*columns)
-    files = _files(archive, drains)
-    rows = _rows_by_adapter(spark, archive, files, all_columns)
-    return rows, _rows_by_adapter(spark, archive, files, columns).select(*columns)
-
-
-def is_few(archive: Archive, drain_ids: Iterable[str]) -> bool:
-    """Whether these drains have ``FEW_FILES`` or fewer. Lists at most one drain more than that."""
-    paths = (path for drain_id in drain_ids for path in message_files(archive, drain_id))
-    return len(list(islice(paths, FEW_FILES + 1))) <= FEW_FILES
+    return few
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -194,24 +214,24 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
     return True
 
 
-def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[str]) -> DataFrame:
+def _rows_by_spark(spark: SparkSession, archive: Archive, paths: Sequence[str]) -> DataFrame:
     path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
-    # A folder for each: of the folder of all, Spark would list every drain.
-    folders = [spark_path(archive, drain_folder(drain_id)) for drain_id in drain_ids]
     return (
         spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
         .option("basePath", f"{archive.root}/{MESSAGES}")
-        .parquet(*folders)
+        .parquet(*(spark_path(archive, one) for one in paths))
         .withColumn(FILE, path)
     )
 
 
-def _files(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
+def _files(paths: Sequence[str]) -> pa.Table:
     """Return the path of each file, and the drain that wrote it."""
-    paths = message_files(archive, drain_ids)
-    drains_of_paths = [drain_of(path) for path in paths]
-    columns = [pa.array(one, pa.string()) for one in (paths, drains_of_paths)]
-    return pa.table(columns, ["path", "drain_id"])
+    return pa.table(
+        {
+            "path": pa.array(paths, pa.string()),
+            "drain_id": pa.array(map(drain_of, paths), pa.string()),
+        }
+    )
 
 
 def _rows_by_adapter(
@@ -340,37 +360,3 @@ def read_table(
     spread = spark.createDataFrame(listed).repartition(min(tasks, len(parts)))
     # Spark takes the rows for as many as the list of files has. It would broadcast millions.
     return spread.mapInArrow(read, schema).hint("merge")
-
-
-_ATTEMPTS_PER_TASK = 500
-
-
-def ledger_states(
-    spark: SparkSession,
-    archive: Archive,
-    now_seconds: float,
-    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
-) -> DataFrame:
-    """Return the state of every message that was ever claimed; the others are open.
-
-    A claim without a result is in doubt if it is *claim_ttl_seconds* old at *now_seconds*, epoch
-    seconds.
-
-    Returns:
-        ``message_id, state, plan_id``: one row per message, *state* a ``Disposition``,
-        *plan_id* of a plan that brought it there. Lazy: each action reads the ledgers again. An
-        action raises ArchiveError in its task where a file cannot be read.
-
-    Raises:
-        ArchiveError: the newest compacted file cannot be read.
-    """
-    parts = []
-    for read, rows in claim_sources(archive, now_seconds, claim_ttl_seconds):
-        tasks = max(spark.sparkContext.defaultParallelism, rows.num_rows // _ATTEMPTS_PER_TASK)
-        spread = spark.createDataFrame(rows).repartition(min(tasks, rows.num_rows))
-        parts.append(spread.mapInArrow(read, from_arrow_schema(CLAIMED)))
-    # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
-    claimed = reduce(DataFrame.union, parts or [spark.createDataFrame(CLAIMED.empty_table())])
-    entry = F.max(F.struct(*Entry._fields)).alias("entry")
-    entries = claimed.groupBy("message_id").agg(entry)
-    return entries.select("message_id", "entry.state", "entry.plan_id")

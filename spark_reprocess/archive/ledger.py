@@ -1,4 +1,4 @@
-"""What happened to each message of a plan: claims and results, a pair of files per claim.
+"""What happened to each message of a plan: claims and results, a pair of files per claim; runs.
 
 ``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.from-00000.claim.json`` names the messages that
 somebody is about to send, before the first is sent; ``....result.jsonl`` says what became of each.
@@ -10,6 +10,17 @@ claim covers the places from the one in its name to its end, which whoever makes
 rate. The next claim of the attempt begins there. So claims of one attempt cover no
 place twice, whatever the rates are. An attempt covers only places that the attempt before it
 covers, and that nobody is sending any more.
+
+``ledger/runs/<plan id>/`` says which runs there are, so that nobody has to list chunks for that:
+
+- ``<run id>.json``: the ``RunRecord``. The run writes it before its first claim.
+- ``<run id>.closing``: the run makes no more claims. Whoever closes it writes this first, and lists
+  its claims after that. A task looks for it after it has made a claim, and before it sends. So each
+  claim that sends is listed.
+- ``<run id>.parquet``: the results of the run; see ``ledgers``.
+- ``sealed``: the plan is never carried out again. A run looks for it after it has written its
+  record; whoever seals the plan lists the runs after that, and closes each.
+- ``cleared``: the claims that the plan's result files have are removed.
 """
 
 import json
@@ -22,9 +33,10 @@ from typing import Any, NamedTuple
 from spark_reprocess.actor import Caller
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, Probe, damage_named
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.errors import ArchiveError, InputError
 
 LEDGER = "ledger"
+RUNS = f"{LEDGER}/runs"
 CHUNK_MESSAGES = 100
 """About so many messages are in a chunk."""
 
@@ -39,8 +51,12 @@ _CLAIM_FILE = re.compile(
     rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/(?P<unit>[^/]+)"
     r"/chunk-(?P<chunk>\d+)\.attempt-(?P<number>\d+)\.from-(?P<first>\d+)\.claim\.json"
 )
-_RUN_FILE = re.compile(rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/runs/(?P<run_id>[^/]+)\.json")
+_RUN_FILE = re.compile(rf"{RUNS}/(?P<plan_id>[^/]+)/(?P<run_id>[^/]+)\.(?P<kind>[a-z]+)")
+RECORD, CLOSING, RESULTS = "json", "closing", "parquet"
+SEALED, CLEARED = "sealed", "cleared"
 
+RunName = tuple[str, str]
+"""The plan's id, and the run's."""
 
 OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
 """What a result says of a message in one attempt."""
@@ -56,6 +72,7 @@ class Claim:
         edits: by id of each message that is edited, the digest of its edit.
         step: of which step of a ramp they are, from 1; 0 outside a ramp.
         end: the first place of the chunk behind those that it covers, 1 to ``PLACES``.
+        drain_ids: of each message, in their order; empty where nobody knows.
     """
 
     run_id: str
@@ -68,6 +85,7 @@ class Claim:
     edits: Mapping[str, str] = field(default_factory=dict)
     step: int = 0
     end: int = PLACES
+    drain_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +106,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run that may send, in ``ledger/plan_id=<id>/runs/<run_id>.json``.
+    """A run that may send. It is written before the run's first claim and never changed.
 
-    It is written before the run's first claim and never changed. Claims name the run; this record
-    has the AWS identity behind it. It is the run's probe, too.
+    Claims name the run; this record has the AWS identity behind it. It is the run's probe, too.
 
     Attributes:
         verb: ``redrive`` or ``restore``.
@@ -210,18 +227,35 @@ class Ledger:
         content = self.archive.read(path)
         if content is None:
             return None
-        results = self.archive.read(f"{self._path(*name[1:])}.result.jsonl")
-        with damage_named(self.archive, f"{path} or its result"):
+        with damage_named(self.archive, path):
             claim = claim_of(json.loads(content))
             if not name.first < claim.end <= PLACES:
                 raise ValueError(claim.end)
-            return Attempt(
-                name,
-                claim,
-                None
-                if results is None
-                else tuple(result_of(json.loads(line)) for line in results.decode().splitlines()),
-            )
+        return Attempt(name, claim, self.results(name))
+
+    def results(self, name: AttemptName) -> tuple[Result, ...] | None:
+        """Read the results of one attempt of this plan, None while nobody has written them.
+
+        Raises: as ``attempt`` does.
+        """
+        path = f"{self._path(*name[1:])}.result.jsonl"
+        if (content := self.archive.read(path)) is None:
+            return None
+        with damage_named(self.archive, path):
+            return tuple(result_of(json.loads(line)) for line in content.decode().splitlines())
+
+    def discard(self, name: AttemptName) -> None:
+        """Remove the claim and the results of an attempt that a result file has. Never raises."""
+        for suffix in ("claim.json", "result.jsonl"):
+            self.archive.discard(f"{self._path(*name[1:])}.{suffix}")
+
+    def is_closing(self, run_id: str) -> bool:
+        """Whether somebody closes this run, so that a claim that was made now is not to send.
+
+        Raises:
+            ArchiveError: the archive does not say.
+        """
+        return self.archive.read(run_path(self.plan_id, run_id, CLOSING)) is not None
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
         """Make attempt *number*'s claim from place *first* on, durably.
@@ -245,18 +279,17 @@ class Ledger:
         return f"{plan_folder(self.plan_id)}/{unit}/{claim}"
 
 
-def attempt_names(archive: Archive) -> list[AttemptName]:
-    """List the claims of all plans. Opens no file."""
-    return [name for path in archive.list(LEDGER) if (name := attempt_name(path))]
-
-
-def attempt_name(path: str) -> AttemptName | None:
-    """Return the name of the claim at *path*; None for any other file."""
-    match = _CLAIM_FILE.fullmatch(path)
-    if match is None:
-        return None
-    numbers = (int(match[group]) for group in ("chunk", "number", "first"))
-    return AttemptName(match["plan_id"], match["unit"], *numbers)
+def attempt_names(archive: Archive, plan_id: str | None = None) -> list[AttemptName]:
+    """List the claims of a plan, None for all plans. Opens no file."""
+    folder = LEDGER if plan_id is None else plan_folder(plan_id)
+    return [
+        AttemptName(
+            *(match["plan_id"], match["unit"]),
+            *(int(match[group]) for group in ("chunk", "number", "first")),
+        )
+        for path in archive.list(folder)
+        if (match := _CLAIM_FILE.fullmatch(path))
+    ]
 
 
 def plan_folder(plan_id: str) -> str:
@@ -275,7 +308,8 @@ def claim_of(raw: Mapping[str, Any]) -> Claim:
     Raises:
         ValueError, KeyError, TypeError: it lacks a value, or one is of the wrong kind.
     """
-    claim = Claim(**{**raw, "message_ids": tuple(raw["message_ids"])})
+    names = ("message_ids", "drain_ids")
+    claim = Claim(**{**raw, **{name: tuple(raw[name]) for name in names}})
     datetime.fromisoformat(claim.time)
     float(claim.ttl_seconds)
     return claim
@@ -298,42 +332,56 @@ def record_run(archive: Archive, record: RunRecord) -> Probe:
     """Write the record durably; return what proves to a task that it sees the same archive.
 
     Raises:
+        InputError: the plan is sealed; nothing may be claimed.
         ArchiveError: it cannot be written; nothing may be claimed then.
     """
-    path = _run_path(record.plan_id, record.run_id)
+    path = run_path(record.plan_id, record.run_id)
     content = json.dumps(asdict(record), indent=1).encode()
     if not archive.create(path, content):
         raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")
+    require_unsealed(archive, record.plan_id)
     return Probe(path, content)
 
 
-def run_records(
-    archive: Archive, runs: Collection[tuple[str, str]]
-) -> dict[tuple[str, str], RunRecord]:
-    """Read the records of these runs, each given by plan id and run id.
+def require_unsealed(archive: Archive, plan_id: str) -> None:
+    """Raise InputError if the plan is sealed."""
+    if archive.read(f"{RUNS}/{plan_id}/{SEALED}") is not None:
+        raise InputError(
+            f"plan {plan_id}: is too old to be carried out: its claims have expired; analyze anew"
+        )
+
+
+def run_records(archive: Archive, runs: Collection[RunName]) -> dict[RunName, RunRecord]:
+    """Read the records of these runs.
 
     Raises:
         ArchiveError: one cannot be read, or somebody changed it.
     """
     found = {}
     for run in runs:
-        path = _run_path(*run)
+        path = run_path(*run)
         if (content := archive.read(path)) is not None:
             with damage_named(archive, path):
                 found[run] = RunRecord(**json.loads(content))
     return found
 
 
-def find_runs(
-    archive: Archive, plan_id: str | None = None, run_id: str | None = None
-) -> list[RunRecord]:
+def list_runs(archive: Archive, plan_id: str = "") -> dict[RunName, bool]:
+    """List the runs of a plan, or of all; return of each whether it has its result file."""
+    paths = archive.list(f"{RUNS}/{plan_id}".rstrip("/"))
+    found: dict[RunName, bool] = {}
+    for match in filter(None, map(_RUN_FILE.fullmatch, paths)):
+        run = (match["plan_id"], match["run_id"])
+        found[run] = found.get(run, False) or match["kind"] == RESULTS
+    return found
+
+
+def find_runs(archive: Archive, plan_id: str = "", run_id: str | None = None) -> list[RunRecord]:
     """Return the records of the runs of a plan, or of the run of this id, the oldest first.
 
     Raises: as ``run_records`` does.
     """
-    folder = LEDGER if plan_id is None else run_folder(plan_id, "").rstrip("/")
-    found = [match for path in archive.list(folder) if (match := _RUN_FILE.fullmatch(path))]
-    runs = [(one["plan_id"], one["run_id"]) for one in found if run_id in (None, one["run_id"])]
+    runs = [run for run in list_runs(archive, plan_id) if run_id in (None, run[1])]
     return [*run_records(archive, sorted(runs)).values()]
 
 
@@ -342,5 +390,6 @@ def run_folder(plan_id: str, run_id: str) -> str:
     return f"{plan_folder(plan_id)}/runs/{run_id}"
 
 
-def _run_path(plan_id: str, run_id: str) -> str:
-    return f"{run_folder(plan_id, run_id)}.json"
+def run_path(plan_id: str, run_id: str, kind: str = RECORD) -> str:
+    """Return the path of the record of a run, or of its file of another kind."""
+    return f"{RUNS}/{plan_id}/{run_id}.{kind}"

@@ -1,45 +1,48 @@
-"""The ledgers of all plans, read without Spark; and compaction, so that readers open few files.
+"""The ledgers of all plans, read without Spark: a result file for each run that has ended.
 
-``ledger/compacted/00000001.parquet`` has one row for each claim that has a result: its name, all
-fields of its claim and, for each message, all fields of its result. When a run ends, the file with
-the next number is written: the rows of the one before, and the attempts that have finished since.
-Readers open the newest file, and the claims and results of the attempts that it does not name.
+``ledger/runs/<plan id>/<run id>.parquet`` has a row for each claim of the run: its name, all fields
+of the claim and, for each message, all fields of its result. The run writes it when it ends, if
+absent. Of a run that died, the next run that ends or erases writes it. Until then readers list the
+claims of the run's plan, and open those that no result file has.
 
-Claims and results stay, so a compacted file holds nothing that is not elsewhere: without it readers
-only open more files. An attempt without a result is never in it, since its result may still come;
-an attempt with a result does not change any more.
+An attempt without a result stands in the file as such. For those alone readers look whether a
+result has been written since. A claim that its run's file lacks was made after the run was closed:
+it sends nothing, and readers ignore it.
 """
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.files import (
-    RECORD_DAMAGE,
-    Archive,
-    damage_named,
-)
+from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, damage_named
 from spark_reprocess.archive.ledger import (
-    LEDGER,
+    CLEARED,
+    CLOSING,
+    RESULTS,
+    RUNS,
+    SEALED,
     Attempt,
     AttemptName,
     Ledger,
-    attempt_name,
+    RunName,
+    attempt_names,
     claim_of,
+    find_runs,
+    list_runs,
     result_of,
+    run_path,
     values_of,
 )
+from spark_reprocess.archive.plan_lock import running
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
 from spark_reprocess.errors import ArchiveError
-
-_FOLDER = f"{LEDGER}/compacted"
-_FILE = re.compile(rf"{_FOLDER}/(?P<number>\d{{8}})\.parquet")
 
 _MESSAGE = pa.struct(
     [
@@ -48,6 +51,7 @@ _MESSAGE = pa.struct(
         pa.field("time", pa.string()),
         pa.field("new_message_id", pa.string()),
         pa.field("detail", pa.string()),
+        pa.field("drain_id", pa.string()),
     ]
 )
 _COLUMNS: "list[pa.Field[Any]]" = [
@@ -65,12 +69,13 @@ _COLUMNS: "list[pa.Field[Any]]" = [
     pa.field("ttl_seconds", pa.float64()),
     pa.field("edits", pa.map_(pa.string(), pa.string())),
     pa.field("step", pa.int64()),
+    pa.field("has_result", pa.bool_(), nullable=False),
     pa.field("messages", pa.list_(pa.field("element", _MESSAGE))),
 ]
 """Columns are named like the JSON keys of claims and results.
 
-``messages`` has an element for each message of the claim, in the claim's order; where the result
-leaves a message out, all but ``message_id`` is null.
+``messages`` has an element for each message of the claim, in the claim's order; where no result
+names a message, all but ``message_id`` and ``drain_id`` is null.
 """
 
 _SCHEMA = pa.schema(_COLUMNS)
@@ -79,12 +84,12 @@ _ATTEMPTS_AT_ONCE = 500
 """With 100 messages each: about 10 MB of rows, and one row group of the file."""
 
 _CONCURRENT_READS = 8
-ADVICE = "restore it, or remove it if no other file of the ledger was changed"
+ADVICE = "restore it"
 
 
 @dataclass(frozen=True, slots=True)
-class CompactedFile:
-    """One compacted file, its bytes in memory."""
+class ResultFile:
+    """The result file of one run, its bytes in memory."""
 
     archive: Archive
     path: str
@@ -120,9 +125,11 @@ class CompactedFile:
                 batch_size=_ATTEMPTS_AT_ONCE, columns=list(columns or _SCHEMA.names)
             )
 
-    def names(self) -> Iterator[AttemptName]:
-        """Return the name of each attempt."""
-        for batch in self.batches(AttemptName._fields):
+    def names(self, *, finished: bool = False) -> Iterator[AttemptName]:
+        """Return the name of each attempt, or of each that has a result in this file."""
+        for batch in self.batches((*AttemptName._fields, "has_result")):
+            if finished:
+                batch = batch.filter(batch.column("has_result"))  # noqa: PLW2901 - its part
             columns = (batch.column(name).to_pylist() for name in AttemptName._fields)
             yield from map(AttemptName._make, zip(*columns, strict=True))
 
@@ -137,32 +144,60 @@ class CompactedFile:
             messages = batch.column("messages")
             matches = pc.is_in(pc.struct_field(pc.list_flatten(messages), field), value_set=wanted)
             rows = pc.unique(pc.list_parent_indices(messages).filter(matches))
-            with damage_named(self.archive, self.path, RECORD_DAMAGE, ADVICE):
-                found = list(map(_attempt, batch.take(rows).to_pylist()))
-            yield from found
+            yield from self.attempts_of(batch.take(rows))
+            if field == "new_message_id":
+                # Its results may have come since.
+                yield from self.attempts_of(batch.filter(pc.invert(batch.column("has_result"))))
+
+    def attempts_of(self, rows: pa.RecordBatch) -> list[Attempt]:
+        """Return the attempts of *rows*, with the results that have come since.
+
+        Raises:
+            ArchiveError: the file or a result is damaged.
+        """
+        with damage_named(self.archive, self.path, RECORD_DAMAGE, ADVICE):
+            found = list(map(_attempt, rows.to_pylist()))
+        return [
+            one
+            if one.results is not None
+            else replace(one, results=Ledger(self.archive, one.name.plan_id).results(one.name))
+            for one in found
+        ]
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerFiles:
-    """The newest compacted file, if there is one, and the attempts that it does not have."""
+def open_files(archive: Archive, paths: Sequence[str]) -> Iterator[ResultFile]:
+    """Open result files, several at once; return them in the order of *paths*.
 
-    compacted: CompactedFile | None
-    others: tuple[AttemptName, ...]
+    Raises: as ``ResultFile.open`` does.
+    """
+    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
+        for start in range(0, len(paths), _CONCURRENT_READS):
+            several = paths[start : start + _CONCURRENT_READS]
+            yield from executor.map(partial(ResultFile.open, archive), several)
 
 
-def ledger_files(archive: Archive) -> LedgerFiles:
-    """List the ledgers of all plans, and open the newest compacted file.
+def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterator[Attempt]]:
+    """List the runs of a plan, or of all.
+
+    Returns:
+        The paths of the result files; and the attempts of the runs that have none, read lazily.
 
     Raises:
-        ArchiveError: as for ``CompactedFile.open``, or the archive cannot be listed.
+        ArchiveError: a file is damaged, or the archive cannot be listed.
     """
-    paths = archive.list(LEDGER)
-    # The numbers have leading zeros, so the greatest text has the greatest number.
-    newest = max((path for path in paths if _FILE.fullmatch(path)), default=None)
-    compacted = CompactedFile.open(archive, newest) if newest else None
-    known = set(compacted.names()) if compacted else set()
-    names = filter(None, map(attempt_name, paths))
-    return LedgerFiles(compacted, tuple(name for name in names if name not in known))
+    runs = list_runs(archive, plan_id)
+    closed = {run for run, is_closed in runs.items() if is_closed}
+    names: list[AttemptName] = []
+    for plan in sorted({plan for plan, _ in runs.keys() - closed}):
+        paths = [run_path(*run, RESULTS) for run in sorted(closed) if run[0] == plan]
+        known = {name for file in open_files(archive, paths) for name in file.names()}
+        names += [name for name in attempt_names(archive, plan) if name not in known]
+    open_ones = (
+        attempt
+        for attempt in read_attempts(archive, names)
+        if (attempt.name.plan_id, attempt.claim.run_id) not in closed
+    )
+    return [run_path(*run, RESULTS) for run in sorted(closed)], open_ones
 
 
 def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
@@ -187,63 +222,99 @@ def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[At
             yield from executor.map(read, names[start : start + _ATTEMPTS_AT_ONCE])
 
 
-def compact_ledger(archive: Archive) -> tuple[str, ...]:
-    """Add the attempts that have finished since to a new compacted file; hold the plan lock.
+def close_runs(archive: Archive, ended: RunName | None, now_seconds: float) -> tuple[str, ...]:
+    """Write the result files of the run that ends and of those that died; hold the plan lock.
 
-    Of several runs of one plan that do so at once, one writes the file. What it does not have is
-    added when the next run ends. Does not raise, so that no run fails after it has sent.
+    A run died if it does not hold the lock any more. It stays open as long as a claim of it is
+    busy. Does not raise, so that no run fails after it has sent.
 
     Returns:
         A sentence for the operator if it failed: readers then open more files.
     """
     try:
-        _compact(archive)
+        is_running = running(archive, now_seconds)
+        runs = [run for run, is_closed in list_runs(archive).items() if not is_closed]
+        for run in sorted(runs, key=lambda run: (run != ended, run)):
+            is_over = run[1] not in is_running and not any(
+                attempt.is_busy(now_seconds, 0) for attempt in _claimed(archive, run)
+            )
+            if run == ended or is_over:
+                _close(archive, run)
     except (ArchiveError, pa.ArrowException, ValueError) as error:
         # The last two: Parquet cannot hold a value, such as a reason that is not valid Unicode.
-        return (f"the ledger was not compacted, so later commands open more files: {error}",)
+        return (f"a run's results were not put into one file, so commands open more: {error}",)
     return ()
 
 
-def _compact(archive: Archive) -> None:
-    files = ledger_files(archive)
-    added = list(_finished(archive, files.others))
-    if not added:
-        return
-    sink = pa.BufferOutputStream()
+def _close(archive: Archive, run: RunName) -> None:
+    # In this order: what claims after the marker finds it, and sends nothing.
+    archive.create(run_path(*run, CLOSING), b"")
+    sink, held = pa.BufferOutputStream(), list[dict[str, Any]]()
     with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
-        for batch in files.compacted.batches() if files.compacted else ():
-            writer.write_table(pa.Table.from_batches([batch]).cast(_SCHEMA))
-        for batch in added:
-            writer.write_batch(batch)
-    newest = _FILE.fullmatch(files.compacted.path) if files.compacted else None
-    path = f"{_FOLDER}/{int(newest['number']) + 1 if newest else 1:08d}.parquet"
-    archive.create(path, sink.getvalue().to_pybytes())
+        for attempt in _claimed(archive, run):
+            held.append(_row(attempt))
+            if len(held) == _ATTEMPTS_AT_ONCE:
+                writer.write_batch(pa.RecordBatch.from_pylist(held, schema=_SCHEMA))
+                held.clear()
+        writer.write_batch(pa.RecordBatch.from_pylist(held, schema=_SCHEMA))
+    archive.create(run_path(*run, RESULTS), sink.getvalue().to_pybytes())
 
 
-def _finished(archive: Archive, names: Sequence[AttemptName]) -> Iterator[pa.RecordBatch]:
-    """Return a row for each of these attempts that has a result."""
-    for start in range(0, len(names), _ATTEMPTS_AT_ONCE):
-        rows = [
-            _row(attempt)
-            for attempt in read_attempts(archive, names[start : start + _ATTEMPTS_AT_ONCE])
-            if attempt.results is not None
-        ]
-        if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+def _claimed(archive: Archive, run: RunName) -> Iterator[Attempt]:
+    """Read the attempts of a run that has no result file."""
+    _, attempts = ledger_files(archive, run[0])
+    return (attempt for attempt in attempts if attempt.claim.run_id == run[1])
+
+
+def clear_plans(archive: Archive, oldest: str) -> None:
+    """Seal the plans of which no redrive began at *oldest* or later, and remove their claims.
+
+    *oldest* is ISO 8601, UTC. Nobody but the caller may act on the archive. A call after one that
+    was killed completes it. An attempt without a result stays as it is: its result may come.
+
+    Raises:
+        ArchiveError: a file cannot be read or written.
+    """
+    marks = set(archive.list(RUNS))
+    for plan_id in sorted({plan_id for plan_id, _ in list_runs(archive)}):
+        cleared = f"{RUNS}/{plan_id}/{CLEARED}"
+        records = () if cleared in marks else find_runs(archive, plan_id)
+        if not records or any(one.verb != "redrive" or one.time >= oldest for one in records):
+            continue
+        archive.create(f"{RUNS}/{plan_id}/{SEALED}", b"")
+        # Listed after the seal: a run that is not among them finds it.
+        runs = list_runs(archive, plan_id)
+        for run in (run for run, is_closed in runs.items() if not is_closed):
+            _close(archive, run)
+        ledger = Ledger(archive, plan_id)
+        with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
+            for file in open_files(archive, [run_path(*run, RESULTS) for run in runs]):
+                list(executor.map(ledger.discard, file.names(finished=True)))
+        archive.create(cleared, b"")
 
 
 def _row(attempt: Attempt) -> dict[str, Any]:
     ids = attempt.claim.message_ids
     results = {one.message_id: values_of(one) for one in attempt.results or ()}
-    messages = [results.get(message_id, {"message_id": message_id}) for message_id in ids]
-    return {**attempt.name._asdict(), **values_of(attempt.claim), "messages": messages}
+    messages = [
+        {**results.get(message_id, {"message_id": message_id}), "drain_id": drain_id}
+        for message_id, drain_id in zip_longest(ids, attempt.claim.drain_ids)
+    ]
+    return {
+        **attempt.name._asdict(),
+        **values_of(attempt.claim),
+        "has_result": attempt.results is not None,
+        "messages": messages,
+    }
 
 
 def _attempt(row: dict[str, Any]) -> Attempt:
-    name = AttemptName(*(row[column] for column in AttemptName._fields))
-    messages = row["messages"]
-    message_ids = [one["message_id"] for one in messages]
-    values = {key: row[key] for key in row.keys() - {"messages", *AttemptName._fields}}
-    claim = claim_of({**values, "edits": dict(row["edits"]), "message_ids": message_ids})
+    name = AttemptName(*(row.pop(column) for column in AttemptName._fields))
+    messages, has_result = row.pop("messages"), row.pop("has_result")
+    drain_ids = [drain_id for one in messages if (drain_id := one.pop("drain_id")) is not None]
+    ids = [one["message_id"] for one in messages]
+    claim = claim_of(
+        {**row, "edits": dict(row["edits"]), "message_ids": ids, "drain_ids": drain_ids}
+    )
     results = tuple(result_of(one) for one in messages if one["outcome"] is not None)
-    return Attempt(name, claim, results)
+    return Attempt(name, claim, results if has_result else None)

@@ -8,12 +8,11 @@ import pickle
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import chain
 
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt
-from spark_reprocess.archive.ledgers import ledger_files, read_attempts
+from spark_reprocess.archive.ledgers import ledger_files, open_files
 from spark_reprocess.archive.message_index import Member
 from spark_reprocess.archive.message_store import (
     drain_of,
@@ -80,14 +79,20 @@ def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[Attemp
         ArchiveError: a ledger cannot be read.
     """
     wanted = set(message_ids)
-    files = ledger_files(archive)
-    found = list(files.compacted.attempts_with("message_id", wanted)) if files.compacted else []
-    found += [
+    found = [
         attempt
-        for attempt in read_attempts(archive, files.others)
+        for attempt in _attempts(archive, "message_id", wanted)
         if not wanted.isdisjoint(attempt.claim.message_ids)
     ]
     return sorted(found, key=lambda one: one.claim.time)
+
+
+def _attempts(archive: Archive, field: str, ids: Collection[str]) -> Iterator[Attempt]:
+    """Yield those of the attempts with such a *field* that result files have, and all others."""
+    paths, attempts = ledger_files(archive)
+    for file in open_files(archive, paths):
+        yield from file.attempts_with(field, ids)
+    yield from attempts
 
 
 def find_sender(archive: Archive, new_message_id: str) -> str | None:
@@ -96,10 +101,7 @@ def find_sender(archive: Archive, new_message_id: str) -> str | None:
     Raises:
         ArchiveError: a ledger cannot be read.
     """
-    files = ledger_files(archive)
-    compacted = files.compacted
-    found = compacted.attempts_with("new_message_id", [new_message_id]) if compacted else ()
-    attempts = chain(found, read_attempts(archive, files.others))
+    attempts = _attempts(archive, "new_message_id", [new_message_id])
     results = (result for attempt in attempts for result in attempt.results or ())
     return next((one.message_id for one in results if one.new_message_id == new_message_id), None)
 

@@ -16,13 +16,12 @@ result or, without one, of its claim; of equally late ones ``in_doubt``. Without
 restore without an answer puts it in doubt again. A refused attempt leaves it in doubt: an earlier
 one may have arrived.
 
-``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow, and
-``frames.ledger_states`` the form in Spark. All take the greatest ``Entry``.
+``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow. Both take the
+greatest ``Entry``. ``open_set`` keeps it for the next reader.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -31,8 +30,13 @@ import pyarrow.compute as pc
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Attempt, AttemptName
-from spark_reprocess.archive.ledgers import ADVICE, CompactedFile, ledger_files, read_attempts
+from spark_reprocess.archive.ledger import Attempt
+from spark_reprocess.archive.ledgers import (
+    ADVICE,
+    ResultFile,
+    ledger_files,
+    open_files,
+)
 from spark_reprocess.errors import ArchiveError
 
 STRENGTH: Mapping[Disposition, int | None] = {
@@ -97,68 +101,67 @@ def states_of(
 
 
 _TYPES = {"strength": pa.int32()}
-CLAIMED = pa.schema([(one, _TYPES.get(one, pa.string())) for one in ("message_id", *Entry._fields)])
-"""An ``Entry`` per attempt and message."""
+CLAIMED = pa.schema(
+    [(one, _TYPES.get(one, pa.string())) for one in ("message_id", *Entry._fields, "drain_id")]
+)
+"""An ``Entry`` per attempt and message, and the drain of the message, null where nobody knows."""
 
 _STATES = pa.array([str(one) for one in STRENGTH])
 _STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
-_OF_COMPACTED = ("plan_id", "time", "messages")
 _ATTEMPTS_AT_ONCE = 50
 _BETWEEN = "\x1f"
 """Smaller than every sign of a time, a state or a plan's id, so that texts sort as entries do."""
 
 
-Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+def claimed_rows(
+    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
+) -> pa.RecordBatch:
+    """Return ``CLAIMED`` of some attempts."""
+    entries = []
+    for attempt in attempts:
+        drains = dict(zip(attempt.claim.message_ids, attempt.claim.drain_ids, strict=False))
+        for one, entry in entries_of([attempt], now_seconds, claim_ttl_seconds).items():
+            entries.append({"message_id": one, **entry._asdict(), "drain_id": drains.get(one)})
+    return pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
 
 
-def claim_sources(
-    archive: Archive, now_seconds: float, claim_ttl_seconds: float
-) -> Iterator[tuple[Reader, pa.Table]]:
-    """List the files of all ledgers: tables with rows, each with what reads ``CLAIMED`` of them.
+def claimed_in(
+    file: ResultFile, now_seconds: float, claim_ttl_seconds: float
+) -> tuple[pa.Table, bool]:
+    """Return ``CLAIMED`` of a result file, and whether all its claims have their results.
 
-    Tasks of Spark take the readers along. They raise ArchiveError where a file cannot be read.
+    Raises:
+        ArchiveError: the file is damaged, or a result that has come since.
     """
-    files = ledger_files(archive)
-    if files.compacted:
-        yield partial(_of_compacted, archive), pa.table({"path": [files.compacted.path]})
-    if files.others:
-        read = partial(_of_attempts, archive, now_seconds, claim_ttl_seconds)
-        yield read, pa.Table.from_pylist([name._asdict() for name in files.others])
+    batches, is_whole = [], True
+    for rows in file.batches():
+        has_result = rows.column("has_result")
+        late = file.attempts_of(rows.filter(pc.invert(has_result)))
+        is_whole = is_whole and all(one.results is not None for one in late)
+        batches.append(claimed_rows(late, now_seconds, claim_ttl_seconds))
+        batches.append(_rows_of_results(file, rows.filter(has_result)))
+    return pa.Table.from_batches(batches, CLAIMED), is_whole
 
 
-def _of_attempts(
-    archive: Archive, now_seconds: float, ttl: float, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        names = [AttemptName(**row) for row in batch.to_pylist()]
-        entries = [
-            {"message_id": message_id, **entry._asdict()}
-            for attempt in read_attempts(archive, names)
-            for message_id, entry in entries_of([attempt], now_seconds, ttl).items()
-        ]
-        yield pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
-
-
-def _of_compacted(archive: Archive, paths: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do what ``entries_of`` does, for attempts with results."""
-    files = (CompactedFile.open(archive, row["path"]) for one in paths for row in one.to_pylist())
-    for batch in (batch for file in files for batch in file.batches(_OF_COMPACTED)):
-        messages = batch.column("messages")
-        each = pc.list_flatten(messages)
-        states = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
-        known = pc.index_in(states, value_set=_STATES)
-        if known.null_count:
-            # To leave the message out would be to call it pending, and to send it again.
-            raise ArchiveError(
-                f"archive {archive.root}: the compacted ledger has an unknown outcome; somebody "
-                f"changed it: {ADVICE}"
-            )
-        strengths = _STRENGTHS.take(known)
-        claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
-        said_at = pc.coalesce(pc.struct_field(each, "time"), claims.column("time"))
-        ids = pc.struct_field(each, "message_id")
-        columns = [ids, strengths, said_at, states, claims.column("plan_id")]
-        yield pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
+def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Do what ``entries_of`` does, without an object for each message."""
+    messages = batch.column("messages")
+    each = pc.list_flatten(messages)
+    states = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
+    known = pc.index_in(states, value_set=_STATES)
+    if known.null_count:
+        # To leave the message out would be to call it pending, and to send it again.
+        raise ArchiveError(
+            f"archive {file.archive.root}: {file.path} has an unknown outcome; somebody changed "
+            f"it: {ADVICE}"
+        )
+    strengths = _STRENGTHS.take(known)
+    claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
+    said_at = pc.coalesce(pc.struct_field(each, "time"), claims.column("time"))
+    ids = pc.struct_field(each, "message_id")
+    drain_ids = pc.struct_field(each, "drain_id")
+    columns = [ids, strengths, said_at, states, claims.column("plan_id"), drain_ids]
+    return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
 
 
 def claimed_table(
@@ -175,23 +178,32 @@ def claimed_table(
         ArchiveError: a file of the ledger cannot be read.
     """
     now_seconds = time.time() if now_seconds is None else now_seconds
-    batches: list[pa.RecordBatch] = []
-    for read, rows in claim_sources(archive, now_seconds, claim_ttl_seconds):
-        for batch in read(rows.to_batches(_ATTEMPTS_AT_ONCE)):
-            is_wanted = message_ids is None or _is_in(batch.column("message_id"), message_ids)
-            batches.append(batch if is_wanted is True else batch.filter(is_wanted))
-    return pa.Table.from_batches(batches, CLAIMED)
+    paths, attempts = ledger_files(archive)
+    tables = [pa.Table.from_batches([claimed_rows(attempts, now_seconds, claim_ttl_seconds)])]
+    for file in open_files(archive, paths):
+        claimed, _ = claimed_in(file, now_seconds, claim_ttl_seconds)
+        is_wanted = message_ids is None or _is_in(claimed["message_id"], message_ids)
+        tables.append(claimed if is_wanted is True else claimed.filter(is_wanted))
+    return pa.concat_tables(tables)
+
+
+def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return a text for each entry, in the same order: to sort a million entries takes longer."""
+    fields: list[Any] = [claimed[name].cast(pa.string()) for name in Entry._fields]
+    return pc.binary_join_element_wise(*fields, _BETWEEN)
+
+
+def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return the state that each of these texts says; ``UNDECIDED`` for null."""
+    found = pc.list_element(pc.split_pattern(entries, _BETWEEN), Entry._fields.index("state"))
+    return pc.fill_null(found, UNDECIDED)
 
 
 def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
     """Return *keys* and the ``state`` that holds of each combination of them."""
-    # A text for each entry, in the same order: to sort a million entries takes twice as long.
-    fields: list[Any] = [claimed[name].cast(pa.string()) for name in Entry._fields]
-    entries = claimed.append_column("entry", pc.binary_join_element_wise(*fields, _BETWEEN))
+    entries = claimed.append_column("entry", entry_texts(claimed))
     holding = entries.group_by(list(keys)).aggregate([("entry", "max")])
-    entry: Any = holding["entry_max"]
-    state = pc.list_element(pc.split_pattern(entry, _BETWEEN), Entry._fields.index("state"))
-    return holding.select(list(keys)).append_column("state", state)
+    return holding.select(list(keys)).append_column("state", states_in(holding["entry_max"]))
 
 
 def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns

@@ -155,13 +155,15 @@ def rows_by_file(
 
 
 def with_drains(found: Iterable[tuple[str, pa.Table]], columns: Sequence[str]) -> pa.Table:
-    """Return all rows that ``rows_by_file`` *found*, with ``drain_id``."""
+    """Return all rows that ``rows_by_file`` *found*, with ``drain_id`` and ``file``."""
     fields = [ARROW_SCHEMA.field(name) for name in columns]
-    tables = [pa.schema([*fields, pa.field("drain_id", pa.string())]).empty_table()]
+    of_file = pa.field("file", pa.dictionary(pa.int32(), pa.string()))
+    tables = [pa.schema([*fields, pa.field("drain_id", pa.string()), of_file]).empty_table()]
     for path, rows in found:
-        drain_id = pa.repeat(pa.scalar(drain_of(path)), rows.num_rows)
-        tables.append(rows.append_column("drain_id", drain_id))
-    return pa.concat_tables(tables)
+        texts = [pa.repeat(pa.scalar(one), rows.num_rows) for one in (drain_of(path), path)]
+        with_drain = rows.append_column("drain_id", texts[0])
+        tables.append(with_drain.append_column(of_file, texts[1].dictionary_encode()))
+    return pa.concat_tables(tables).unify_dictionaries()
 
 
 def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:

@@ -217,6 +217,18 @@ def plan_lock(
         lock.release()
 
 
+def running(archive: Archive, now_seconds: float) -> set[str]:
+    """Return the ids of the runs that hold the plan lock.
+
+    Raises:
+        ArchiveError: a lock cannot be read.
+    """
+    _, paths = _open_locks(archive)
+    found = [(path, archive.read(path)) for path in paths]
+    locks = [_parse(archive, path, content) for path, content in found if content is not None]
+    return {lock.holder.run_id for lock in locks if lock.is_alive(now_seconds)}
+
+
 class LockObserver:
     """Observes in a task whether its run still holds the lock. For one thread at a time."""
 

@@ -11,7 +11,7 @@ from spark_reprocess.command_line.arguments import (
 )
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
-from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
+from spark_reprocess.erase.erase import FEWEST_DAYS, EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import BusyError
 from spark_reprocess.figures import counted
 
@@ -58,9 +58,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--where", metavar="SQL", help=f"all messages that match: {WHERE}")
     add(
         "--older-than-days",
-        type=whole_number(1, 36_500),
+        type=whole_number(FEWEST_DAYS, 36_500),
         metavar="N",
-        help="all messages that were decided so long ago; needs no --reason",
+        help=f"all messages that were decided so long ago, {FEWEST_DAYS} or more, since SQS may "
+        "deliver a message again for 14; needs no --reason",
     )
     add(
         "--failure-table",

@@ -34,6 +34,7 @@ from spark_reprocess.archive.erasures import (
 )
 from spark_reprocess.archive.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledgers import clear_plans
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_index import REPORTS, planned_copies
 from spark_reprocess.archive.message_state import claimed_table, states_among
@@ -64,6 +65,9 @@ _ROWS_AT_ONCE = 200_000
 _DECIDED = pa.array([str(one) for one in DECIDED])
 _TIME = r"^\d{4}-\d\d-\d\dT"
 
+FEWEST_DAYS = 15
+"""What was decided is known for so long at least: SQS keeps a message for 14 days at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class EraseOptions:
@@ -73,7 +77,8 @@ class EraseOptions:
         ids: message ids, of any copy, or first ids.
         where: a Spark SQL condition over the archive's columns. It is not recorded, because it may
             identify a person.
-        older_than_days: messages that were drained and decided so many days ago; at least 1.
+        older_than_days: messages that were drained and decided so many days ago; at least
+            ``FEWEST_DAYS``.
         failure_table: the table in which consumers record failures; None for none. Not used with
             *older_than_days*: the table's TTL is 14 days.
         reason: for the ledger; required with *execute*, except with *older_than_days*.
@@ -94,8 +99,11 @@ class EraseOptions:
         """Raise InputError if the options contradict each other."""
         if [bool(self.ids), self.where is not None, self.is_by_age].count(True) != 1:
             raise InputError("erase needs --id or --where or --older-than-days: what is to go")
-        if self.older_than_days is not None and self.older_than_days < 1:
-            raise InputError("--older-than-days must be at least 1")
+        if self.older_than_days is not None and self.older_than_days < FEWEST_DAYS:
+            raise InputError(
+                f"--older-than-days must be at least {FEWEST_DAYS}: SQS may deliver a message "
+                "again for 14"
+            )
         require_reason(self.reason, execute=self.execute and not self.is_by_age)
 
     @property
@@ -186,6 +194,8 @@ def erase(
         if days is not None:
             with progress("erasing", str):
                 _clear_commands(archive)
+                lock.require()
+                clear_plans(archive, timestamp(now - days * _DAY_SECONDS))
                 return _expire(archive, now, days, lock)
         with progress("finding the messages", str):
             work = _find(archive, spark, options, now)

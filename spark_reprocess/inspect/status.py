@@ -2,29 +2,23 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import attempt_names
+from spark_reprocess.archive.ledger import list_runs
 from spark_reprocess.archive.message_state import (
     UNDECIDED,
     claimed_table,
-    states_among,
     strongest,
 )
-from spark_reprocess.archive.message_store import (
-    first_rows,
-    message_files,
-    rows_by_file,
-    with_drains,
-)
+from spark_reprocess.archive.message_store import first_rows, rows_by_file, with_drains
+from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes, total
@@ -177,54 +171,38 @@ def _with_returns(
     return replace(plan, returned=total(outcomes.values()).returned)
 
 
-def count(
-    archive: Archive, claim_ttl_seconds: float, files: Sequence[str] | None = None
-) -> ArchiveStatus:
-    """Count what an archive holds now.
+def count(archive: Archive, claim_ttl_seconds: float, *, has_plans: bool = True) -> ArchiveStatus:
+    """Count what an archive holds now; *has_plans* also counts by plan, which reads all results.
 
-    A claim without a result is in doubt once it is *claim_ttl_seconds* old. *files* are those of
-    messages that are counted, without the plans; None for all.
+    A claim without a result is in doubt once it is *claim_ttl_seconds* old.
 
     Raises:
         ArchiveError: the archive cannot be read.
     """
     now_seconds = time.time()
-    paths, among = message_files(archive) if files is None else files, None
-    if files is not None:
-        among = with_drains(rows_by_file(archive, files, _COLUMNS[:1]), _COLUMNS[:1])["message_id"]
-    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds, among)
-    slim, named, oldest = list[pa.Table](), list[pa.Table](), list[datetime]()
-    for start in range(0, max(1, len(paths)), _FILES_AT_ONCE):
-        found = rows_by_file(archive, paths[start : start + _FILES_AT_ONCE], _COLUMNS)
-        rows = with_drains(found, _COLUMNS)
-        rows = rows.append_column("state", states_among(claimed, rows["message_id"]))
-        # Eight bytes of each id: ids of millions are many times as large.
-        ids = pa.array(list(map(hash, rows["message_id"].to_pylist())), pa.int64())
-        texts = [rows[name].dictionary_encode() for name in ("drain_id", "state")]
-        slim.append(pa.table([ids, *texts], ["id", "drain_id", "state"]))
-        pending = rows.filter(pc.invert(pc.is_in(rows["state"], value_set=_DECIDED)))
-        if at := pc.min(pc.coalesce(pending["sent_at"], pending["drained_at"])).as_py():
-            oldest.append(at)
-        is_claimed = pc.not_equal(pending["state"], pa.scalar(UNDECIDED))
-        named.append(pending.filter(pc.or_(is_claimed, pc.is_valid(pending["sequence_number"]))))
-    tallies, counts = _tallies(pa.concat_tables(slim).unify_dictionaries()), Counter({UNDECIDED: 0})
-    for (_, state), messages in tallies.items():
-        counts[UNDECIDED] += 0 if state in DECIDED else messages
+    messages = read_messages(archive, now_seconds, claim_ttl_seconds)
+    pending, tallies = messages.pending(), messages.counts()
+    files = sorted(map(str, pc.unique(pending["file"]).to_pylist()))
+    wanted = pending["message_id"].combine_chunks()
+    found = rows_by_file(archive, files, _COLUMNS)
+    some = ((path, r.filter(pc.is_in(r["message_id"], value_set=wanted))) for path, r in found)
+    rows = with_drains(some, _COLUMNS)
+    rows = rows.take(first_rows(rows, "message_id", "drained_at", "drain_id"))
+    counts = Counter({UNDECIDED: pending.num_rows})
+    for (_, state), number in tallies.items():
         if state != UNDECIDED:
-            counts[state] += messages
-    rows = pa.concat_tables(named)
-    rows = rows.take(first_rows(rows, "message_id"))
+            counts[state] += number
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
         queue=None,
-        messages=tallies.total(),
+        messages=sum(tallies.values()),
         counts=dict(counts),
-        oldest_undecided_at=min(oldest, default=None),
+        oldest_undecided_at=pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py(),
         drains=_drains(tallies),
-        plans=_plans(archive, claimed) if files is None else (),
-        examples=_examples(rows),
+        plans=_plans(archive, now_seconds, claim_ttl_seconds) if has_plans else (),
+        examples=_examples(pending),
         waiting=waiting,
         blockers=blockers,
     )
@@ -249,18 +227,6 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     return sum(one.waiting for one in blockers), tuple(blockers[:EXAMPLES])
 
 
-def _tallies(rows: pa.Table) -> Counter[tuple[str, str]]:
-    """Count messages by drain and state; of several rows of a message the first counts."""
-    order = pc.sort_indices(rows["id"])
-    ids: Any = rows["id"].take(order).combine_chunks()
-    repeated = rows.take(order[1:].filter(pc.equal(ids[1:], ids[:-1])))
-    tallies = Counter[tuple[str, str]]()
-    for some, add in ((rows, tallies.update), (repeated, tallies.subtract)):
-        sums = some.group_by(["drain_id", "state"]).aggregate([("id", "count")])
-        add({(one["drain_id"], one["state"]): one["id_count"] for one in sums.to_pylist()})
-    return +tallies
-
-
 def _drains(tallies: Mapping[tuple[str, str], int]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
@@ -270,9 +236,10 @@ def _drains(tallies: Mapping[tuple[str, str], int]) -> tuple[DrainCount, ...]:
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 
-def _plans(archive: Archive, claimed: pa.Table) -> tuple[PlanCount, ...]:
+def _plans(archive: Archive, now_seconds: float, claim_ttl_seconds: float) -> tuple[PlanCount, ...]:
+    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds)
     states = strongest(claimed, "plan_id", "message_id")
-    counts: dict[str, dict[str, int]] = {name.plan_id: {} for name in attempt_names(archive)}
+    counts: dict[str, dict[str, int]] = {plan_id: {} for plan_id, _ in list_runs(archive)}
     sums = states.group_by(["plan_id", "state"]).aggregate([("message_id", "count")])
     for row in sums.to_pylist():
         counts.setdefault(row["plan_id"], {})[row["state"]] = row["message_id_count"]

@@ -31,7 +31,7 @@ from spark_reprocess.archive.ledger import (
     run_folder,
     timestamp,
 )
-from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.archive.ledgers import close_runs
 from spark_reprocess.archive.message_store import drain_of, rows_of_file
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
@@ -297,11 +297,12 @@ def carry_out(
     runner: TaskRunner,
     send: Callable[[RunContext, DataFrame], Mapping[str, Sent]],
 ) -> RedriveSummary:
-    """Record the run, its edits and its dispositions, then send, summarize and compact the ledger.
+    """Record the run, its edits and its dispositions, then send, summarize and close the run.
 
     *send* settles the messages of these dispositions; it returns the results by destination.
 
     Raises:
+        InputError: the plan is sealed; then nothing was claimed.
         ArchiveError: something cannot be recorded; then nothing was claimed.
     """
     archive = runner.archive
@@ -339,8 +340,8 @@ def carry_out(
         [*resolved.hindered, *outcomes],
         stopped_by,
     )
-    with runner.progress("compacting the ledger", str):
-        notes = () if stopped_by else compact_ledger(archive)
+    with runner.progress("putting the results into one file", str):
+        notes = close_runs(archive, (context.plan_id, context.run_id), time.time())
     return replace(summary, notes=notes, ramp=tuple(g for one in sent.values() for g in one.ramp))
 
 

@@ -21,7 +21,7 @@ from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import add_statement, read_memory
-from spark_reprocess.archive.ledger import chunk_count
+from spark_reprocess.archive.ledger import chunk_count, require_unsealed
 from spark_reprocess.clients import (
     ClientFactory,
     aws_client,
@@ -74,6 +74,7 @@ def redrive(
     masks = compile_masks(options.masks)
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan(sql_check(spark))
+    require_unsealed(archive, plan.plan_id)
     if options.group is not None:
         plan = plan.only(options.group)
     options.check_decisions(plan)

@@ -11,12 +11,14 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import ORDER_COLUMNS, message_table, plan_messages
-from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
+from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_rows
+from spark_reprocess.archive.frames import FILE, Held, read_some
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import POSITION, chunk_count
-from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.message_index import read_table_columns
+from spark_reprocess.archive.message_state import claimed_table, strongest
+from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
@@ -165,7 +167,9 @@ def _dispositions(
         }
     ).select(*_NUMBERED)
     spark, ttl = messages.sparkSession, options.claim_ttl_seconds
-    states = ledger_states(spark, archive, time.time(), ttl).select("message_id", "state")
+    ids = read_table_columns(archive, plan.plan_id, ["message_id"], plan.snapshot.table_sha256)
+    claimed = claimed_table(archive, time.time(), ttl, ids["message_id"])
+    states = spark.createDataFrame(strongest(claimed, "message_id"))
     dispositions = with_dispositions(
         with_edit_faults(numbered, messages, editor),
         states,
@@ -178,19 +182,17 @@ def _dispositions(
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
             dispositions = keep_groups_whole(dispositions)
-        dispositions = with_waiting(dispositions, _undecided_elsewhere(archive, numbered, states))
+        dispositions = with_waiting(dispositions, _undecided_elsewhere(archive, numbered, ttl))
     return dispositions
 
 
-def _undecided_elsewhere(archive: Archive, numbered: DataFrame, states: DataFrame) -> DataFrame:
+def _undecided_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> DataFrame:
     """The archive's messages that are no part of the plan and that nobody has decided about."""
-    columns = (*ORDER_COLUMNS, "queue_url")
-    _, rows = read_rows(numbered.sparkSession, archive, drain_ids(archive), columns)
-    decided = states.where(F.col("state").isin(*DECIDED))
+    pending = read_messages(archive, time.time(), ttl).pending()
+    rows = read_some(numbered.sparkSession, archive, pending, (*ORDER_COLUMNS, "queue_url"))
     return (
         rows.where(F.col("message_group_id").isNotNull())
         .join(numbered.select("message_id"), "message_id", "left_anti")
-        .join(decided, "message_id", "left_anti")
         .select(*ORDER_COLUMNS, parked_queue().alias(PARKED_QUEUE))
     )
 

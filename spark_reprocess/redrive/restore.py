@@ -19,8 +19,9 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.analysis.message_table import ORDER_COLUMNS, with_positions
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
-from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive
+from spark_reprocess.archive.frames import FILE, Held, read_archive
 from spark_reprocess.archive.ledger import chunk_count
+from spark_reprocess.archive.message_state import claimed_table, strongest
 from spark_reprocess.archive.message_store import rows_named
 from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
@@ -122,9 +123,8 @@ def _dispositions(
     )
     positioned = with_positions(slim, _IN_ORDER_UNITS if context.to_fifo else None)
     numbered = with_chunks(positioned, chunks).withColumn(FAULT, F.lit(None))
-    states = ledger_states(
-        messages.sparkSession, archive, time.time(), options.claim_ttl_seconds
-    ).select("message_id", "state")
+    claimed = claimed_table(archive, time.time(), options.claim_ttl_seconds)
+    states = messages.sparkSession.createDataFrame(strongest(claimed, "message_id"))
     if options.include_discarded:
         states = states.where(F.col("state") != Disposition.DISCARDED)
     dispositions = with_dispositions(

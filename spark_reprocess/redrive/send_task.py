@@ -71,7 +71,10 @@ SETTLED = pa.schema(_COLUMNS)
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
-TASK_COLUMNS = (*SENDING_COLUMNS, CHANGES, "group_id", "disposition", *POSITION, TASK)
+TASK_COLUMNS = (
+    *(*SENDING_COLUMNS, CHANGES, "drain_id"),
+    *("group_id", "disposition", *POSITION, TASK),
+)
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
 
 _PROGRESS_SECONDS = 2.0
@@ -89,6 +92,7 @@ class Item:
 
     Attributes:
         place: in its chunk; others may have the same.
+        drain_id: of the drain that brought it.
         entry: the copy to send; None where nothing is to be sent.
     """
 
@@ -97,6 +101,7 @@ class Item:
     disposition: str
     message: Message
     entry: SendEntry | None = None
+    drain_id: str = ""
 
     @property
     def message_id(self) -> str:
@@ -239,19 +244,23 @@ class ChunkSender:
             edits={item.message_id: edits[item.group_id].digest for item in edited},
             step=self.context.step,
             end=end,
+            drain_ids=tuple(item.drain_id for item in work),
         )
 
     def _act(
         self, work: Sequence[Item], claimed_at: float, record: Callable[[list[Result]], None]
     ) -> list[Settled]:
-        answers = self._send(
-            [item for item in work if item.disposition == Disposition.SEND], claimed_at
-        )
+        answers: Mapping[str, SendResult] = {}
+        sends = [item for item in work if item.disposition == Disposition.SEND]
+        if is_closing := self._is_closing():
+            answers = dict.fromkeys((item.message_id for item in work), NotSent())
+        else:
+            answers = self._send(sends, claimed_at)
         time = timestamp(self.now_seconds())
         confirmed = self.context.confirmed
         results = [
             Result(item.message_id, Disposition.SENT, time, detail=Disposition.ARRIVED)
-            if item.disposition == Disposition.RECORD
+            if item.disposition == Disposition.RECORD and not is_closing
             else _result(item.message_id, answers.get(item.message_id), time, confirmed)
             for item in work
         ]
@@ -268,6 +277,17 @@ class ChunkSender:
             else Settled(item, result.outcome, result.detail)
             for item, result in zip(work, results, strict=True)
         ]
+
+    def _is_closing(self) -> bool:
+        """Whether the claim that was made just now may be missing in the run's result file."""
+        try:
+            is_closing = self.ledger.is_closing(self.context.run_id)
+        except ArchiveError as error:
+            self.signals.stop(str(error))
+            return True
+        if is_closing:
+            self.signals.stop_task("another run has closed this one, which seemed dead")
+        return is_closing
 
     def _send(self, items: Sequence[Item], claimed_at: float) -> Mapping[str, SendResult]:
         ttl = self.context.request.claim_ttl_seconds
@@ -423,18 +443,18 @@ class SendTask:
 
 
 def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
-    group_id, place = row["group_id"], row["place"]
+    group_id = row["group_id"]
+    item = partial(Item, group_id, row["place"], drain_id=row["drain_id"])
     if row["disposition"] != Disposition.SEND:
-        return Item(group_id, place, row["disposition"], from_row(row))
+        return item(row["disposition"], from_row(row))
     try:
         message = editor.message(row)
     except EditError:
         # Resolving the plan found no fault, so an expression gave another value now: leave it.
-        return Item(group_id, place, Disposition.EDIT_FAILED, from_row(row))
+        return item(Disposition.EDIT_FAILED, from_row(row))
     if not context.has_room(message, group_id):
-        return Item(group_id, place, Disposition.NO_ROOM, message)
-    entry = context.entry(message, group_id)
-    return Item(group_id, place, Disposition.SEND, message, entry)
+        return item(Disposition.NO_ROOM, message)
+    return item(Disposition.SEND, message, context.entry(message, group_id))
 
 
 class _Counts:

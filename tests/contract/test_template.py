@@ -51,7 +51,9 @@ STAR_ALONE = {
 
 
 def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
-    stack = Stack.of(TEMPLATE, SPARK_JOB | KEYS | OTHER_MAIN_QUEUES | {"ArchiveRetentionDays": "9"})
+    stack = Stack.of(
+        TEMPLATE, SPARK_JOB | KEYS | OTHER_MAIN_QUEUES | {"ArchiveRetentionDays": "90"}
+    )
     statements = [
         one for name in stack.of_type("AWS::IAM::Role") for one in statements_of(stack, name)
     ]

@@ -125,7 +125,7 @@ def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> 
         ("RolePath", "apps/"),
         ("SubnetIds", "subnet-1, subnet-2"),
         ("SecurityGroupIds", "default"),
-        ("ArchiveRetentionDays", "0"),
+        *(("ArchiveRetentionDays", value) for value in ("0", "14", "015", "10000")),
         ("ArchiveRetentionDays", "1.5"),
         ("RolePath", "/apps"),
         *(

@@ -34,8 +34,7 @@ from functions.replay import handler as replay
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.ledger import Claim, Ledger, Result
-from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.archive.ledger import Claim, Result
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import Redelivery, sqs_client
 from spark_reprocess.command_line.cli import main
@@ -55,6 +54,7 @@ from tests.contract.template import (
 )
 from tests.failure_table import create_failure_table
 from tests.glue_run import run_on_glue
+from tests.ledgers import begin
 from tests.recorded_aws import RecordedAws, serve_recorded_aws
 from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
 
@@ -293,10 +293,9 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     for second, brought in enumerate((rows[:3], rows[3:])):
         write_messages(archive, f"20260101T00000{second}Z-aaaaaa", 0, brought)
     decided = tuple(row["message_id"] for row in rows[1:])
-    ledger, time = Ledger(archive, "p-1"), long_ago.isoformat()
+    ledger, time = begin(archive, "p-1", seconds=long_ago.timestamp()), long_ago.isoformat()
     ledger.claim("g-1", 1, 1, Claim("run-1", "me", "why", "https://q", time, decided))
     ledger.record("g-1", 1, 1, [Result(one, Disposition.SENT, time) for one in decided])
-    compact_ledger(archive)
     store_command(archive, ["status"])
     aws.calls.clear()
 

@@ -19,7 +19,7 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import Claim, Ledger, Result, timestamp
+from spark_reprocess.archive.ledger import Claim, Result, timestamp
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import ClientFactory, sqs_sender
@@ -29,6 +29,7 @@ from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from tests.approved_plan import approve
 from tests.builders import NOW, context, counter, message, queue_url, text
+from tests.ledgers import begin
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -81,11 +82,11 @@ class LoggedReads(LocalArchive):
 
 
 @dataclass(frozen=True, slots=True)
-class FullAtCompaction(LocalArchive):
-    """An archive whose disk is full when the ledger is compacted."""
+class FullAtTheEnd(LocalArchive):
+    """An archive whose disk is full when a run's results go into one file."""
 
     def create(self, path: str, content: bytes) -> bool:
-        if path.startswith("ledger/compacted/"):
+        if path.startswith("ledger/runs/") and path.endswith(".parquet"):
             raise ArchiveError("no space left on device")
         return LocalArchive.create(self, path, content)
 
@@ -150,7 +151,7 @@ def recorded_as_sent(archive: Archive, message_id: str, new_message_id: str = ""
     """Leave what a run of an earlier plan leaves in the ledger, without Spark."""
     time_text = timestamp(time.time())
     claim = Claim("run-0", "me", "why", queue_url("main"), time_text, (message_id,))
-    ledger = Ledger(archive, f"p-of-{message_id}")
+    ledger = begin(archive, f"p-of-{message_id}", "run-0")
     assert ledger.claim("g-1", 1, 1, claim)
     ledger.record("g-1", 1, 1, [Result(message_id, Disposition.SENT, time_text, new_message_id)])
 

@@ -33,10 +33,10 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def records(archive: Archive) -> list[dict[str, Any]]:
-    paths = [one for one in archive.list("ledger") if "/runs/" in one and one.count("/") == 3]
+    paths = [one for one in archive.list("ledger/runs") if one.endswith(".json")]
     found = [json.loads(archive.read(path) or b"") for path in paths]
     for path, record in zip(paths, found, strict=True):
-        assert path == f"ledger/plan_id={record['plan_id']}/runs/{record['run_id']}.json"
+        assert path == f"ledger/runs/{record['plan_id']}/{record['run_id']}.json"
     return found
 
 

@@ -13,7 +13,7 @@ from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
-from spark_reprocess.archive.ledger import Claim, Ledger, Result
+from spark_reprocess.archive.ledger import Claim, Result
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.triage import Statement
@@ -36,6 +36,7 @@ from tests.findings_builder import (
     many_findings,
     some_findings,
 )
+from tests.ledgers import begin
 from tests.page_outline import PageOutline
 
 SECRET = '{"email": "ann@example.com", "password": "hunter2", "iban": "DE02120300000000202051"}'
@@ -116,7 +117,7 @@ def test_what_was_sent_is_not_pending_any_more(
     head = "(?s)<b>7 messages</b> undecided in 2 groups.+The largest group holds"
     assert re.search(head, browser.get("/").text)
 
-    ledger, sent = Ledger(archive, "of-another-plan"), [f"m-{n:04d}" for n in (0, 2, 4, 6)]
+    ledger, sent = begin(archive, "of-another-plan", "r"), [f"m-{n:04d}" for n in (0, 2, 4, 6)]
     claim = Claim("r", "ann", "", "https://q", NOW.isoformat(), (*sent, "m-0001"))
     assert ledger.claim("u", 0, 1, claim)
     results = [Result(one, Disposition.SENT, NOW.isoformat()) for one in sent]
@@ -283,7 +284,7 @@ def test_messages_are_sorted_searched_and_paged(tmp_path: Path) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n, bodies.get(n)) for n in range(120)])
     plan = plan_of(archive)
     group = plan.groups[0].group_id
-    ledger = Ledger(archive, plan.plan_id)
+    ledger = begin(archive, plan.plan_id, "r")
     claim = Claim("r", "w", "y", "https://q", NOW.isoformat(), ("m-0050", "m-0051"))
     assert ledger.claim(group, 0, 1, claim)
     sent = Result("m-0050", Disposition.SENT, NOW.isoformat(), "new-1")
@@ -347,7 +348,7 @@ def test_a_message_is_masked_unless_the_console_was_started_otherwise(tmp_path: 
 def test_a_message_s_history_has_every_run(tmp_path: Path) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(0)])
     plan = plan_of(archive)
-    ledger = Ledger(archive, plan.plan_id)
+    ledger = begin(archive, plan.plan_id, "run-7")
     claim = Claim("run-7", "bob@desk", "fixed <it>", "https://q", NOW.isoformat(), ("m-0000",))
     assert ledger.claim("u", 0, 1, claim)
     ledger.record("u", 0, 1, [Result("m-0000", Disposition.SENT, NOW.isoformat(), "new-1")])

@@ -13,7 +13,6 @@ from spark_reprocess.analysis.features import COLUMNS, features_of, path_text
 from spark_reprocess.analysis.lead_format import condition
 from spark_reprocess.analysis.predicates import Kind, Predicates, feature_table
 from spark_reprocess.archive.frames import read_archive
-from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.spark.allowed_sql import Place, matching
 from spark_reprocess.spark.allowed_sql import condition as condition_of
 from tests.builders import message, text
@@ -94,7 +93,7 @@ def test_a_condition_selects_what_its_lead_says(spark: "SparkSession", tmp_path:
         for place, body in enumerate(BODIES)
     ]
     archive = archive_of(tmp_path, messages)
-    rows = matching(read_archive(spark, archive, drain_ids(archive)), None).orderBy("message_id")
+    rows = matching(read_archive(spark, archive), None).orderBy("message_id")
     wanted = said_of(rows.toArrow().to_pylist())
     assert len(wanted) > 200
 

@@ -19,8 +19,8 @@ from dlq_replay.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Claim, Ledger, Result, RunRecord, record_run
-from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.archive.ledger import Claim, Result, RunRecord, record_run
+from spark_reprocess.archive.ledgers import close_runs
 from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
@@ -40,6 +40,7 @@ from tests.console_world import (
 )
 from tests.failure_table import create_failure_table
 from tests.integration.conftest import MakeQueue
+from tests.ledgers import begin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,9 +71,10 @@ class Sending:
     def settle(self, numbers: Sequence[int], word: Disposition, plan_id: str = "") -> None:
         """Write into the ledger what a run did."""
         ids = tuple(f"m-{n:04d}" for n in numbers)
-        ledger, at = Ledger(self.archive, plan_id or self.plan_id), SENT_AT.isoformat()
+        run_id = "run-0" if plan_id else RUN
+        ledger, at = begin(self.archive, plan_id or self.plan_id, run_id), SENT_AT.isoformat()
         unit = f"u-{next(_units)}"
-        assert ledger.claim(unit, 0, 1, Claim(RUN, "ann", "why", self.destination, at, ids))
+        assert ledger.claim(unit, 0, 1, Claim(run_id, "ann", "why", self.destination, at, ids))
         ledger.record(unit, 0, 1, [Result(one, word, at) for one in ids])
 
     def words(self, verb: str, *words: str) -> list[str]:
@@ -195,13 +197,13 @@ def test_verbs_say_what_came_back(returned: Sending, capsys: Capture) -> None:
     assert plan["returned"] == 2
 
 
-@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("is_closed", [False, True])
 def test_run_is_shown_with_its_reason_and_what_came_back(
-    returned: Sending, capsys: Capture, *, is_compacted: bool
+    returned: Sending, capsys: Capture, *, is_closed: bool
 ) -> None:
     group, other = returned.groups
-    if is_compacted:
-        assert compact_ledger(returned.archive) == ()
+    if is_closed:
+        assert close_runs(returned.archive, (returned.plan_id, RUN), SENT_AT.timestamp()) == ()
     assert main(returned.words("show", RUN)) == 0
     shown = capsys.readouterr().out
     for line in (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
+from spark_reprocess.archive.ledger import Claim, timestamp
 from spark_reprocess.archive.message_index import read_table_columns
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
@@ -15,6 +15,7 @@ from tests.approved_plan import approve, planned
 from tests.builders import queue_url
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of, parked
+from tests.ledgers import begin
 
 LATER = "20261122T000000Z-000000"
 
@@ -33,7 +34,7 @@ def test_a_plan_has_what_is_pending_and_nothing_else(make_desk: MakeDesk) -> Non
     desk.redrive(discards, where="message_id = 'm-001'")
     for number, seconds in ((2, 0.0), (3, time.time())):
         claim = Claim("r", "me", "", queue_url("main"), timestamp(seconds), (f"m-00{number}",))
-        assert Ledger(desk.archive, "p-dead").claim("g-1", number, 1, claim)
+        assert begin(desk.archive, "p-dead", "r").claim("g-1", number, 1, claim)
 
     left = analyzed(desk.spark, desk.archive)
 

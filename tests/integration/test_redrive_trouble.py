@@ -125,8 +125,8 @@ def test_what_is_in_doubt_is_settled_by_a_witness_or_by_a_discard(
     assert main(["status", "--archive", desk.archive.root, "--json"]) == 0
     counts = json.loads(capsys.readouterr().out)["counts"]
     assert counts == {"undecided": 0, "sent": 100 - len(others), "discarded": len(others)}
-    later = EraseOptions(desk.archive.root, older_than_days=1, execute=True)
-    expired = erase(None, later, now_seconds=lambda: time.time() + 3 * 86_400)
+    later = EraseOptions(desk.archive.root, older_than_days=15, execute=True)
+    expired = erase(None, later, now_seconds=lambda: time.time() + 17 * 86_400)
     assert (expired.messages, expired.undecided) == (100, 0)
 
 

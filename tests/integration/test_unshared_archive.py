@@ -16,7 +16,6 @@ from tests.integration.spark_world import (
     archive_of,
     bodies,
     entry_of,
-    executed,
     parked,
     receive_all,
 )
@@ -103,31 +102,4 @@ def test_no_message_is_sent_and_nothing_is_claimed(
     assert receive_all(queue) == []
     assert files_below(other_disk) == []
     assert attempt_names(archive) == []
-    assert "an executor does not see the file ledger/plan_id=" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("is_compacted", [True, False])
-def test_claim_that_an_executor_does_not_find_is_not_taken_for_open(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    capsys: Capture,
-    *,
-    is_compacted: bool,
-) -> None:
-    queue = make_queue("destination")
-    archive = archive_of(tmp_path / "archive", [parked(2 * n) for n in range(4)])
-    plan = planned(archive)
-    executed(spark, archive, plan, queue.url)
-    if not is_compacted:
-        # As after a run that was killed before it compacted the ledger.
-        for path in archive.list("ledger/compacted"):
-            archive.remove(path)
-    request.getfixturevalue("other_disk")
-
-    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", queue.url]
-    exit_code = main(argv)
-
-    assert exit_code == 2
-    assert "was there and is gone" in capsys.readouterr().err
+    assert "an executor does not see the file ledger/runs/" in capsys.readouterr().err

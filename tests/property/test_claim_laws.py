@@ -1,15 +1,17 @@
 """The laws of claims: runs with any rates, killed at any step, over a store of conditional creates.
 
 Each run is a thread that pauses before and after each call to the store and to SQS. Chance says
-which one goes on, and which one is killed there.
+which one goes on, which one is killed there, and which one sleeps there until others have closed
+it, sealed its plan or removed its claims.
 """
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from threading import Semaphore, Thread
+from threading import Semaphore, Thread, current_thread
 from typing import Any
 
 from hypothesis import given, settings
@@ -18,13 +20,32 @@ from hypothesis import strategies as st
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.ledger import PLACES, Ledger
+from spark_reprocess.archive.ledger import (
+    CLOSING,
+    PLACES,
+    RESULTS,
+    RUNS,
+    SEALED,
+    Ledger,
+    run_path,
+    timestamp,
+)
+from spark_reprocess.archive.ledgers import (
+    clear_plans,
+    close_runs,
+    ledger_files,
+    open_files,
+)
+from spark_reprocess.archive.lookup import find_attempts
+from spark_reprocess.archive.message_state import claimed_table, entries_of, strongest
+from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
 from tests.builders import message, queue_url
 from tests.fake_limits import FakeSignals
 from tests.inline_executor import InlineExecutor
+from tests.ledgers import MemoryArchive, attempts_of, begin
 
 OPTIONS = RedriveOptions("a", reason="it is fixed")
 OPEN = "its claim has no result"
@@ -41,16 +62,20 @@ class World:
     """The store, the queue, and what they saw.
 
     Attributes:
+        ever: the files, and those of them that were removed.
         states: of each message that was claimed: ``OPEN``, or the outcome in its newest result.
         arrived: the ids of messages, in order.
+        senders: of each of them, the run that sent it.
         is_well: whether SQS confirms everything.
     """
 
     random: Random
     is_fifo: bool
     files: dict[str, bytes] = field(default_factory=dict)
+    ever: dict[str, bytes] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     arrived: list[str] = field(default_factory=list)
+    senders: list[str] = field(default_factory=list)
     now: float = 1_700_000_000.0
     is_well: bool = False
 
@@ -58,20 +83,33 @@ class World:
         if path in self.files:
             return False
         self.files[path] = content
-        ids = json.loads(content)["message_ids"]
+        self.ever.setdefault(path, content)
+        if not path.endswith(".claim.json"):
+            return True
+        claim = json.loads(content)
+        ids = claim["message_ids"]
         # Those that share the last one's place go, too.
         assert sum(place_of(one) != place_of(ids[-1]) for one in ids) < most
+        # A closed run sends nothing of what it claims, and may claim what another one has sent.
+        is_late = self.is_closing(claim["run_id"])
         for one in ids:
+            if is_late and self.states.get(one) not in (None, Disposition.FAILED):
+                continue
             assert self.states.get(one) in (None, Disposition.FAILED), f"{one} is claimed twice"
             self.states[one] = OPEN
         return True
 
     def write(self, path: str, content: bytes) -> None:
         self.files[path] = content
+        if self.ever.setdefault(path, content) is not content:
+            return
         for result in map(json.loads, content.splitlines()):
             self.states[result["message_id"]] = result["outcome"]
 
-    def send(self, entry: SendEntry) -> SendResult:
+    def is_closing(self, run_id: str) -> bool:
+        return run_path("p-1", run_id, CLOSING) in self.files
+
+    def send(self, entry: SendEntry, run_id: str) -> SendResult:
         lost, refused = InDoubt("lost"), Refused("InvalidMessageContents")
         answers: list[SendResult] = [Confirmed("copy"), refused, NotSent(), lost]
         weights = [1, 0, 0, 0] if self.is_well else [16, 2, 1, 1]
@@ -79,27 +117,37 @@ class World:
         is_here = isinstance(answer, InDoubt) and self.random.random() < 0.5
         if is_here or isinstance(answer, Confirmed):
             self.arrived.append(entry.body)
+            self.senders.append(run_id)
         return answer
 
 
 @dataclass
 class Run:
-    """A run in a thread of its own. It is the archive of its ledger and its queue, too."""
+    """A run in a thread of its own. It is the archive of its ledger and its queue, too.
+
+    Attributes:
+        act: what it does instead of sending; None to send *chunks*.
+        until: when its calls must have begun.
+    """
 
     world: World
     name: str
-    chunks: Chunks
+    chunks: Chunks = ()
+    act: Callable[[Any], object] | None = None
     root: str = "memory"
     url: str = queue_url("main")
     is_over: bool = False
     is_killed: bool = False
     error: BaseException | None = None
     most: float = 0
+    thread: Thread | None = None
+    until: float = math.inf
     go: Semaphore = field(default_factory=lambda: Semaphore(0))
     has_paused: Semaphore = field(default_factory=lambda: Semaphore(0))
 
     def start(self) -> "Run":
-        Thread(target=self._run, daemon=True).start()
+        self.thread = Thread(target=self._run, daemon=True)
+        self.thread.start()
         return self
 
     def step(self) -> None:
@@ -111,21 +159,8 @@ class Run:
 
     def _run(self) -> None:
         self.go.acquire()
-        archive: Any = self
-        context = RunContext(
-            OPTIONS, "p-1", self.url, to_fifo=self.world.is_fifo, run_id=self.name, who="me"
-        )
-        sender = ChunkSender(
-            queue_until=lambda _: self,
-            claim_messages=self._claim_messages,
-            executor=InlineExecutor(),
-            ledger=Ledger(archive, "p-1"),
-            context=context,
-            signals=FakeSignals(),
-            now_seconds=lambda: self.world.now,
-        )
         try:
-            list(settle_all(sender, self.chunks))
+            self._act()
         except KilledError:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again in the test's own thread
@@ -133,11 +168,41 @@ class Run:
         self.is_over = True
         self.has_paused.release()
 
+    def _act(self) -> None:
+        archive: Any = self
+        if self.act:
+            self.act(archive)
+            return
+        with suppress(InputError):
+            begin(archive, "p-1", self.name, seconds=self.world.now)
+            self._settle(archive)
+
+    def _settle(self, archive: Any) -> None:
+        context = RunContext(
+            OPTIONS, "p-1", self.url, to_fifo=self.world.is_fifo, run_id=self.name, who="me"
+        )
+        sender = ChunkSender(
+            queue_until=self._queue_until,
+            claim_messages=self._claim_messages,
+            executor=InlineExecutor(),
+            ledger=Ledger(archive, "p-1"),
+            context=context,
+            signals=FakeSignals(),
+            now_seconds=lambda: self.world.now,
+        )
+        list(settle_all(sender, self.chunks))
+
+    def _queue_until(self, until: float) -> "Run":
+        self.until = until
+        return self
+
     def _claim_messages(self) -> float:
         self.most = self.world.random.choice([1, 2, 3, 5, math.inf])
         return self.most
 
     def _pause(self) -> None:
+        if current_thread() is not self.thread:
+            return
         self.has_paused.release()
         self.go.acquire()
         if self.is_killed:
@@ -158,9 +223,17 @@ class Run:
         self.world.write(path, content)
         self._pause()
 
-    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+    def list(self, folder: str) -> "list[str]":
         self._pause()
-        results = [self.world.send(entry) for entry in entries]
+        return sorted(path for path in self.world.files if path.startswith(f"{folder}/"))
+
+    def discard(self, path: str) -> None:
+        self.world.files.pop(path, None)
+
+    def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        self._pause()
+        is_late = self.world.now >= self.until
+        results = [NotSent() if is_late else self.world.send(entry, self.name) for entry in entries]
         self._pause()
         return results
 
@@ -191,32 +264,75 @@ def some(random: Random, chunks: Chunks) -> Chunks:
     return [(unit, n, [one for one in items if random.random() < 0.8]) for unit, n, items in chunks]
 
 
+def closers(world: World, number: int) -> list[Run]:
+    """What the holders of the plan lock do beside sending, each of which may be killed, too."""
+    oldest, run = timestamp(world.now - 1), ("p-1", "nobody")
+    acts: list[Callable[[Any], object]] = [
+        lambda archive: close_runs(archive, run, world.now),
+        lambda archive: clear_plans(archive, oldest),
+    ]
+    return [Run(world, f"closer-{number}", act=world.random.choice(acts)).start()]
+
+
+def check_readers(world: World) -> None:
+    """Readers say what all claims say, but those that a closed run made too late to send."""
+    archive, ever = MemoryArchive(), MemoryArchive()
+    archive.files.update(world.files)
+    ever.files.update(world.ever)
+    paths, _ = ledger_files(archive)
+    in_files = {name for one in open_files(archive, paths) for name in one.names()}
+    said = {
+        one.name: one
+        for one in attempts_of(ever)
+        if run_path("p-1", one.claim.run_id, RESULTS) not in paths or one.name in in_files
+    }
+    ids = {message_id for one in said.values() for message_id in one.claim.message_ids}
+    assert {one.name: one for one in find_attempts(archive, ids)} == said
+    entries = entries_of(said.values(), world.now)
+    rows = strongest(claimed_table(archive, world.now), "message_id").to_pylist()
+    assert {row["message_id"]: row["state"] for row in rows} == {
+        message_id: entry.state for message_id, entry in entries.items()
+    }
+    claimed = {(one.claim.run_id, i) for one in said.values() for i in one.claim.message_ids}
+    assert set(zip(world.senders, world.arrived, strict=True)) <= claimed
+
+
 @settings(max_examples=300)
-@given(st.integers(), st.booleans())
+@given(st.integers(), st.booleans(), st.booleans())
 def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
-    seed: int, is_fifo: bool
+    seed: int, is_fifo: bool, has_closers: bool
 ) -> None:
     random = Random(seed)
     world, chunks, kills = World(random, is_fifo), chunks_of(random), 0
     groups = {i.message_id: i.message.message_group_id for _, _, items in chunks for i in items}
+    asleep: list[Run] = []
     for wave in range(random.randint(1, 4)):
         chunks = some(random, chunks) if wave else chunks
         runs = [
             Run(world, f"{wave}-{n}", chunks if is_fifo else some(random, chunks)).start()
             for n in range(random.randint(1, 3))
         ]
+        runs += [*asleep, *(closers(world, wave) if has_closers else ())]
+        asleep = []
         while active := [run for run in runs if not run.is_over]:
             run = random.choice(active)
+            if has_closers and random.random() < 0.02:
+                asleep.append(run)
+                runs.remove(run)
+                continue
             run.is_killed = random.random() < 0.02
             kills += run.is_killed
             run.step()
+        check_readers(world)
         # The next runs find claims without a result busy, or expired.
         world.now += random.choice([0, OPTIONS.claim_ttl_seconds])
     world.now += OPTIONS.claim_ttl_seconds
     world.is_well = True
-    last = Run(world, "last", chunks).start()
-    while not last.is_over:
-        last.step()
+    # What slept wakes between two runs of which one sends the rest, and the other what it left.
+    for run in (Run(world, "rest", chunks).start(), *asleep, Run(world, "last", chunks).start()):
+        while not run.is_over:
+            run.step()
+    check_readers(world)
 
     assert len(world.arrived) == len(set(world.arrived))
     claims = [path for path in world.files if path.endswith(".claim.json")]
@@ -224,11 +340,13 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
     assert len(without) <= kills
     items = [item for _, _, of_chunk in chunks for item in of_chunk]
     blocked = set[str | None]()
+    is_sealed = f"{RUNS}/p-1/{SEALED}" in world.files
     for item in items:
         state = world.states.get(item.message_id)
         group = item.message.message_group_id if is_fifo else item.message_id
-        # Behind a message in doubt the others of its message group wait for a person.
-        assert state in ("sent", OPEN, "in_doubt") or group in blocked
+        # Behind a message in doubt the others of its message group wait for a person. A sealed plan
+        # is not carried out again.
+        assert state in ("sent", OPEN, "in_doubt") or group in blocked or is_sealed
         blocked |= {group} if state != "sent" else set()
     for group in "abc" if is_fifo else "":
         in_group = [message_id for message_id in world.arrived if groups[message_id] == group]

@@ -1,4 +1,4 @@
-"""The rules of a message's state. ``test_compaction`` and ``test_ledger_states`` hold the forms."""
+"""The rules of a message's state; ``test_run_results`` compares the forms."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,11 @@ from spark_reprocess.archive.ledger import (
     Attempt,
     AttemptName,
     Claim,
-    Ledger,
     Result,
     timestamp,
 )
 from spark_reprocess.archive.message_state import STRENGTH, planned_states, states_of
+from tests.ledgers import begin
 
 NOW = 1_700_000_000.0
 TTL = 900.0
@@ -146,7 +146,7 @@ def test_every_outcome_has_a_rule() -> None:
 def test_erased_message_is_not_pending_and_a_sent_one_stays_sent(tmp_path: Path) -> None:
     archive = open_archive(str(tmp_path))
     ids = ("m-sent", "m-in-doubt", "m-open")
-    ledger = Ledger(archive, "p-1")
+    ledger = begin(archive, "p-1")
     ledger.claim("g-1", 1, 1, claim(*ids[:2], age=2000))
     ledger.record("g-1", 1, 1, [Result("m-sent", Disposition.SENT, timestamp(NOW))])
 

@@ -13,9 +13,8 @@ from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_rows
-from spark_reprocess.archive.message_store import message_files, write_messages
+from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.erase.erase import EraseOptions, erase
-from spark_reprocess.inspect import status as status_module
 from spark_reprocess.inspect.status import count
 from tests.builders import NOW, message, queue_url
 
@@ -60,7 +59,6 @@ def archive(tmp_path: Path) -> Counted:
 def test_counts_and_ids_cost_a_tenth(archive: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     size = sum(one.stat().st_size for one in Path(archive.root).rglob("*.parquet"))
     monkeypatch.setattr("spark_reprocess.erase.erase.open_archive", lambda _: archive)
-    monkeypatch.setattr(status_module, "_FILES_AT_ONCE", 2)
 
     def spent() -> int:
         total = sum(archive.spans)
@@ -70,9 +68,6 @@ def test_counts_and_ids_cost_a_tenth(archive: Counted, monkeypatch: pytest.Monke
     found = count(archive, 900)
     assert (found.messages, [one.messages for one in found.drains]) == (120, [20] * 6)
     assert spent() < size / 10
-    some = count(archive, 900, message_files(archive, DRAINS[:2]))
-    assert (some.messages, some.counts, some.plans) == (40, {"undecided": 40}, ())
-    assert spent() < size / 20
     assert find_rows(archive, ["nobody"]) == []
     assert spent() < size / 10
     summary = erase(None, EraseOptions(archive.root, older_than_days=30), now_seconds=lambda: NOW)

@@ -11,13 +11,14 @@ from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import OUTCOMES, Claim, Ledger, Result, timestamp
-from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.archive.ledger import OUTCOMES, Claim, Result, timestamp
+from spark_reprocess.archive.ledgers import close_runs
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.inspect.show import ShowOptions, show
 from tests.builders import NOW, context, counter, message, queue_url, text
+from tests.ledgers import begin
 
 Capture = pytest.CaptureFixture[str]
 BODY = '{"order": 7, "mail": "ada@example.org", "note": "\x1b[31mred"}'
@@ -53,23 +54,24 @@ def claim(*ids: str, seconds: float = NOW + 200.0, step: int = 0) -> Claim:
     )
 
 
-@pytest.fixture(params=["claims and results", "compacted"])
+@pytest.fixture(params=["claims and results", "closed"])
 def archive(tmp_path: Path, request: pytest.FixtureRequest) -> Archive:
     """Two copies of one dead letter, drained twice, redriven once; and a stranger."""
     archive = open_archive(str(tmp_path), creates=True)
     first = parked("copy-1", "first", NOW)
     drained(archive, "d-1", first, parked("other", "other-first", NOW))
     drained(archive, "d-2", first, parked("copy-2", "first", NOW + 500, plan="p-1"))
-    ledger = Ledger(archive, "p-1")
+    ledger = begin(archive, "p-1")
     ledger.claim("g-1", 1, 1, claim("other", "copy-1"))
     refused = Result("copy-1", Disposition.FAILED, timestamp(NOW + 201), detail="InternalError")
     ledger.record("g-1", 1, 1, [refused])
     ledger.claim("g-1", 1, 2, claim("copy-1", seconds=NOW + 300.0, step=3))
     sent = Result("copy-1", Disposition.SENT, timestamp(NOW + 301), new_message_id="copy-1b")
     ledger.record("g-1", 1, 2, [sent])
-    Ledger(archive, "p-2").claim("g-1", 1, 1, claim("copy-2", seconds=NOW + 600.0))
-    if request.param == "compacted":
-        assert compact_ledger(archive) == ()
+    begin(archive, "p-2").claim("g-1", 1, 1, claim("copy-2", seconds=NOW + 600.0))
+    if request.param == "closed":
+        for plan_id in ("p-1", "p-2"):
+            assert close_runs(archive, (plan_id, "run-1"), NOW) == ()
     return archive
 
 
@@ -101,7 +103,7 @@ def test_claim_that_its_result_leaves_out_is_in_doubt(archive: Archive) -> None:
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Disposition) -> None:
-    ledger = Ledger(archive, "p-3")
+    ledger = begin(archive, "p-3")
     ledger.claim("g-1", 1, 1, claim("other"))
     ledger.record("g-1", 1, 1, [Result("other", outcome, timestamp(NOW))])
 

@@ -1,4 +1,4 @@
-"""Runs compact the ledger when they end, so that later commands open few files of it."""
+"""A run leaves one file of results, so that later commands open few files of the ledger."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from spark_reprocess.archive import files
+from spark_reprocess.archive.ledger import list_runs
 from spark_reprocess.archive.ledgers import ledger_files
+from spark_reprocess.archive.open_set import OPEN_SET
 from spark_reprocess.inspect.status import StatusOptions, status
 from tests.integration.desk import MakeDesk, standard
-from tests.integration.spark_world import FullAtCompaction, LoggedReads
-from tests.ledgers import uncompacted
+from tests.integration.spark_world import FullAtTheEnd, LoggedReads
+from tests.ledgers import attempts_of
 
 PER_RUN = 150
 """Messages, in two chunks."""
@@ -31,7 +33,7 @@ def ledger_reads(folder: Path) -> Iterator[Counter[str]]:
     found.update(path for path in log.read_text().splitlines() if path.startswith("ledger/"))
 
 
-def test_status_and_dry_run_open_as_many_files_after_two_runs_as_after_one(
+def test_status_and_dry_run_open_a_file_for_each_run(
     make_desk: MakeDesk, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     desk = make_desk(standard(2 * PER_RUN))
@@ -40,39 +42,31 @@ def test_status_and_dry_run_open_as_many_files_after_two_runs_as_after_one(
         lambda: status(StatusOptions(desk.archive.root)),
         lambda: desk.redrive(execute=False),
     ]
-
-    def opened() -> list[Counter[str]]:
-        found = []
+    for number in (1, 2):
+        desk.redrive(limit=PER_RUN)
         for command in commands:
             with ledger_reads(folder) as reads:
                 command()
-            found.append(reads)
-        return found
-
-    desk.redrive(limit=PER_RUN)
-    after_one = opened()
-    desk.redrive(limit=PER_RUN)
-    after_two = opened()
-
-    assert len(uncompacted(desk.archive)) > 2
-    for one, two in zip(after_one, after_two, strict=True):
-        assert list(one) == ["ledger/compacted/00000001.parquet"]
-        assert list(two) == ["ledger/compacted/00000002.parquet"]
-        assert one.total() == two.total()
+            opened = {path for path in reads if path.endswith(".parquet")} - {OPEN_SET}
+            assert opened == set(ledger_files(desk.archive)[0])
+            assert len(opened) == number
+            assert not any("/chunk-" in path for path in reads)
+    drains = {one for attempt in attempts_of(desk.archive) for one in attempt.claim.drain_ids}
+    assert drains == {"20261121T031502Z-ab12cd"}
 
 
-def test_compaction_that_fails_does_not_fail_the_run(
+def test_file_that_cannot_be_written_does_not_fail_the_run(
     make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = make_desk(standard(PER_RUN))
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "LocalArchive", FullAtCompaction)
+        patch.setattr(files, "LocalArchive", FullAtTheEnd)
         summary = desk.redrive(limit=PER_RUN - 1)
 
     assert summary.count("sent") == PER_RUN - 1
-    assert "the ledger was not compacted" in summary.notes[-1]
+    assert "results were not put into one file" in summary.notes[-1]
     last = desk.redrive()
     assert (last.count("sent"), last.count("sent_before")) == (1, PER_RUN - 1)
-    assert ledger_files(desk.archive).others == ()
+    assert list(list_runs(desk.archive).values()) == [True, True]
     assert desk.arrived().total() == PER_RUN

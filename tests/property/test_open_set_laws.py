@@ -1,0 +1,192 @@
+"""The open set says what all messages and all claims say, whatever came between, and how old it is.
+
+Drains, runs, erasures and analyses follow each other in any order, for weeks. After each step what
+is pending is computed from the open set and from everything.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.ledger import (
+    CHUNK_MESSAGES,
+    OUTCOMES,
+    Claim,
+    Ledger,
+    Result,
+    list_runs,
+    timestamp,
+)
+from spark_reprocess.archive.ledgers import clear_plans, close_runs
+from spark_reprocess.archive.message_state import claimed_table, states_among
+from spark_reprocess.archive.message_store import (
+    drain_of,
+    message_files,
+    remove_messages,
+    rows_by_file,
+    with_drains,
+    write_messages,
+)
+from spark_reprocess.archive.open_set import OPEN_SET, read_messages
+from spark_reprocess.errors import InputError
+from tests.builders import message, queue_url
+from tests.ledgers import NOW, MemoryArchive, begin
+
+DAY = 86_400
+_OUTCOMES = (*OUTCOMES, *3 * [Disposition.DISCARDED], *2 * [Disposition.IN_DOUBT])
+"""More often what another attempt changes."""
+
+
+def rows_of(archive: MemoryArchive, *columns: str) -> pa.Table:
+    return with_drains(rows_by_file(archive, message_files(archive), columns), columns)
+
+
+@dataclass
+class World:
+    """An archive, and what happens to it."""
+
+    random: Random
+    archive: MemoryArchive = field(default_factory=MemoryArchive)
+    now: float = NOW
+    number: int = 0
+    drained: dict[str, float] = field(default_factory=dict)
+    """When each message was drained first."""
+    drain_id: str = ""
+    old: bytes = b""
+    has_erased: bool = False
+    unfinished: list[tuple[Ledger, int, Claim]] = field(default_factory=list)
+
+    def some(self, ids: "list[str]") -> "list[str]":
+        return self.random.sample(ids, self.random.randint(0, min(5, len(ids))))
+
+    def bring(self) -> None:
+        """New messages, and some that SQS delivers again, which it does for 14 days."""
+        again = [one for one, at in self.drained.items() if self.now - at <= 14 * DAY]
+        new = [f"m-{self.number}-{n}" for n in range(self.random.randint(0, 2))]
+        self.drained |= dict.fromkeys(new, self.now)
+        at = datetime.fromtimestamp(self.now, UTC)
+        rows = [to_row(message(one), queue_url("p"), at) for one in [*new, *self.some(again)]]
+        write_messages(self.archive, self.drain_id, self.random.randint(0, 1), rows)
+
+    def drain(self) -> None:
+        self.drain_id = f"{datetime.fromtimestamp(self.now, UTC):%Y%m%dT%H%M%SZ}-{self.number:06d}"
+        self.bring()
+
+    def go_on(self) -> None:
+        """The drain writes another file."""
+        if self.drain_id:
+            self.bring()
+
+    def run(self) -> None:
+        """A run claims what it likes, also what is decided, as a restore may."""
+        rows = rows_of(self.archive, "message_id", "drained_at").to_pylist()
+        rows.sort(key=lambda row: (row["drained_at"], row["drain_id"], row["file"]))
+        first = {row["message_id"]: row["drain_id"] for row in reversed(rows)}
+        ids = self.some(sorted(first))
+        run_id, plan_id = f"r-{self.number}", f"p-{self.number // 4}"
+        try:
+            ledger = begin(self.archive, plan_id, run_id, seconds=self.now)
+        except InputError:
+            return  # Its plan is sealed.
+        claim = Claim(
+            *(run_id, "me", "", "https://q", timestamp(self.now), tuple(ids), 900),
+            end=CHUNK_MESSAGES,
+            drain_ids=tuple(first[one] for one in ids),
+        )
+        ledger.claim("u", self.number, 1, claim)
+        self.unfinished.append((ledger, self.number, claim))
+        if self.random.random() < 0.8:
+            self.finish(-1)
+            if self.random.random() < 0.8:
+                assert close_runs(self.archive, (plan_id, run_id), self.now) == ()
+
+    def finish(self, which: int = 0) -> None:
+        """The result of a claim comes, maybe after its run was closed."""
+        if self.unfinished:
+            ledger, chunk, claim = self.unfinished.pop(which)
+            at, choose = timestamp(self.now), self.random.choice
+            results = [Result(one, choose(_OUTCOMES), at) for one in claim.message_ids]
+            ledger.record("u", chunk, 1, results)
+
+    def close(self) -> None:
+        runs = list_runs(self.archive)
+        if runs:
+            assert close_runs(self.archive, self.random.choice(sorted(runs)), self.now) == ()
+
+    def clear(self) -> None:
+        clear_plans(self.archive, timestamp(self.now))
+
+    def erase(self) -> None:
+        ids, self.has_erased = self.some(sorted(self.drained)), True
+        for drain_id in {drain_of(path) for path in self.archive.list("messages")}:
+            remove_messages(self.archive, drain_id, ids, lambda: None)
+        for one in ids:
+            # Delivered again, it would count as decided where it was.
+            del self.drained[one]
+
+    def analyze(self) -> None:
+        read_messages(self.archive, self.now).open_set.write(self.archive)
+        self.archive.opened.clear()
+        read_messages(self.archive, self.now)
+        # The drain of a message that was erased is read while an open run has claimed it.
+        is_read = any(path.startswith("messages/") for path in self.archive.opened)
+        assert not is_read or self.has_erased
+
+    def lose_it(self) -> None:
+        """Somebody removes or damages it."""
+        if content := self.archive.files.pop(OPEN_SET, None):
+            self.archive.files.update(self.random.choice([{}, {OPEN_SET: content[:50]}]))
+
+    def bring_an_old_one(self) -> None:
+        """A writer that slept replaces it by what it read long ago."""
+        if self.old:
+            self.archive.write(OPEN_SET, self.old)
+        self.old = self.archive.files.get(OPEN_SET, b"")
+
+    def check(self) -> None:
+        rows = rows_of(self.archive, "message_id")
+        files = {(row["message_id"], row["file"]) for row in rows.to_pylist()}
+        ids = sorted({message_id for message_id, _ in files})
+        column = rows["message_id"].slice(0, 0) if not ids else rows["message_id"].unique()
+        states = states_among(claimed_table(self.archive, self.now), column).to_pylist()
+        said = dict(zip(map(str, column.to_pylist()), states, strict=True))
+
+        found = read_messages(self.archive, self.now)
+
+        pending = found.pending().to_pylist()
+        assert {one["message_id"]: one["state"] for one in pending} == {
+            one: state for one, state in said.items() if state not in DECIDED
+        }
+        assert len(pending) == len({one["message_id"] for one in pending})
+        assert {(one["message_id"], one["file"]) for one in pending} <= files
+        counts = Counter[str]()
+        for (_, state), number in found.counts().items():
+            counts[state] += number
+        assert counts == Counter(said.values())
+
+
+STEPS = (
+    *(World.drain, World.go_on, World.run, World.run, World.run, World.finish, World.close),
+    *(World.run, World.go_on, World.analyze, World.analyze, World.analyze, World.erase),
+    *(World.clear, World.lose_it, World.bring_an_old_one),
+)
+
+
+@settings(max_examples=60)
+@given(st.integers())
+def test_open_set_says_what_everything_says(seed: int) -> None:
+    world = World(Random(seed))
+    for number in range(world.random.randint(1, 40)):
+        world.number = number
+        world.now += world.random.choice([0, 1, 1000, DAY])
+        world.random.choice(STEPS)(world)
+        if world.random.random() < 0.3:
+            world.check()
+    world.check()
