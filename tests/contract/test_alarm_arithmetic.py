@@ -48,10 +48,7 @@ STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
 
 def speaks(name: str, **metrics: Metric) -> bool:
     """Whether the alarm's last period breaches; a metric without an expression is ``value``."""
-    return breaches(ALARMS[name], **metrics)
-
-
-def breaches(alarm: Mapping[str, Any], **metrics: Metric) -> bool:
+    alarm = ALARMS[name]
     queries = alarm.get("Metrics", ())
     expressions = [one["Expression"] for one in queries if "Expression" in one]
     statistics = {one["Id"]: one["MetricStat"]["Stat"] for one in queries if "MetricStat" in one}
