@@ -30,6 +30,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
     rows = [
         {
             **to_row(message(f"m-{chunk}-{n}", "x" * 1000), queue_url("parked"), drained_at),
+            "drain_id": "d",
             "group_id": "g",
             "disposition": "send",
             "unit": "g",
@@ -41,7 +42,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
         for n in range(CHUNK_MESSAGES)
     ]
     plan: list[pa.Field[Any]] = [
-        *(pa.field(name, pa.string()) for name in ("group_id", "disposition", "unit")),
+        *(pa.field(name, pa.string()) for name in ("drain_id", "group_id", "disposition", "unit")),
         *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
         pa.field(CHANGES, pa.null()),
         pa.field(TASK, pa.int32()),
