@@ -59,7 +59,7 @@ bench: setup ## Compare the product with the alternatives; exit 1 if a target is
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
 accuracy: setup-test ## Measure how well failures are grouped, on data of your own DATA=FOLDER
-	@$(BIN)/python -m benchmarks.accuracy "$(DATA)"
+	@PYTHONPATH=.:layers/core $(BIN)/python -m scripts.accuracy "$(DATA)"
 
 soak: setup ## Outages, and a redrive that is killed at 20 points or more [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/soak tests/integration/test_killed_redrive.py
