@@ -45,7 +45,7 @@ from spark_reprocess.analysis.outputs import (
 )
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
-from spark_reprocess.archive.frames import FILE, is_few, read_some
+from spark_reprocess.archive.frames import FILE, read_some, tuned
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import message_files, require_drains
@@ -134,7 +134,8 @@ def analyze(
             archived = read_messages(archive, now.timestamp())
             archived.open_set.write(archive)
             pending = archived.pending()
-        analysis = _Analysis(spark, archive, options, masks, now, progress, pending)
+        few = tuned(spark, set(map(str, pending["file"].unique().to_pylist())))
+        analysis = _Analysis(spark, archive, options, masks, now, progress, pending, few)
         with explained(options.condition):
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules: Mapping[str, Rule] = {}
@@ -159,10 +160,7 @@ class _Analysis:
     now: datetime
     progress: Progress
     pending: pa.Table
-
-    @property
-    def is_few(self) -> bool:
-        return is_few(list(map(str, self.pending["file"].unique().to_pylist())))
+    is_few: bool
 
     def run(
         self, drains: Sequence[str], plan_id: str, plan_path: str

@@ -115,7 +115,7 @@ def read_some(
     mixed = sorted(path for path, count in counts.items() if rows_named(path) != count)
     whole = sorted(counts.keys() - set(mixed))
     names = list(dict.fromkeys(("message_id", *columns, FILE)))
-    few = _tuned(spark, counts)
+    few = is_few(counts)
     rows = _rows_of(spark, archive, whole, names, is_few=few or not whole)
     if mixed:
         keys = messages.select(["message_id", FILE])
@@ -144,7 +144,7 @@ def read_rows(
         InputError: all are wanted, and the archive has no messages.
     """
     paths = message_files(archive, require_drains(archive) if wanted is None else wanted)
-    few = _tuned(spark, paths)
+    few = tuned(spark, paths)
     rows = _rows_of(spark, archive, paths, (*ARROW_SCHEMA.names, FILE), is_few=few)
     slim = rows if few else _rows_of(spark, archive, paths, columns, is_few=False)
     return rows, slim.select(*columns)
@@ -173,8 +173,8 @@ def is_few(paths: Collection[str]) -> bool:
     return len(paths) <= FEW_FILES
 
 
-def _tuned(spark: SparkSession, paths: Collection[str]) -> bool:
-    """Prepare the session for the messages of these files; return whether they are few."""
+def tuned(spark: SparkSession, paths: Collection[str]) -> bool:
+    """Prepare the session for a verb over the messages of these files; say whether they are few."""
     few = is_few(paths)
     # To compile a query takes longer than to run it over few rows.
     spark.conf.set("spark.sql.codegen.wholeStage", str(not few).lower())
