@@ -184,7 +184,9 @@ def tuned(spark: SparkSession, paths: Collection[str]) -> bool:
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return rows that the driver holds as a frame of one partition: nothing is shuffled."""
-    return spark.createDataFrame(rows).coalesce(1)
+    # Of columns without any chunk Spark cannot tell the type.
+    held = rows if rows.num_rows else rows.schema.empty_table()
+    return spark.createDataFrame(held).coalesce(1)
 
 
 def map_rows(rows: DataFrame, function: Reader, schema: pa.Schema, *, is_few: bool) -> DataFrame:

@@ -172,7 +172,7 @@ def test_help_version_and_completion_need_no_account(installed: Path) -> None:
     completion = [str(installed), "--print-completion", "bash"]
     script = subprocess.run(completion, capture_output=True, text=True, check=True)
 
-    assert "Decide and put back:" in help_.stdout
+    assert "Every day:" in help_.stdout
     assert Path(help_.stdout.rpartition("docs/ is ")[2].strip(), "analysis.md").is_file()
     assert "--note" in script.stdout
     assert "redrive" in script.stdout

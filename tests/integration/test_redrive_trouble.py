@@ -58,7 +58,8 @@ def test_silence_puts_no_more_than_the_chunks_under_way_in_doubt(make_desk: Make
     summary = desk.redrive()
 
     assert "messages in a row were not taken" in summary.stopped_by
-    assert 0 < summary.count("in_doubt") <= 2 * 100
+    # Two tasks with a chunk each: about 100 messages, by their ids' hash.
+    assert 0 < summary.count("in_doubt") <= 2 * 130
     assert set(desk.arrived()) == desk.recorded(Disposition.SENT)
 
 

@@ -52,7 +52,7 @@ def test_status_and_dry_run_open_a_file_for_each_run(
             assert len(opened) == number
             assert not any("/chunk-" in path for path in reads)
     drains = {one for attempt in attempts_of(desk.archive) for one in attempt.claim.drain_ids}
-    assert drains == {"20261121T031502Z-ab12cd"}
+    assert drains == {"20231121T031502Z-ab12cd"}
 
 
 def test_file_that_cannot_be_written_does_not_fail_the_run(

@@ -134,7 +134,7 @@ def test_run_whose_budget_ends_before_the_redrive_leaves_it_to_the_next(
 def test_run_whose_budget_ends_in_the_redrive_says_what_was_not_reached(
     start: Callable[..., tuple[RunSummary, int]],
 ) -> None:
-    summary, arrived = start("ledger")
+    summary, arrived = start("ledger/runs")
 
     assert arrived == 0
     assert summary.redriven is not None
