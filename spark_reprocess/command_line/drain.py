@@ -26,7 +26,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tasks",
         type=whole_number(1),
         metavar="N",
-        help="tasks in parallel (default: one for each 2,000 messages that SQS counts, at most 30)",
+        help="tasks in parallel (default: one for each 2,000 messages that SQS counts, at most "
+        "30, and on one machine at most one for each core)",
     )
     add(
         "--wait-seconds",

@@ -1,6 +1,7 @@
 """The verb ``drain``: Spark tasks move the messages of a parked queue into the archive."""
 
 import gc
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -33,6 +34,8 @@ IN_FLIGHT_MESSAGES = 60_000
 """Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each
 task holds two chunks, the one that it receives and the one that it deletes."""
 
+_MOST_TASKS = IN_FLIGHT_MESSAGES // FILE_MESSAGES
+
 _PROBES = "probes"
 """The folder of probes. What a killed driver left there is not read."""
 
@@ -52,8 +55,8 @@ class DrainOptions:
     Attributes:
         parked_queue_url: the queue to empty.
         archive: a folder or S3 prefix; created if there is none.
-        tasks: loops in parallel; None for one for each full file of what SQS counts, 1 to 30. A
-            FIFO queue gets one, so that its order is kept.
+        tasks: loops in parallel; None for one for each full file of what SQS counts, 1 to 30 and,
+            on one machine, no more than cores. A FIFO queue gets one, so that its order is kept.
         limit: messages to take in total, at least 1; None for all.
         time_budget_seconds: when to stop receiving; received messages are still written and
             deleted.
@@ -123,7 +126,7 @@ def drain(
             probe=probe,
             drain_id=drain_id,
             queue_url=options.parked_queue_url,
-            rules=rules_by_task(options, expected, started, is_fifo=address.is_fifo),
+            rules=rules_by_task(options, expected, _slots(spark), started, is_fifo=address.is_fifo),
             make_client=make_client,
         )
         how_far = HowFar(expected, is_estimate=True)
@@ -208,11 +211,20 @@ def _probing(archive: Archive, run_id: str, oldest_id: str) -> Iterator[Probe]:
                     archive.discard(path)
 
 
+def _slots(spark: SparkSession) -> int:
+    """Return how many tasks are useful at most.
+
+    On one machine those that begin when others have ended find nothing left. A cluster may grow.
+    """
+    is_one_machine = re.match(r"local(\[|$)", spark.sparkContext.master)
+    return spark.sparkContext.defaultParallelism if is_one_machine else _MOST_TASKS
+
+
 def rules_by_task(
-    options: DrainOptions, expected: int, started: float, *, is_fifo: bool
+    options: DrainOptions, expected: int, slots: int, started: float, *, is_fifo: bool
 ) -> tuple[DrainRules, ...]:
     """Return the rules of each task, for about so many *expected* messages."""
-    most = IN_FLIGHT_MESSAGES // FILE_MESSAGES
+    most = min(slots, _MOST_TASKS)
     count = 1 if is_fifo else options.tasks or max(1, min(most, expected // FILE_MESSAGES))
     budget = options.time_budget_seconds
     rules = DrainRules(

@@ -113,25 +113,26 @@ def test_limit_is_shared_by_all_tasks(
 
 
 @pytest.mark.parametrize(
-    ("expected", "options", "tasks", "chunk_messages"),
+    ("expected", "slots", "options", "tasks", "chunk_messages"),
     [
-        (0, {}, 1, FILE_MESSAGES),
-        (100, {}, 1, FILE_MESSAGES),
-        (2 * FILE_MESSAGES - 1, {}, 1, FILE_MESSAGES),
-        (2 * FILE_MESSAGES, {}, 2, FILE_MESSAGES),
-        (10_000_000, {}, 30, FILE_MESSAGES),
-        (100, {"tasks": 4}, 4, FILE_MESSAGES),
-        (10_000_000, {"tasks": 60}, 60, FILE_MESSAGES // 2),
+        (0, 99, {}, 1, FILE_MESSAGES),
+        (100, 99, {}, 1, FILE_MESSAGES),
+        (2 * FILE_MESSAGES - 1, 99, {}, 1, FILE_MESSAGES),
+        (2 * FILE_MESSAGES, 99, {}, 2, FILE_MESSAGES),
+        (10_000_000, 99, {}, 30, FILE_MESSAGES),
+        (10_000_000, 2, {}, 2, FILE_MESSAGES),
+        (100, 99, {"tasks": 4}, 4, FILE_MESSAGES),
+        (10_000_000, 2, {"tasks": 60}, 60, FILE_MESSAGES // 2),
     ],
 )
 def test_as_many_tasks_as_files_are_filled(
-    expected: int, options: dict[str, int], tasks: int, chunk_messages: int
+    expected: int, slots: int, options: dict[str, int], tasks: int, chunk_messages: int
 ) -> None:
     drains = DrainOptions("u", "a", **options)
-    rules = rules_by_task(drains, expected, 0, is_fifo=False)
+    rules = rules_by_task(drains, expected, slots, 0, is_fifo=False)
 
     assert (len(rules), rules[0].chunk_messages) == (tasks, chunk_messages)
-    assert len(rules_by_task(drains, expected, 0, is_fifo=True)) == 1
+    assert len(rules_by_task(drains, expected, slots, 0, is_fifo=True)) == 1
 
 
 def test_limit_counts_what_a_former_attempt_at_a_task_took(tmp_path: Path) -> None:
