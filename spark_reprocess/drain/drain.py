@@ -216,7 +216,7 @@ def _slots(spark: SparkSession) -> int:
 
     On one machine those that begin when others have ended find nothing left. A cluster may grow.
     """
-    is_one_machine = re.match(r"local(\[|$)", spark.sparkContext.master)
+    is_one_machine = re.match(r"local(\[|$)", spark.sparkContext.master or "")
     return spark.sparkContext.defaultParallelism if is_one_machine else _MOST_TASKS
 
 
