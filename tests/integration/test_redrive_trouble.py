@@ -17,6 +17,9 @@ from tests.approved_plan import approve
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import SlowClaims, parked, receive_all
 
+CHUNK = 130
+"""A chunk has about 100 messages, by a hash of their ids. Two tasks send one each."""
+
 
 def test_queue_that_disappears_stops_the_run(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(600))
@@ -31,7 +34,7 @@ def test_queue_that_disappears_stops_the_run(make_desk: MakeDesk) -> None:
 
     assert "NonExistentQueue" in summary.stopped_by
     assert summary.count("sent") + summary.count("failed", "not_reached") == 600
-    assert summary.count("failed") <= 2 * 100
+    assert summary.count("failed") <= 2 * CHUNK
     assert summary.is_unfinished
     assert set(arrived) <= desk.recorded(Disposition.SENT)
 
@@ -58,8 +61,7 @@ def test_silence_puts_no_more_than_the_chunks_under_way_in_doubt(make_desk: Make
     summary = desk.redrive()
 
     assert "messages in a row were not taken" in summary.stopped_by
-    # Two tasks with a chunk each: about 100 messages, by their ids' hash.
-    assert 0 < summary.count("in_doubt") <= 2 * 130
+    assert 0 < summary.count("in_doubt") <= 2 * CHUNK
     assert set(desk.arrived()) == desk.recorded(Disposition.SENT)
 
 
@@ -161,7 +163,7 @@ def test_ledger_that_cannot_be_written_stops_the_run_and_stays_true(make_desk: M
     disk.rename(ledger)
 
     assert re.search("cannot (read|write) ledger/", summary.stopped_by)
-    assert 0 < summary.count("in_doubt") <= 2 * 100
+    assert 0 < summary.count("in_doubt") <= 2 * CHUNK
     sent = desk.recorded(Disposition.SENT)
     assert len(sent) == summary.count("sent")
     assert sent <= set(desk.arrived())
