@@ -189,7 +189,7 @@ def run(
     drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
     undecided = Undecided(0, 0)
     if has_messages:
-        counted = count(archive, options.claim_ttl_seconds, has_plans=False)
+        counted = count(archive, options.claim_ttl_seconds)
         undecided = _undecided(archive, run_id, drained_at, counted, redriven)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
