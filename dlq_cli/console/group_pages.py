@@ -217,7 +217,7 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
             }
             for rank, one in enumerate(findings.groups, start=1)
         ],
-        "pending_groups": sum(map(bool, left)) + findings.unlisted_groups if settled else None,
+        "pending_groups": sum(map(bool, left)) if settled else None,
         "path_of_groups": path_of_groups,
         "data": {
             **chart_data(findings),

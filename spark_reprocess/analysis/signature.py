@@ -1,7 +1,7 @@
-"""The signature of a failure: which messages belong to one group. Pure; version ``v1``.
+"""The signature of a failure: which messages belong to one group. Pure.
 
 A message with a recorded error is identified by the error: its type, and its text as
-``normalization`` leaves it.
+``normalization`` leaves it. Texts that differ in few words may be one group: see ``grouping``.
 A message without one is identified by the reason why it was parked and by the shape of its
 payload, after all envelopes are removed.
 
@@ -17,10 +17,9 @@ The shape of a payload is what is left of it without its values:
 - Other text: its first 80 characters without ids and numbers. Bytes: their size class.
 
 The same message has the same signature in every run. A change to any of these rules needs a new
-version, because plans refer to groups by id.
+``SIGNATURE_VERSION``, because plans refer to groups by id.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,8 +36,8 @@ from spark_reprocess.analysis.payload import (
     unwrap,
 )
 from spark_reprocess.figures import cut
+from spark_reprocess.grouping import ERROR, group_id_of
 
-SIGNATURE_VERSION = "v1"
 PARKED_BY_SQS = "parked_by_sqs"
 """The reason of a message that has none: SQS's own redrive policy parked it."""
 
@@ -107,8 +106,13 @@ class Signature:
 
     @property
     def group_id(self) -> str:
-        """``g-`` and ten hex digits, the same in every run for the same key."""
+        """The id of the group; of an error, the id that it has if no older group fits."""
         return _group_id(self.key)
+
+    @property
+    def group_key(self) -> str:
+        """The key of an error, whose group the table of groups decides; else the group's id."""
+        return self.key if self.key.startswith(ERROR) else self.group_id
 
 
 def signature_of(
@@ -119,7 +123,7 @@ def signature_of(
         masked = mask_error(error_message or "")
         error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
         title = error if one_line(error) else _UNKNOWN_ERROR
-        return Signature(f"error|{error}", title, title)
+        return Signature(f"{ERROR}{error}", title, title)
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
     return Signature(
@@ -137,10 +141,7 @@ def has_error(error_type: str | None, error_message: str | None) -> bool:
     return bool(error_type or error_message)
 
 
-@lru_cache(maxsize=8192)
-def _group_id(key: str) -> str:
-    digest = hashlib.sha256(f"{SIGNATURE_VERSION}|{key}".encode("utf-8", "replace"))
-    return f"g-{digest.hexdigest()[:10]}"
+_group_id = lru_cache(maxsize=8192)(group_id_of)
 
 
 def shape_of(body: str) -> Signature:

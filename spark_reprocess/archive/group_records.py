@@ -5,6 +5,7 @@
   at the same moment, one gets the next number, and neither overwrites the other.
 - ``groups/seen/<report id>.json``: one file per analysis, written after its report: what is known
   of each group then. It has no text of a note, which stays in one file.
+- ``groups/table.json``: the table by which groups of errors keep their ids; see ``grouping``.
 
 So a reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
 of each group about which somebody said something since. That is one file for 1,000 groups, and does
@@ -16,17 +17,19 @@ that only the other one saw.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
+from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, damage_named
+from spark_reprocess.grouping import Grouping, TableGroup, grouped
 from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Statement, Status
 
 GROUPS = "groups"
 SEEN = f"{GROUPS}/seen"
+_TABLE = f"{GROUPS}/table.json"
 
 _CONCURRENT_READS = 16
 _JSON = ".json"
@@ -117,6 +120,33 @@ def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemo
         "said": {one: asdict(state) for one, state in memory.said.items()},
     }
     archive.create(f"{SEEN}/{report_id}{_JSON}", _json(content))
+
+
+def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[str]) -> Grouping:
+    """Assign each key to its group, as ``grouping.grouped`` says; write what is new to the table.
+
+    It is durable when this returns. Of two analyses at once the second goes on from what the first
+    wrote.
+
+    Raises:
+        ArchiveError: the table cannot be read or written.
+    """
+    while True:
+        before = archive.read(_TABLE)
+        with damage_named(archive, _TABLE):
+            rows = json.loads(before or b"[]")
+            table = tuple(TableGroup(one, tuple(words.split()), n) for one, words, n in rows)
+        after, grouping = grouped(table, counts, kept)
+        if after == table:
+            return grouping
+        rows = [[one.group_id, " ".join(one.pattern), one.messages] for one in after]
+        content = json.dumps(rows, indent=0).encode()
+        if before is None:
+            is_written = archive.create(_TABLE, content)
+        else:
+            is_written = archive.replace(_TABLE, before, content)
+        if is_written:
+            return grouping
 
 
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.groups import Totals, group_rows, largest, tallies, totals_of
+from spark_reprocess.analysis.groups import Totals, by_size, group_rows, tallies, totals_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ def tallied(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> set[tuple[Any
     arn = F.lit(None).cast("string")
     slim = spark.createDataFrame(rows, _COLUMNS).withColumn("source_arn", arn)
     slim = slim.withColumn("sent_at", F.timestamp_seconds("sent"))
-    counted = tallies(slim, ["g1", "g2"], F.col("sent")).to_pylist()
+    counted = tallies(slim, F.col("sent")).to_pylist()
     found = {(row["group_id"], row["column"], row["value"], row["count"]) for row in counted}
     assert len(found) == len(counted)
     return found
@@ -31,7 +31,6 @@ def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: "Spa
         ("g1", "too_old", None, 3, 11),
         ("g1", "too_old", None, None, None),
         ("g2", "too_old", "orders", 4, 10),
-        ("unlisted", "too_old", "orders", 4, 10),
     ]
 
     assert tallied(spark, rows) == {
@@ -81,7 +80,7 @@ def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> N
     rows.append(("other", None, None, 7, True, "g2", START))
 
     groups = group_rows(spark.createDataFrame(rows, _SLIM))
-    first, second = largest(groups, 10)
+    first, second = by_size(groups)
 
     assert (first["group_id"], first["count"], first["has_error"]) == ("g1", 100, False)
     assert (first["body_bytes_least"], first["body_bytes_greatest"]) == (1, 5000)
@@ -94,7 +93,7 @@ def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> N
     assert 3 <= len(first["shown"]) == len(set(first["shown"])) <= 5
     assert (second["count"], second["first_sent_at"], second["failed_at_least"]) == (1, None, None)
     assert (second["shown"], second["has_error"]) == (["other"], True)
-    assert totals_of(groups) == Totals(101, 2, sum(sizes) + 7, START, START + timedelta(minutes=99))
+    assert totals_of(groups) == Totals(101, sum(sizes) + 7, START, START + timedelta(minutes=99))
 
 
 def test_the_messages_shown_are_the_first_the_last_the_shortest_the_longest_and_one_more(
@@ -104,7 +103,7 @@ def test_the_messages_shown_are_the_first_the_last_the_shortest_the_longest_and_
     rows[11] = slim_row(11, body_bytes=1)
     rows[12] = slim_row(12, body_bytes=900)
 
-    (group,) = largest(group_rows(spark.createDataFrame(rows, _SLIM)), 1)
+    (group,) = by_size(group_rows(spark.createDataFrame(rows, _SLIM)))
 
     assert {"m-000", "m-039", "m-011", "m-012"} <= set(group["shown"])
 
@@ -112,13 +111,13 @@ def test_the_messages_shown_are_the_first_the_last_the_shortest_the_longest_and_
 def test_the_largest_come_first_and_equals_by_their_id(spark: "SparkSession") -> None:
     rows = [slim_row(n, group_id) for n, group_id in enumerate(["b", "a", "c", "c", "d"])]
 
-    groups = largest(group_rows(spark.createDataFrame(rows, _SLIM)), 3)
+    groups = by_size(group_rows(spark.createDataFrame(rows, _SLIM)))
 
-    assert [group["group_id"] for group in groups] == ["c", "a", "b"]
+    assert [group["group_id"] for group in groups] == ["c", "a", "b", "d"]
 
 
 def test_of_no_messages_there_are_no_groups(spark: "SparkSession") -> None:
     groups = group_rows(spark.createDataFrame([], _SLIM))
 
-    assert largest(groups, 10) == []
-    assert totals_of(groups) == Totals(0, 0, 0, None, None)
+    assert by_size(groups) == []
+    assert totals_of(groups) == Totals(0, 0, None, None)

@@ -104,12 +104,9 @@ def test_messages_that_are_in_no_bucket_are_counted() -> None:
     assert "3 messages without a known time: not in the chart." in words_of(page)
 
 
-def test_what_is_not_listed_is_said() -> None:
-    findings = some_findings(a_group(), unlisted_groups=3, unlisted_messages=5, messages=15)
+def test_the_report_names_the_part_that_was_analysed() -> None:
     condition = some_findings(a_group(), where="parked_reason = 'too_old'", sampled=5)
 
-    assert "15 messages undecided in 4 groups" in words_of(render_page(findings))
-    assert "Not listed: 3 smaller groups with 5 messages." in words_of(render_page(findings))
     assert "Only messages that match parked_reason = 'too_old'" in words_of(render_page(condition))
     assert "Leads were found in 5 messages, drawn from all." in words_of(render_page(condition))
 
@@ -264,7 +261,7 @@ def test_the_page_renders_from_a_zip(tmp_path: Path) -> None:
         "from spark_reprocess.findings import Findings\n"
         "from spark_reprocess.report import page\n"
         "now = datetime(2025, 11, 20, tzinfo=UTC)\n"
-        "found = Findings('p', 'a', 'p', now, 0, (), 60.0, (), 0, 0, None)\n"
+        "found = Findings('p', 'a', 'p', now, 0, (), 60.0, (), None)\n"
         "print(page.__file__)\n"
         "print(page.render_page(found))\n"
     )
