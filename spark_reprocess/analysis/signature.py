@@ -1,7 +1,8 @@
 """The signature of a failure: which messages belong to one group. Pure.
 
 A message with a recorded error is identified by the error: its type, and its text as
-``normalization`` leaves it. Texts that differ in few words may be one group: see ``grouping``.
+``dlq_replay.normalization`` leaves it. Texts that differ in few words may be one group: see
+``grouping``.
 A message without one is identified by the reason why it was parked and by the shape of its
 payload, after all envelopes are removed.
 
@@ -26,8 +27,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from dlq_replay.context import KEPT_ERROR_BYTES, start_in_json
 from dlq_replay.failures import one_line
-from spark_reprocess.analysis.normalization import mask_error, mask_ids, mask_name, mask_numbers
+from dlq_replay.normalization import mask_error, whole_words
+from spark_reprocess.analysis.names import mask_ids, mask_name, mask_numbers
 from spark_reprocess.analysis.payload import (
     JSON_TYPES,
     NOT_JSON,
@@ -43,6 +46,7 @@ PARKED_BY_SQS = "parked_by_sqs"
 
 TITLE_CHARACTERS = 160
 _UNKNOWN_ERROR = "Error"
+_CUT_REACH_BYTES = 40
 
 KIND_KEYS = (
     *("type", "@type", "kind", "event", "eventType", "event_type", "eventName", "event_name"),
@@ -120,7 +124,7 @@ def signature_of(
 ) -> Signature:
     """Return the signature of a message. Never raises, whatever the texts contain."""
     if has_error(error_type, error_message):
-        masked = mask_error(error_message or "")
+        masked = _start(mask_error(one_line(error_message or "")))
         error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
         title = error if one_line(error) else _UNKNOWN_ERROR
         return Signature(f"{ERROR}{error}", title, title)
@@ -129,6 +133,12 @@ def signature_of(
     return Signature(
         f"shape|{reason}|{shape.key}", f"{reason}: {shape.text}", f"{reason}: {shape.textless}"
     )
+
+
+def _start(error: str) -> str:
+    """Return so much of a masked text that no cut can reach it, nor what masking looks at."""
+    start = start_in_json(error, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
+    return error if start == error else whole_words(error, len(start))
 
 
 def short_title(text: str) -> str:
