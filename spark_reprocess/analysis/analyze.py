@@ -60,7 +60,7 @@ from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding
-from spark_reprocess.grouping import Grouping, Pattern
+from spark_reprocess.grouping import OTHERS, Grouping, Pattern
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
@@ -353,6 +353,8 @@ def check_conditions(spark: SparkSession, policy: Policy, name: str = "the polic
 def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:
     """Return the rule that decides about each group; groups that none matches are not in it.
 
+    No rule decides about ``OTHERS``.
+
     *groups* are the rows of ``groups.parquet``; the conditions must have been checked.
 
     Raises:
@@ -377,5 +379,5 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
         row["group_id"]: rule
         for row in rows
         for n, rule in reversed([*enumerate(policy.rules)])
-        if row[f"rule_{n}"]
+        if row[f"rule_{n}"] and row["group_id"] != OTHERS
     }
