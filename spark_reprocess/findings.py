@@ -161,6 +161,7 @@ class Findings:
         bucket_starts: when each bucket of ``GroupFinding.arrivals`` begins, ascending.
         bucket_seconds: how long each is.
         groups: the largest first. One may have all messages of smaller ones: ``grouping.OTHERS``.
+        different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all where they are few.
         gone: groups that are gone since the analysis before, by id.
@@ -179,6 +180,7 @@ class Findings:
     bucket_seconds: float
     groups: tuple[GroupFinding, ...]
     where: str | None
+    different: int = 0
     sampled: int = 0
     gone: tuple[GoneGroup, ...] = ()
     unreadable: tuple[str, ...] = ()

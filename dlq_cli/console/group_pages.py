@@ -204,7 +204,9 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     groups = tuple(
         replace(one, status=now.get(one.group_id, one.status)) for one in findings.groups
     )
-    findings = replace(findings, messages=findings.messages - settled, groups=groups)
+    different = 0 if settled else findings.different
+    messages = findings.messages - settled
+    findings = replace(findings, messages=messages, different=different, groups=groups)
     return {
         **head_view(findings),
         "groups": [

@@ -186,7 +186,7 @@ class _Analysis:
                     messages_to_group, kept, assign, persisted, is_few=self.is_few
                 )
                 groups = self._kept(group_rows(slim), stack)
-                totals = totals_of(groups)
+                totals = totals_of(slim, groups)
                 listed = by_size(groups)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             lifetime = self.archive.lifetime(message_files(self.archive, drains[:1])[0])
@@ -206,6 +206,7 @@ class _Analysis:
             plan_path=plan_path,
             analyzed_at=self.now,
             messages=totals.messages,
+            different=totals.different,
             bucket_starts=buckets.starts,
             bucket_seconds=float(buckets.width_seconds),
             groups=found,

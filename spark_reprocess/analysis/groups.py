@@ -96,9 +96,15 @@ def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark re
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """All undecided messages together."""
+    """All undecided messages together.
+
+    Attributes:
+        messages: including copies of one message.
+        different: messages with different first ids.
+    """
 
     messages: int
+    different: int
     body_bytes: int
     first_sent_at: datetime | None
     last_sent_at: datetime | None
@@ -152,15 +158,17 @@ def _spread(name: str) -> list[Column]:
     ]
 
 
-def totals_of(groups: DataFrame) -> Totals:
-    """Sum up what ``group_rows`` returned."""
+def totals_of(slim: DataFrame, groups: DataFrame) -> Totals:
+    """Sum up what ``group_rows`` returned; *slim* is what it took, with ``first_id``."""
+    first_id = F.xxhash64(F.coalesce("first_id", "message_id"))
+    different = slim.agg(F.count_distinct(first_id).alias("different"))
     row = groups.agg(
         F.coalesce(F.sum("count"), F.lit(0)).alias("messages"),
         F.coalesce(F.sum("body_bytes_sum"), F.lit(0)).alias("body_bytes"),
         F.min("first_sent_at").alias("first_sent_at"),
         F.max("last_sent_at").alias("last_sent_at"),
     )
-    return Totals(**row.toArrow().to_pylist()[0])
+    return Totals(**row.crossJoin(different).toArrow().to_pylist()[0])
 
 
 def by_size(groups: DataFrame) -> list[dict[str, Any]]:

@@ -1,6 +1,12 @@
-"""Replace ids and numbers in names of fields and in short texts. Pure."""
+"""Replace ids and numbers in names of fields and in short texts. Pure.
+
+Names of fields keep their digits, as ``s3Key`` and ``line1``. Names that are ids have three digits
+or more, or one behind a dash, or there are many alike in one object.
+"""
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 
 from dlq_replay.failures import one_line
@@ -16,12 +22,29 @@ _MIXED = re.compile(r"\d[A-Za-z_]|[A-Za-z_]\d|\d{12}")
 
 _DIGIT = re.compile(r"\d")
 _NAME_CHARACTERS = 64
+_OF_FIELD = re.compile(r"(?s)(?!.*-\d)(?:\D*\d){0,2}\D*")
+_MANY_ALIKE = 4
 
 
 @lru_cache(maxsize=20_000)
 def mask_name(name: str) -> str:
     """Return a key with its ids and numbers replaced, so that keys that contain ids are equal."""
-    return mask_numbers(mask_ids(name[:_NAME_CHARACTERS]))
+    name = name[:_NAME_CHARACTERS]
+    return _line(name) if _OF_FIELD.fullmatch(name) else _masked(name)
+
+
+def mask_names(names: Sequence[str]) -> list[str]:
+    """Return the keys of one object likewise."""
+    masked = [_masked(name[:_NAME_CHARACTERS]) for name in names]
+    alike = Counter(masked)
+    return [
+        one if alike[one] >= _MANY_ALIKE else mask_name(name)
+        for name, one in zip(names, masked, strict=True)
+    ]
+
+
+def _masked(name: str) -> str:
+    return mask_numbers(mask_ids(name))
 
 
 def mask_ids(text: str) -> str:
@@ -30,6 +53,10 @@ def mask_ids(text: str) -> str:
         text = mask_times_and_uuids(text)
         if _MIXED.search(text):
             text = _LONG_ID.sub("<id>", text)
+    return _line(text)
+
+
+def _line(text: str) -> str:
     return one_line(EMAIL.sub("<email>", text) if "@" in text else text)
 
 

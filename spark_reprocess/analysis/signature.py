@@ -30,7 +30,7 @@ from typing import Any
 from dlq_replay.context import KEPT_ERROR_BYTES, start_in_json
 from dlq_replay.failures import one_line
 from dlq_replay.normalization import mask_error, whole_words
-from spark_reprocess.analysis.names import mask_ids, mask_name, mask_numbers
+from spark_reprocess.analysis.names import mask_ids, mask_name, mask_names, mask_numbers
 from spark_reprocess.analysis.payload import (
     JSON_TYPES,
     NOT_JSON,
@@ -218,7 +218,7 @@ def _carried(value: Mapping[str, Any], levels: int) -> str:
 # Thousands of messages share a few layouts, so the results are cached.
 @lru_cache(maxsize=4096)
 def _describe(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> tuple[str, str]:
-    pairs = list(zip(map(mask_name, names), kinds, strict=True))
+    pairs = list(zip(mask_names(names), kinds, strict=True))
     fields = sorted(
         {f"{name}:{kind if isinstance(kind, str) else JSON_TYPES[kind]}" for name, kind in pairs}
     )
@@ -234,7 +234,7 @@ def _shown(kind: Kind) -> str:
 
 @lru_cache(maxsize=4096)
 def _names(names: tuple[str, ...], kinds: tuple[type, ...]) -> str:
-    pairs = zip(map(mask_name, names), kinds, strict=True)
+    pairs = zip(mask_names(names), kinds, strict=True)
     fields = sorted({f"{name}{_NAMED_INSIDE.get(kind, '')}" for name, kind in pairs})
     return f"{{{_cut(fields, _KEYS)}}}"
 

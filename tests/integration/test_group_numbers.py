@@ -64,22 +64,24 @@ def test_of_many_values_the_most_frequent_are_kept(spark: "SparkSession") -> Non
 START = datetime(2026, 11, 21, tzinfo=UTC)
 _SLIM = (
     "message_id string, sent_at timestamp, first_seen_at timestamp, body_bytes long, "
-    "has_error boolean, group_id string, drained_at timestamp"
+    "has_error boolean, group_id string, drained_at timestamp, first_id string"
 )
 
 
 def slim_row(number: int, group_id: str = "g1", body_bytes: int = 100) -> tuple[Any, ...]:
     sent_at = START + timedelta(minutes=number)
     seen_at = sent_at - timedelta(hours=2)
-    return (f"m-{number:03d}", sent_at, seen_at, body_bytes, False, group_id, sent_at)
+    first_id = f"m-{number % 70}" if number % 2 else None
+    return (f"m-{number:03d}", sent_at, seen_at, body_bytes, False, group_id, sent_at, first_id)
 
 
 def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> None:
     sizes = [*range(1, 100), 5000]
     rows = [slim_row(number, body_bytes=size) for number, size in enumerate(sizes)]
-    rows.append(("other", None, None, 7, True, "g2", START))
+    rows.append(("other", None, None, 7, True, "g2", START, "m-1"))
 
-    groups = group_rows(spark.createDataFrame(rows, _SLIM))
+    slim = spark.createDataFrame(rows, _SLIM)
+    groups = group_rows(slim)
     first, second = by_size(groups)
 
     assert (first["group_id"], first["count"], first["has_error"]) == ("g1", 100, False)
@@ -93,7 +95,9 @@ def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> N
     assert 3 <= len(first["shown"]) == len(set(first["shown"])) <= 5
     assert (second["count"], second["first_sent_at"], second["failed_at_least"]) == (1, None, None)
     assert (second["shown"], second["has_error"]) == (["other"], True)
-    assert totals_of(groups) == Totals(101, sum(sizes) + 7, START, START + timedelta(minutes=99))
+    last = START + timedelta(minutes=99)
+    # 50 without a first id, 35 first ids among the others.
+    assert totals_of(slim, groups) == Totals(101, 85, sum(sizes) + 7, START, last)
 
 
 def test_the_messages_shown_are_the_first_the_last_the_shortest_the_longest_and_one_more(
@@ -117,7 +121,8 @@ def test_the_largest_come_first_and_equals_by_their_id(spark: "SparkSession") ->
 
 
 def test_of_no_messages_there_are_no_groups(spark: "SparkSession") -> None:
-    groups = group_rows(spark.createDataFrame([], _SLIM))
+    slim = spark.createDataFrame([], _SLIM)
+    groups = group_rows(slim)
 
     assert by_size(groups) == []
-    assert totals_of(groups) == Totals(0, 0, None, None)
+    assert totals_of(slim, groups) == Totals(0, 0, 0, None, None)

@@ -57,7 +57,7 @@ _WITH_DIGITS = re.compile(
     rf"{_UNIT})?)(?!\w|-\w))|(?<![\w-])(?=[\w-]*\d)[\w-]+"
 )
 _BEFORE_A_NAME = frozenset(
-    "status statuscode code errno exit exited sqlstate http error signal".split()  # noqa: SIM905
+    "status statuscode code errno exit exited sqlstate http error signal answered responded".split()  # noqa: SIM905
 )
 """Words of which a number behind them names the failure."""
 

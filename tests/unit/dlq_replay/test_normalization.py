@@ -38,6 +38,7 @@ from spark_reprocess.analysis.names import mask_ids
         ("", ""),
         # Numbers that name the failure.
         ("HTTP 503 from api", None),
+        ("the tax service answered 503", None),
         ("[Errno 111] Connection refused", None),
         ("ORA-00001: unique constraint violated", None),
         ("SQLSTATE[40001], SQLSTATE 08P01", None),

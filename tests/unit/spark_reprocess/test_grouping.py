@@ -59,14 +59,20 @@ def test_many_values_of_one_word_are_one_failure_and_few_are_not(
     assert found.unlisted == frozenset()
 
 
-def test_what_is_shown_and_stored_of_a_group_of_several_texts_has_no_word_that_differs() -> None:
-    counts = named("key '{}' of 'vat' is missing", 50)
+@pytest.mark.parametrize(
+    ("sentence", "title"),
+    [("key '{}' of 'vat' is missing", "E: key <*> of 'vat' is missing"), ("'{}'", "E: <*>")],
+)
+def test_what_is_shown_and_stored_of_a_group_of_several_texts_has_no_word_that_differs(
+    sentence: str, title: str
+) -> None:
+    counts = named(sentence, 50)
 
     table, found = grouped((), counts)
 
     (pattern,) = found.patterns.values()
     titles = {hidden(key.removeprefix(ERROR), pattern) for key in counts}
-    assert titles == {"E: key <*> of 'vat' is missing"}
+    assert titles == {title}
     assert not any("vat" in word or "aaa" in word for word in table[0].pattern)
 
 

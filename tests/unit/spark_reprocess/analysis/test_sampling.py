@@ -11,7 +11,7 @@ COUNTS = st.lists(st.integers(1, 10**7), min_size=1, max_size=300)
 
 
 def totals(messages: int, mean_bytes: int = 1024) -> Totals:
-    return Totals(messages, messages * mean_bytes, None, None)
+    return Totals(messages, messages, messages * mean_bytes, None, None)
 
 
 def rates_of(counts: list[int], mean_bytes: int = 1024) -> list[float]:

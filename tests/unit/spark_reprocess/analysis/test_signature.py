@@ -29,6 +29,14 @@ from tests.builders import NOW
         ),
         ('{"type": 7}', "JSON {type:number}"),
         ('{"order-1234": 1, "order-999": 2}', "JSON {order-<n>:number}"),
+        (
+            '{"line1": 1, "p2p": 1, "s3Key": {"h264": 1}, "address12": ""}',
+            "JSON {address12:string, line1:number, p2p:number, s3Key:object}",
+        ),
+        (
+            '{"sku1": 1, "sku2": 1, "sku7": 1, "sku9": 1, "n1": 1}',
+            "JSON {n1:number, sku<n>:number}",
+        ),
         ("{}", "JSON {}"),
         ("[]", "JSON array of nothing"),
         ('[{"a": 1}, 2, "x"]', "JSON array of number or object or string"),

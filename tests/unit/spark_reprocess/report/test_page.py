@@ -104,9 +104,11 @@ def test_messages_that_are_in_no_bucket_are_counted() -> None:
     assert "3 messages without a known time: not in the chart." in words_of(page)
 
 
-def test_the_report_names_the_part_that_was_analysed() -> None:
+def test_the_report_says_of_what_it_is() -> None:
     condition = some_findings(a_group(), where="parked_reason = 'too_old'", sampled=5)
 
+    copies = render_page(some_findings(a_group(), messages=2310, different=1145))
+    assert "2,310 messages undecided in 1 group (1,145 different messages)" in words_of(copies)
     assert "Only messages that match parked_reason = 'too_old'" in words_of(render_page(condition))
     assert "Leads were found in 5 messages, drawn from all." in words_of(render_page(condition))
 
