@@ -215,7 +215,7 @@ def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> 
     make_queues()["ParkedQueue"].send([SendEntry("x")])
     boto3.client("sns").create_topic(Name="AlarmTopic")
     boto3.client("s3").create_bucket(Bucket=BUCKET)
-    for key in ("reports/r-1/report.html", "groups/seen/r-1.json"):
+    for key in ("status.json", "groups/seen/r-1.json"):
         boto3.client("s3").put_object(Bucket=BUCKET, Key=f"archive/{key}", Body=b"")
     boto3.client("glue").create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
     variables = stack.resources["ReminderFunction"]["Properties"]["Environment"]["Variables"]
