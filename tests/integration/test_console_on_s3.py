@@ -83,7 +83,8 @@ def test_a_search_of_texts_opens_sixteen_files(server: S3Server, archive: Archiv
 def test_a_preview_of_an_edit_opens_four(server: S3Server, archive: Archive) -> None:
     group = plan_of(archive).groups[0].group_id
     browser = opened(console_of(archive))
-    form = {"plan": plan_of(archive).plan_id, "op": "replace", "path": "/order/zip", "value": "1"}
+    patch = '[{"op": "replace", "path": "/order/zip", "value": 1}]'
+    form = {"plan": plan_of(archive).plan_id, "patch": patch}
     before = len(server.requests)
     page = browser.post(f"/groups/{group}/edit/preview", form)
 
