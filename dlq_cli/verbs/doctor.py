@@ -18,9 +18,7 @@ from spark_reprocess.errors import InputError
 
 _ABOUT = """\
 Checks an installation: its queues, function, trigger, keys and table. Prints what is broken or at
-risk, and what to change. Exit code 1 if something is broken. Changes nothing. It receives up to 10
-parked messages and makes them visible again at once, unless you give --no-peek or the parked queue
-has a redrive policy.
+risk, and what to change. Exit code 1 if something is broken. Changes nothing.
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
 function park it: no consumer sees it. It finds the message in the parked queue, compares it and
@@ -32,12 +30,6 @@ _STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNKNOWN: "c
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--no-peek",
-        dest="peek",
-        action="store_false",
-        help="do not receive up to 10 parked messages to check the room for attributes",
-    )
     parser.add_argument(
         "--send-test-message",
         action="store_true",
@@ -54,7 +46,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.through_consumer and not options.send_test_message:
         raise InputError("--through-consumer: add --send-test-message")
-    installation = survey(options.session, required(options.stack), peek=options.peek)
+    installation = survey(options.session, required(options.stack))
     findings = examine(installation)
     checks: list[Check] = []
     if not AS_JSON.get():
