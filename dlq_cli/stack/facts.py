@@ -138,7 +138,6 @@ class Installation:
         closed_to: principals of services that need ``DataKmsKeyArn`` and that its key policy does
             not name.
         unknown: what could not be found out, and why.
-        log_group: where the function writes its log.
         denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
         replay_enabled: the stack's parameter ``ReplayEnabled``.
@@ -162,7 +161,6 @@ class Installation:
     has_failure_table: bool | None = None
     closed_to: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    log_group: str = ""
     denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
     replay_enabled: bool = True

@@ -142,8 +142,6 @@ class _Survey:
             has_failure_table=ask("the failure table", self._has_failure_table),
             denied_sends=ask("permissions to send", self._denied_sends, queues),
             unknown=tuple(self.unknown),
-            log_group=configuration.get("LoggingConfig", {}).get("LogGroup")
-            or f"/aws/lambda/{configuration['FunctionName']}",
             replay_enabled=self.values.replay_enabled,
             main_retention_seconds=self.values.main_retention_seconds,
         )

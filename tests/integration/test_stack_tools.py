@@ -185,20 +185,6 @@ def test_the_doctor_never_moves_a_parked_message_on_and_finds_who_else_takes_it(
     assert "Messages" in sqs.receive_message(QueueUrl=url)
 
 
-@pytest.mark.parametrize(
-    ("options", "rule"),
-    [
-        (["--through-consumer"], "add --send-test-message"),
-        (["--send-test-message", "--through-consumer"], "main may take 960 s"),
-    ],
-)
-def test_the_doctor_refuses_a_test_message_that_cannot_end(
-    options: list[str], rule: str, stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("doctor", "--stack", stack, *options) == 2
-    assert rule in capsys.readouterr().err
-
-
 def test_the_doctor_reads_the_policy_of_the_data_key_and_what_the_alarm_counts_with(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
