@@ -244,7 +244,7 @@ def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) ->
     aws.calls.clear()
 
     publish_job(client, properties["Bucket"], properties["Prefix"], tmp_path)
-    remove_job(client, properties["Bucket"], properties["Prefix"], lambda: 60.0)
+    remove_job(client, properties["Bucket"], properties["Prefix"])
 
     assert missing(aws.calls, stack, "PublishJobRole") == set()
     assert unused(aws.calls + log_calls("PublishJobLogGroup"), stack, "PublishJobRole") == set()
