@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli.console import members
 from spark_reprocess.archive import message_index
 from spark_reprocess.archive.files import Archive, open_archive
 from tests.console_world import a_dead_letter, archive_with, console_of, opened, plan_of
@@ -71,13 +70,6 @@ def test_a_message_s_history(server: S3Server, archive: Archive) -> None:
 
     assert len(calls) <= 8
     assert len(opened_files(calls)) == 1
-
-
-def test_a_search_of_texts_opens_sixteen_files(server: S3Server, archive: Archive) -> None:
-    group = plan_of(archive).groups[0].group_id
-    calls = calls_of(server, archive, f"/groups/{group}/messages?in=text&q=nothing")
-
-    assert len(opened_files(calls)) == members.FILES_AT_ONCE
 
 
 def test_a_preview_of_an_edit_opens_four(server: S3Server, archive: Archive) -> None:
