@@ -275,7 +275,7 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
     statements = statements_of_policy(stack, "RunSparkJobPolicy")
     assert {call for call in aws.calls if not is_allowed(call, statements)} == set()
     granted = {action for one in statements for action in as_list(one["Action"])}
-    # Which stack it is, and which run is under way where Glue says that one is.
+    # Which stack it is, and, for `aws glue get-job-runs`, which run is under way.
     others = {"cloudformation:DescribeStacks", "glue:GetJobRuns"}
     assert granted - {call.action for call in aws.calls} == others
 
