@@ -92,25 +92,21 @@ def grouped(
     messages, the oldest go.
     """
     patterns = {key: pattern_of(key) for key in sorted(counts) if key.startswith(ERROR)}
-    index = _Index(table)
-    ranks = {key: index.rank(pattern) for key, pattern in patterns.items()}
-    seen = Counter[int | None]()
+    seen = Counter[int]()
+    ranks = _ranks(table, patterns)
     for key, rank in ranks.items():
         seen[rank] += counts[key]
     known = [
         replace(group, messages=max(group.messages, seen[rank])) for rank, group in enumerate(table)
     ]
-    new = {patterns[key]: key for key, rank in ranks.items() if rank is None}
+    new = {pattern: key for key, pattern in patterns.items() if key not in ranks}
     made = sorted(_made(known, new, counts), key=lambda group: (-group.messages, group.group_id))
     surplus = max(0, len(known) + len(made) - TABLE_GROUPS)
     idle = (one.group_id for rank, one in enumerate(known) if not seen[rank])
     gone = set([one for one in idle if one not in kept][:surplus])
     after = tuple(one for one in (*known, *made) if one.group_id not in gone)[:TABLE_GROUPS]
-    index = _Index(after)
-    ids = {key: key for key in counts.keys() - patterns.keys()}
-    for key, pattern in patterns.items():
-        rank = index.rank(pattern)
-        ids[key] = OTHERS if rank is None else after[rank].group_id
+    ids = {key: OTHERS if key in patterns else key for key in counts}
+    ids |= {key: after[rank].group_id for key, rank in _ranks(after, patterns).items()}
     return after, _listed(after, counts, ids)
 
 
@@ -173,26 +169,20 @@ def _digest(word: str) -> str:
     return f"{'w' if is_word else '-'}{digest}"
 
 
-class _Index:
-    """Finds the place of the oldest group that fits a text."""
-
-    def __init__(self, groups: Iterable[TableGroup]) -> None:
-        # By type and separators, then by the positions at which any word fits.
-        self._ranks: defaultdict[str, dict[tuple[int, ...], dict[Pattern, int]]]
-        self._ranks = defaultdict(dict)
-        for rank, group in enumerate(groups):
-            free = tuple(i for i, word in enumerate(group.pattern) if word == _ANY)
-            self._ranks[group.pattern[0]].setdefault(free, {}).setdefault(group.pattern, rank)
-
-    def rank(self, pattern: Pattern) -> int | None:
-        ranks = []
-        for free, known in self._ranks.get(pattern[0], {}).items():
-            words = [*pattern]
-            for position in free:
-                words[position] = _ANY
-            if (rank := known.get(tuple(words))) is not None:
-                ranks.append(rank)
-        return min(ranks, default=None)
+def _ranks(groups: Iterable[TableGroup], patterns: Mapping[str, Pattern]) -> dict[str, int]:
+    """Return the place of the oldest group that fits each key; a key that none fits is left out."""
+    # By type and separators, then by the positions at which any word fits.
+    known: defaultdict[str, dict[frozenset[int], dict[Pattern, int]]] = defaultdict(dict)
+    for rank, group in enumerate(groups):
+        free = frozenset(i for i, word in enumerate(group.pattern) if word == _ANY)
+        known[group.pattern[0]].setdefault(free, {}).setdefault(group.pattern, rank)
+    found: dict[str, int] = {}
+    for key, pattern in patterns.items():
+        for free, ranks in known.get(pattern[0], {}).items():
+            fits = tuple(_ANY if i in free else word for i, word in enumerate(pattern))
+            if fits in ranks:
+                found[key] = min(ranks[fits], found.get(key, ranks[fits]))
+    return found
 
 
 def _merged(

@@ -27,7 +27,6 @@ from spark_reprocess.analysis.groups import (
     MOST_KEYS,
     SLIM_COLUMNS,
     Totals,
-    by_size,
     group_rows,
     picked,
     sampling_rates,
@@ -174,20 +173,15 @@ class _Analysis:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
             messages = matching(rows, self.options.condition, hidden=[FILE])
-        has_error = F.coalesce("error_type", "error_message").isNotNull()
-        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
-        messages_to_group = messages.withColumn("has_error", has_error)
+        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         known = read_memory(self.archive)
         assign = partial(assign_groups, self.archive, kept=known.groups.keys() | known.said)
         with ExitStack() as stack:
             with self.progress("grouping", str):
                 persisted = partial(self._kept, stack=stack)
-                slim, grouping = with_groups(
-                    messages_to_group, kept, assign, persisted, is_few=self.is_few
-                )
-                groups = self._kept(group_rows(slim), stack)
-                totals = totals_of(slim, groups)
-                listed = by_size(groups)
+                slim, grouping = with_groups(messages, kept, assign, persisted, is_few=self.is_few)
+                listed = group_rows(slim)
+                totals = totals_of(slim, listed)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             lifetime = self.archive.lifetime(message_files(self.archive, drains[:1])[0])
             found, sampled = self._found(

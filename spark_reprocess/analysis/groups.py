@@ -115,13 +115,13 @@ def chance() -> Column:
     return F.pmod(F.xxhash64("message_id"), F.lit(1 << 40)) / float(1 << 40)
 
 
-def group_rows(slim: DataFrame) -> DataFrame:
-    """One row per group: its numbers, and the ids of the messages that show it best.
+def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
+    """One row per group, the largest first: its numbers, and ids of messages that show it best.
 
-    *slim* has ``SLIM_COLUMNS``, ``group_id`` and ``has_error`` of each message.
+    *slim* has ``SLIM_COLUMNS`` and ``group_id`` of each message.
 
     Returns:
-        ``group_id, count, has_error, body_bytes_sum``; least, greatest and three quantiles of
+        ``group_id, count, body_bytes_sum``; least, greatest and three quantiles of
         ``body_bytes`` and of ``failed_at`` (the first failure that is known of, epoch seconds);
         ``first_sent_at, last_sent_at, first_drained_at``; ``shown``: up to five message ids: the
         first sent, the last, the shortest, the longest, and one by chance.
@@ -131,12 +131,11 @@ def group_rows(slim: DataFrame) -> DataFrame:
     by_size = F.struct("body_bytes", "message_id")
     by_chance = F.struct(chance(), "message_id")
     shown = [F.min(by_time), F.max(by_time), F.min(by_chance), F.min(by_size), F.max(by_size)]
-    return (
+    groups = (
         slim.withColumn("failed_at", failed_at)
         .groupBy("group_id")
         .agg(
             F.count("*").alias("count"),
-            F.max("has_error").alias("has_error"),
             F.sum("body_bytes").alias("body_bytes_sum"),
             F.min("sent_at").alias("first_sent_at"),
             F.max("sent_at").alias("last_sent_at"),
@@ -146,6 +145,7 @@ def group_rows(slim: DataFrame) -> DataFrame:
             F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
         )
     )
+    return groups.orderBy(F.desc("count"), "group_id").toArrow().to_pylist()
 
 
 def _spread(name: str) -> list[Column]:
@@ -158,22 +158,16 @@ def _spread(name: str) -> list[Column]:
     ]
 
 
-def totals_of(slim: DataFrame, groups: DataFrame) -> Totals:
+def totals_of(slim: DataFrame, groups: Sequence[Mapping[str, Any]]) -> Totals:
     """Sum up what ``group_rows`` returned; *slim* is what it took, with ``first_id``."""
     first_id = F.xxhash64(F.coalesce("first_id", "message_id"))
-    different = slim.agg(F.count_distinct(first_id).alias("different"))
-    row = groups.agg(
-        F.coalesce(F.sum("count"), F.lit(0)).alias("messages"),
-        F.coalesce(F.sum("body_bytes_sum"), F.lit(0)).alias("body_bytes"),
-        F.min("first_sent_at").alias("first_sent_at"),
-        F.max("last_sent_at").alias("last_sent_at"),
+    return Totals(
+        messages=sum(row["count"] for row in groups),
+        different=slim.agg(F.count_distinct(first_id)).toArrow()[0][0].as_py(),
+        body_bytes=sum(row["body_bytes_sum"] for row in groups),
+        first_sent_at=min(filter(None, (row["first_sent_at"] for row in groups)), default=None),
+        last_sent_at=max(filter(None, (row["last_sent_at"] for row in groups)), default=None),
     )
-    return Totals(**row.crossJoin(different).toArrow().to_pylist()[0])
-
-
-def by_size(groups: DataFrame) -> list[dict[str, Any]]:
-    """Bring the groups to the driver, the largest first."""
-    return groups.orderBy(F.desc("count"), "group_id").toArrow().to_pylist()
 
 
 def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
