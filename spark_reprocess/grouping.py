@@ -16,9 +16,9 @@ from hashlib import blake2b, sha256
 
 SIGNATURE_VERSION = "v1"
 
-MESSAGES_PER_VALUE = 100
+MESSAGES_PER_VALUE = 50
 """Three values of a position always stay apart, and one more for each so many messages that a value
-has on average: four with 100 each, thirteen with 1,000 each. More values are one group."""
+has on average: four with 50 each, twenty with 850 each. More values are one group."""
 
 _ALWAYS_APART = 3
 _COMMON_SHARE = 0.75
