@@ -84,7 +84,7 @@ def run_on_glue(session: "Session", stack: str, verb: str, words: Sequence[str])
         )
     client = session.client("glue")
     archive = open_folder(dict(pairwise(words))["--archive"])
-    privacy = privacy_options(client, job) if verb in {"analyze", "redrive", "run"} else []
+    privacy = privacy_options(client, job) if verb in {"collect", "redrive", "run"} else []
     return follow(start(client, job, archive, [verb, *words, *privacy]), archive)
 
 

@@ -122,11 +122,11 @@ class Waiting:
     Attributes:
         main_queue: name of the main queue.
         parked: approximate number of messages in the parked queue.
-        undecided: messages in the archive without a decision, at the end of the last run of the
+        pending: messages in the archive without a decision, at the end of the last run of the
             job; None if no run in the last 15 days recorded it.
-        oldest_undecided_seconds: how long the oldest of them has waited; None as above.
+        oldest_pending_seconds: how long the oldest of them has waited; None as above.
         report: URL of the newest report, or its S3 URI; None if there is none.
-        blocked: undecided messages of a FIFO queue that wait behind another of their message group.
+        blocked: pending messages of a FIFO queue that wait behind another of their message group.
         blockers: ids of the messages that most others wait for, each with the number of others.
         groups: what the last analysis found; None where none left a record.
         drained_at: when the last run that emptied the parked queue began; None as above.
@@ -134,8 +134,8 @@ class Waiting:
 
     main_queue: str
     parked: int
-    undecided: int | None = None
-    oldest_undecided_seconds: int | None = None
+    pending: int | None = None
+    oldest_pending_seconds: int | None = None
     report: str | None = None
     blocked: int = 0
     blockers: tuple[tuple[str, int], ...] = ()
@@ -146,7 +146,7 @@ class Waiting:
     def is_due(self) -> bool:
         """Whether somebody has to know.
 
-        Groups of other statuses were named before, and the alarm on undecided
+        Groups of other statuses were named before, and the alarm on pending
         messages still stands. What is in the parked queue no analysis has seen.
         """
         if self.groups is None:
@@ -156,7 +156,7 @@ class Waiting:
     @property
     def total(self) -> int:
         """How many messages wait, in the parked queue and in the archive."""
-        return self.parked + (self.undecided or 0)
+        return self.parked + (self.pending or 0)
 
     @property
     def subject(self) -> str:
@@ -171,10 +171,10 @@ class Waiting:
     def text(self) -> str:
         """The notice: counts, the newest report, and what to do. Without any part of a message."""
         lines = [f"Main queue: {self.main_queue}", f"In the parked queue: {self.parked}"]
-        if self.undecided is not None:
-            days = (self.oldest_undecided_seconds or 0) // DAY_SECONDS
+        if self.pending is not None:
+            days = (self.oldest_pending_seconds or 0) // DAY_SECONDS
             age = f", the oldest for {days} days" if days else ""
-            lines.append(f"Undecided in the archive: {self.undecided}{age}")
+            lines.append(f"Pending in the archive: {self.pending}{age}")
         if self.blocked:
             most = ", ".join(f"{message_id} ({count})" for message_id, count in self.blockers)
             lines.append(
@@ -193,10 +193,9 @@ class Waiting:
 
 _ADVICE = """\
 What to do, each with --stack and the name of the stack:
-  dlq drain                   moves what is in the parked queue into the archive
-  dlq analyze                 groups what is in the archive by what failed
+  dlq collect                 archives what is in the parked queue, and groups it by what failed
   dlq groups                  shows the groups
-  dlq redrive --group ID      shows what putting a group back would do, and says how to do it
+  dlq redrive --group ID      shows what a redrive of a group would do, and says how to do it
   dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
   dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed"""
 
@@ -253,8 +252,8 @@ def read_waiting(
     return Waiting(
         main_queue,
         sum(int(counts["Attributes"][name]) for name in _COUNTS),
-        _latest(cloudwatch, Metric.UNDECIDED_MESSAGES, main_queue),
-        _latest(cloudwatch, Metric.OLDEST_UNDECIDED_SECONDS, main_queue),
+        _latest(cloudwatch, Metric.PENDING_MESSAGES, main_queue),
+        _latest(cloudwatch, Metric.OLDEST_PENDING_SECONDS, main_queue),
         place_of_folder(environment["TOPIC_ARN"], bucket, folder) if bucket and folder else None,
         *_blocked(status),
         _groups(s3, bucket, environment.get("SEEN_PREFIX"), folder),

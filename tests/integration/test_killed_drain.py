@@ -70,7 +70,17 @@ class Job:
 
     def start(self, world: RunningServer, url: str, archive: Path) -> int:
         """Run it; return its exit code."""
-        argv = ["drain", "--archive", str(archive), "--parked-queue-url", url, "--tasks", "2"]
+        argv = [
+            "collect",
+            "--only",
+            "drain",
+            "--archive",
+            str(archive),
+            "--parked-queue-url",
+            url,
+            "--tasks",
+            "2",
+        ]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "spark_reprocess", *argv],
             cwd=ROOT,

@@ -45,7 +45,20 @@ def test_another_version_of_spark_gets_a_sentence(
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", "4.0.1")
 
-    assert main(["drain", "--archive", "a", "--parked-queue-url", "https://q/1/parked"]) == 2
+    assert (
+        main(
+            [
+                "collect",
+                "--only",
+                "drain",
+                "--archive",
+                "a",
+                "--parked-queue-url",
+                "https://q/1/parked",
+            ]
+        )
+        == 2
+    )
     assert report_failure(ImportError("cannot import name 'arrow_udf'")) == 2
     sentence = "this needs Spark 4.1, and here is Spark 4.0.1"
     assert capsys.readouterr().err.count(sentence) == 2

@@ -22,7 +22,7 @@ from functions.reminder.handler import (
 )
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import write_seen
-from spark_reprocess.command_line.run import publish_undecided
+from spark_reprocess.command_line.run import publish_pending
 from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
 
 if TYPE_CHECKING:
@@ -102,23 +102,23 @@ def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: A
     assert "secret" not in str(notices)
 
 
-def test_what_is_undecided_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
-    assert publish_undecided(account.cloudwatch, "orders", 7, 3 * 86_400) is None
+def test_what_is_pending_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
+    assert publish_pending(account.cloudwatch, "orders", 7, 3 * 86_400) is None
     remind()
 
     [(subject, text)] = account.notices()
     assert subject == "7 dead letters of orders wait for you"
-    assert "Undecided in the archive: 7, the oldest for 3 days" in text
+    assert "Pending in the archive: 7, the oldest for 3 days" in text
 
 
-def publish_undecided_at(account: Account, minutes: dict[float, int]) -> None:
+def publish_pending_at(account: Account, minutes: dict[float, int]) -> None:
     """Publish values as runs did so many minutes after the start of an hour, two hours ago."""
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
     account.cloudwatch.put_metric_data(
         Namespace="DlqReplay",
         MetricData=[
             {
-                "MetricName": Metric.UNDECIDED_MESSAGES.value,
+                "MetricName": Metric.PENDING_MESSAGES.value,
                 "Dimensions": [
                     {"Name": "service", "Value": "dlq-replay"},
                     {"Name": "MainQueue", "Value": "orders"},
@@ -135,16 +135,16 @@ def test_the_last_run_counts_and_those_of_other_queues_do_not(account: Account) 
     """Within an hour, too."""
     account.report("20261101T000000Z-aaaaaa")
     remind()
-    publish_undecided(account.cloudwatch, "payments", 7, 0)
+    publish_pending(account.cloudwatch, "payments", 7, 0)
     remind()
     assert account.notices() == []
 
-    publish_undecided_at(account, {-2 * 24 * 60: 9, 10: 9, 20: 4, 5: 7})
+    publish_pending_at(account, {-2 * 24 * 60: 9, 10: 9, 20: 4, 5: 7})
     remind()
     [(subject, _)] = account.notices()
     assert subject == "4 dead letters of orders wait for you"
 
-    publish_undecided(account.cloudwatch, "orders", 0, 0)
+    publish_pending(account.cloudwatch, "orders", 0, 0)
     remind()
     assert account.notices() == []
 
@@ -394,7 +394,7 @@ def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> Found:
 
 
 def test_new_and_regressed_groups_are_named_and_others_are_not(account: Account) -> None:
-    publish_undecided(account.cloudwatch, "orders", 40, 0)
+    publish_pending(account.cloudwatch, "orders", 40, 0)
     analyzed(
         account,
         a_group("g-000000000a", 0),
@@ -427,7 +427,7 @@ def test_a_stopped_group_comes_first_with_what_to_do(account: Account) -> None:
 
 def test_no_notice_comes_while_all_groups_are_known(account: Account) -> None:
     """But messages in the parked queue wait for an analysis, also while a run has received them."""
-    publish_undecided(account.cloudwatch, "orders", 7, 0)
+    publish_pending(account.cloudwatch, "orders", 7, 0)
     analyzed(account, a_group("g-000000000a"))
     remind()
     assert account.notices() == []
@@ -461,7 +461,7 @@ def test_very_many_groups_are_counted(account: Account) -> None:
 def test_without_a_readable_record_the_notice_stays_as_it_was(
     account: Account, content: bytes
 ) -> None:
-    publish_undecided(account.cloudwatch, "orders", 7, 0)
+    publish_pending(account.cloudwatch, "orders", 7, 0)
     account.report(REPORT)
     account.s3.put_object(Bucket=BUCKET, Key=f"archive/groups/seen/{REPORT}.json", Body=content)
     remind()
