@@ -81,8 +81,8 @@ def buckets_between(first: datetime | None, last: datetime | None) -> Buckets:
 def trend_of(arrivals: Sequence[int]) -> str:
     """Return the trend of a group: ``rising``, ``steady``, ``falling`` or ``ended``.
 
-    ``ended``: the last quarter of the time has no messages. ``rising``, ``falling``: one half has at
-    least 1.5 times the messages of the other, and the difference is at least three standard
+    ``ended``: the last quarter of the time has no messages. ``rising``, ``falling``: one half has
+    at least 1.5 times the messages of the other, and the difference is at least three standard
     deviations. Empty if there are too few messages or buckets.
     """
     total = sum(arrivals)

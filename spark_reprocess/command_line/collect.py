@@ -56,10 +56,8 @@ and leads.
 Run it again at any time: it fetches new messages, and writes a new report."""
 
 _DRAIN, _ANALYZE = "drain", "analyze"
-_NOT_OF = {
-    _DRAIN: ("out", "where", "since", "policy", "policy_sha256"),
-    _ANALYZE: ("limit", "time_budget_seconds", "tasks"),
-}
+_OF_DRAIN = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
+_NOT_OF = {_DRAIN: ("out", "where", "since", "policy", "policy_sha256"), _ANALYZE: _OF_DRAIN}
 """By the value of ``--only``, the options that do nothing then."""
 
 
@@ -80,10 +78,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--wait-seconds",
         type=whole_number(0, 20),
-        default=2,
         metavar="S",
         help="length of a long poll, 0 to 20; a task ends after three empty ones if SQS counts no "
-        "visible message (default: %(default)s)",
+        "visible message (default: 2)",
     )
     analysis = parser.add_argument_group("the analysis")
     add = analysis.add_argument
@@ -114,11 +111,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
-    """Raise InputError where options do not go together."""
     only = values["only"]
-    for name in _NOT_OF.get(only, ()):
-        if values[name] is not None:
-            raise InputError(f"--{name.replace('_', '-')} does nothing with --only {only}")
+    if idle := [name for name in _NOT_OF.get(only, ()) if values[name] is not None]:
+        raise InputError(f"--{idle[0].replace('_', '-')} does nothing with --only {only}")
     if only != _ANALYZE and not values["parked_queue_url"]:
         raise InputError(f"--parked-queue-url is missing: without it only --only {_ANALYZE} works")
     if values["policy_sha256"] and not values["policy"]:
@@ -133,53 +128,40 @@ def _run(values: dict[str, Any]) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.drain.drain import DrainOptions, drain
 
-    def options_of(*names: str) -> dict[str, Any]:
-        return {name: values[name] for name in names}
-
+    only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
+    place, sha256 = values.pop("archive"), values.pop("policy_sha256")
+    of_drain = {name: value for name in _OF_DRAIN if (value := values.pop(name)) is not None}
     spark = start_spark()
-    place, location = values["archive"], values["policy"]
     # Only Spark can check its conditions.
-    policy = load_policy(spark, location, values["policy_sha256"]) if location else None
+    rules = load_policy(spark, policy, sha256) if policy else None
     drained, findings = None, None
     try:
-        if values["only"] != _ANALYZE:
-            limits = options_of("limit", "time_budget_seconds", "tasks", "wait_seconds")
-            draining = DrainOptions(values["parked_queue_url"], place, **limits)
-            drained = drain(spark, draining, progress=progress_here())
-        if values["only"] == _ANALYZE or (
-            not values["only"] and message_files(open_archive(place))
-        ):
-            what = options_of("out", "where", "since", "masks", "has_samples")
-            analyzing = AnalyzeOptions(place, **what, policy=policy, stack=STACK.get())
-            findings = analyze(spark, analyzing, progress=progress_here())
+        if only != _ANALYZE:
+            drained = drain(spark, DrainOptions(url, place, **of_drain), progress=progress_here())
+        if only == _ANALYZE or (not only and message_files(open_archive(place))):
+            options = AnalyzeOptions(place, **values, policy=rules, stack=STACK.get())
+            findings = analyze(spark, options, progress=progress_here())
     finally:
-        # Whatever ends the analysis, what the drain did is said.
+        # Whatever ends the analysis, the answer says what was drained.
         if drained or findings:
-            _print_both(drained, findings)
+            parts = (drained and asdict(drained), findings and analysis_fields(findings))
+            answer = dict(zip(("drained", "findings"), parts, strict=True))
+            print_answer(answer, lambda: _print(drained, findings))
+        for fault in drained.stopped_by if drained else ():
+            print_error(
+                f"the drain stopped early: {fault}; what is not archived is still in the queue, "
+                "run the same command again"
+            )
     return BAD_INPUT if drained and drained.stopped_by else DONE
 
 
-def _print_both(drained: "DrainSummary | None", findings: Findings | None) -> None:
-    def show() -> None:
-        if drained:
-            print_drain(drained)
-        if findings:
-            print_analysis(findings)
-        elif drained and drained.archived:
-            print_line(f"next: {suggestion('collect', drained.archive, '--only', _ANALYZE)}")
-
-    print_answer(
-        {
-            "drained": drained and asdict(drained),
-            "findings": findings and analysis_fields(findings),
-        },
-        show,
-    )
-    for fault in drained.stopped_by if drained else ():
-        print_error(
-            f"the drain stopped early: {fault}; what is not archived is still in the queue, "
-            "run the same command again"
-        )
+def _print(drained: "DrainSummary | None", findings: Findings | None) -> None:
+    if drained:
+        print_drain(drained)
+    if findings:
+        print_analysis(findings)
+    elif drained and drained.archived:
+        print_line(f"next: {suggestion('collect', drained.archive, '--only', _ANALYZE)}")
 
 
 def print_drain(summary: "DrainSummary") -> None:

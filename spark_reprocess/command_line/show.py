@@ -122,20 +122,13 @@ def _export(options: ExportOptions) -> int:
 
 def print_export(summary: ExportSummary, group_id: str, out: str) -> None:
     """Print how many messages were written; to standard error if they went to standard output."""
-    is_file = out != STANDARD_OUTPUT
-    place = f" to {out}" if is_file else ""
-    print_ = print_line if is_file else print_error
-
-    def tell() -> None:
-        messages = counted(summary.planned, "message")
-        print_(f"wrote {summary.written:,} of {messages} of group {group_id}{place}")
-        if gone := summary.missing:
-            print_(f"{counted(gone, 'message')} not in the archive any more: erased or expired")
-
-    if is_file:
-        print_answer(summary, tell)
+    answer = f"wrote {summary.written:,} of {counted(summary.planned, 'message')} of {group_id}"
+    if gone := summary.missing:
+        answer += f"; {counted(gone, 'message')} not in the archive any more: erased or expired"
+    if out == STANDARD_OUTPUT:
+        print_error(answer)
     else:
-        tell()
+        print_answer(summary, lambda: print_line(f"{out}: {answer}"))
 
 
 _OUTCOMES: dict[str | None, str] = {

@@ -193,11 +193,10 @@ def test_answer_leaves_standard_output_to_the_messages(capsys: Capture) -> None:
 
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "wrote 1,199 of 1,200 messages of group g-1\n" in shown.err
-    assert "1 message not in the archive any more" in shown.err
+    assert "wrote 1,199 of 1,200 messages of g-1; 1 message not in the archive" in shown.err
 
 
 def test_answer_names_the_file(capsys: Capture) -> None:
     print_export(ExportSummary(1, 1, 0), "g-1", "out.jsonl")
 
-    assert capsys.readouterr().out == "wrote 1 of 1 message of group g-1 to out.jsonl\n"
+    assert capsys.readouterr().out == "out.jsonl: wrote 1 of 1 message of g-1\n"
