@@ -8,7 +8,7 @@ Tables (see ``table_parts``) and ledgers (see ``ledgers``) are always read throu
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, cast
 
@@ -30,6 +30,7 @@ from spark_reprocess.archive.message_store import (
     require_drains,
     rows_named,
 )
+from spark_reprocess.archive.records import values_of
 from spark_reprocess.archive.table_parts import (
     PARTS,
     Part,
@@ -354,7 +355,7 @@ def read_table(
         return spark.createDataFrame([], schema)
     arrow_schema = to_arrow_schema(schema)
     read = partial(read_parts, archive, folder, arrow_schema)
-    listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=PARTS)
+    listed = pa.Table.from_pylist(values_of(parts), schema=PARTS)
     if sum(one.rows for one in parts) <= DRIVER_ROWS:
         found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
         return spark.createDataFrame(found, schema)

@@ -132,21 +132,7 @@ def test_nothing_of_a_body_is_shown_without_samples(
     )
     out = tmp_path / "out"
 
-    assert (
-        main(
-            [
-                "collect",
-                "--only",
-                "analyze",
-                "--archive",
-                archive.root,
-                "--no-samples",
-                "--out",
-                str(out),
-            ]
-        )
-        == 0
-    )
+    assert main([*ANALYZE, "--archive", archive.root, "--no-samples", "--out", str(out)]) == 0
 
     table = pq.read_table(out / "groups.parquet").to_pylist()
     assert "parked_by_sqs: text <hidden>" in {group["title"] for group in table}

@@ -55,17 +55,7 @@ def test_queue_url_may_have_a_path_prefix(
     base, account, name = source.url.rsplit("/", 2)
     url = f"{base}/queue/us-east-1/{account}/{name}"
 
-    argv = [
-        "collect",
-        "--only",
-        "drain",
-        "--archive",
-        str(tmp_path),
-        "--parked-queue-url",
-        url,
-        "--wait-seconds",
-        "0",
-    ]
+    argv = [*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", url, "--wait-seconds", "0"]
 
     assert main(argv) == 0
     assert read_archive(spark, open_archive(str(tmp_path))).count() == 1

@@ -15,7 +15,7 @@ from spark_reprocess.command_line.cli import main
 from tests.approved_plan import approve
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import OWN, bodies, entry_of, parked, receive_all
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import DRAIN, QUICK_JVM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,15 +87,7 @@ def test_command_line_needs_no_setup(
     source.send([entry_of(parked(1))])
     repository = Path(__file__).parents[2]
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYSPARK_PYTHON")}
-    argv = [
-        "collect",
-        "--only",
-        "drain",
-        "--archive",
-        str(tmp_path),
-        "--parked-queue-url",
-        source.url,
-    ]
+    argv = [*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", source.url]
 
     ended = subprocess.run(
         [sys.executable, "-m", "spark_reprocess", *argv, "--wait-seconds", "0", "--tasks", "1"],

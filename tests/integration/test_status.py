@@ -103,13 +103,13 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
     assert lines[0].startswith(f"archive {archive.root} at ")
     assert lines[1:3] == [
         "messages  sent  discarded  restored  pending  of them in doubt  busy",
-        "      10     2          1         0          7                 2     0",
+        "      10     2          1         0        7                 2     0",
     ]
     assert lines[3].startswith("oldest pending: parked 2023-11-14 22:13 UTC, ")
     assert lines[4:7] == [
         "drain  messages  pending",
-        "d-1           7          4",
-        "d-2           3          3",
+        "d-1           7        4",
+        "d-2           3        3",
     ]
     assert lines[7:10] == [
         "plan  sent  discarded  restored  in doubt  busy  came back",

@@ -18,12 +18,7 @@ def test_collect_has_safe_defaults() -> None:
     values = parse(COLLECT).options
     given = {name: value for name, value in values.items() if value not in (None, [])}
 
-    assert given == {
-        "archive": "a",
-        "parked_queue_url": "u",
-        "wait_seconds": 2,
-        "has_samples": True,
-    }
+    assert given == {"archive": "a", "parked_queue_url": "u", "has_samples": True}
 
 
 def test_collect_takes_the_options_of_both_parts() -> None:
