@@ -188,16 +188,16 @@ def _default(name: str) -> str:
 
 
 def parameters() -> Lines:
-    """All parameters with their descriptions: docs/reference.md."""
+    """All parameters, each with the first sentence of its description: docs/reference.md."""
     names = re.compile(rf"\b({'|'.join(TEMPLATE['Parameters'])})\b")
     for title, group in _groups():
         yield from (f"**{title}**", "")
-        rows = []
         for name in group:
-            meaning = " ".join(TEMPLATE["Parameters"][name]["Description"].split())
-            meaning = names.sub(r"`\1`", meaning.replace("*", r"\*"))
-            rows.append((f"`{name}`", _default(name), meaning))
-        yield from (*table(("Parameter", "Default", "Meaning"), rows), "")
+            described = " ".join(TEMPLATE["Parameters"][name]["Description"].split())
+            sentence = re.split(r"(?<=[^.]\.) (?=[A-Z0-9])", described)[0]
+            meaning = names.sub(r"`\1`", sentence.replace("*", r"\*"))
+            yield f"- `{name}` ({_default(name)}): {meaning}"
+        yield ""
 
 
 def parameter_names() -> Lines:
