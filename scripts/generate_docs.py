@@ -187,19 +187,6 @@ def _default(name: str) -> str:
     return "empty" if value == "" else f"`{value}`"
 
 
-def parameters() -> Lines:
-    """All parameters, each with the first sentence of its description: docs/reference.md."""
-    names = re.compile(rf"\b({'|'.join(TEMPLATE['Parameters'])})\b")
-    for title, group in _groups():
-        yield from (f"**{title}**", "")
-        for name in group:
-            described = " ".join(TEMPLATE["Parameters"][name]["Description"].split())
-            sentence = re.split(r"(?<=[^.]\.) (?=[A-Z0-9])", described)[0]
-            meaning = names.sub(r"`\1`", sentence.replace("*", r"\*"))
-            yield f"- `{name}` ({_default(name)}): {meaning}"
-        yield ""
-
-
 def parameter_names() -> Lines:
     """All parameters with their defaults: README-SAR.md."""
     rows = (
@@ -299,7 +286,6 @@ BLOCKS: Mapping[str, Callable[[], Lines]] = {
     "costs": costs,
     "endpoints": endpoints,
     "prices": prices,
-    "parameters": parameters,
     "parameter-names": parameter_names,
     "roles": roles,
 }
