@@ -251,7 +251,7 @@ def test_two_runs_at_the_same_time_send_each_message_once(installation: Installa
     assert sum(one.drained.archived for one in summaries) == 8
     assert (last.pending.messages, last.postponed) == (4, "")
     status = json.loads(Path(installation.archive, "status.json").read_text())
-    assert status["run_id"] == last.run_id
+    assert (status["run_id"], status["pending"]["messages"]) == (last.run_id, 4)
 
 
 def test_only_a_run_that_emptied_the_parked_queue_says_when(
