@@ -46,7 +46,7 @@ from spark_reprocess.redrive.ramp import Ramp
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.steps import Steps
+from spark_reprocess.redrive.steps import Steps, ended_steps
 from spark_reprocess.redrive.stop_signals import Deadline
 from spark_reprocess.triage import Statement, is_group_id
 
@@ -99,7 +99,7 @@ def redrive(
         # Before the plan is resolved: what another plan decides after that would not be seen.
         context = stack.enter_context(context.locked(archive))
         steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in destinations}
-        ended = {url: steps[url].ended() for url in probes}
+        ended = {url: ended_steps(steps[url].read()) for url in probes}
         resolved = stack.enter_context(
             resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
@@ -209,7 +209,11 @@ def _probes(
             raise InputError(f"--ramp: {error}; --at-once sends everything in one step") from error
         return {}, f"everything goes at once: {error}"
     return {
-        url: replace(probe, rules=options.ramp_rules, read_limit=partial(read_limit, table, url))
+        url: replace(
+            probe,
+            minute_seconds=options.minute_seconds,
+            read_limit=partial(read_limit, table, url),
+        )
         for url, probe in probes.items()
     }, ""
 
@@ -228,7 +232,7 @@ def _forecast(
 ) -> Forecast:
     counts = [t.count for of in work.values() for t in of if t.word == Disposition.SEND]
     failure_seconds = max(probe.redelivery.failure_seconds for probe in probes.values())
-    step_seconds = failure_seconds + 2 * options.ramp_rules.minute_seconds
+    step_seconds = failure_seconds + 2 * options.minute_seconds
     return Forecast(tuple(step_sizes(max(counts, default=0))), step_seconds)
 
 

@@ -28,7 +28,7 @@ from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.redrive import exit_code_of
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.errors import BusyError, InputError
-from spark_reprocess.ramp.rule import Forecast, RampRules, Verdict
+from spark_reprocess.ramp.rule import Forecast, Verdict
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.steps import Step, Steps
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLE = "returns-of-a-ramp"
-RULES = RampRules(minute_seconds=1, patience=10, looks=5)
 
 Run = Callable[..., RedriveSummary]
 
@@ -84,7 +83,7 @@ def run_ramp(
         "parked_queue_url": world.parked.url,
         "failure_table": TABLE,
         "ramp": True,
-        "ramp_rules": RULES,
+        "minute_seconds": 1,
         "reason": "it is fixed",
         "execute": True,
         "tasks": 2,
@@ -143,7 +142,7 @@ def steps_of(archive: Archive, summary: RedriveSummary) -> list[Step]:
 
 def sizes(archive: Archive, summary: RedriveSummary, group_id: str) -> list[int]:
     steps = steps_of(archive, summary)
-    return [one.groups[group_id].messages for one in steps if group_id in one.groups]
+    return [one.messages[group_id] for one in steps if group_id in one.messages]
 
 
 def handled(world: RampWorld) -> list[int]:
@@ -315,7 +314,7 @@ def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
         if step.number == 2 and not others:
             with pytest.raises(BusyError, match="is being carried out"):
                 run(archive, plan, ramp=False)
-            others.append(run(archive, plan, group=next(iter(step.groups))))
+            others.append(run(archive, plan, group=next(iter(step.messages))))
             others.append(run(archive, plan, time_budget_seconds=6))
         return is_made
 
@@ -381,7 +380,7 @@ def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
         parked_queue_url=parked_queue.url,
         policy=str(rules),
         failure_table=TABLE,
-        ramp_rules=RULES,
+        minute_seconds=1,
         reason="every night",
         execute=True,
     )
