@@ -23,12 +23,12 @@ from dlq_replay.returns_table import ReturnsTable
 from spark_reprocess.analysis.message_table import in_order_units, with_positions
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.frames import Held, arrival_order, read_table, write_table
+from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger import POSITION, chunk_count
 from spark_reprocess.ramp.readings import Probe
 from spark_reprocess.ramp.rule import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
-    AllowedReturns,
     GroupRamp,
     Reading,
     StepWatch,
@@ -39,9 +39,10 @@ from spark_reprocess.redrive.breaker_gate import WAITING, waiting_for
 from spark_reprocess.redrive.dispositions import with_chunks, with_waiting
 from spark_reprocess.redrive.execution import TaskRunner, look_until
 from spark_reprocess.redrive.queues import PARKED_QUEUE
-from spark_reprocess.redrive.redrive_values import Sent, Tally
+from spark_reprocess.redrive.redrive_values import RedriveOptions, Sent, Tally
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.steps import Step, Steps, ended_steps, group_ramp
+from spark_reprocess.triage import Statement, is_group_id
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"
 _WAITS = f"{WAITING} for the ramp"
@@ -58,28 +59,22 @@ class Ramp:
         rows: the dispositions of this destination's messages, and of those that make no work.
         to_send: by group id, how many messages are to be sent.
         stops: by group id, how often the group was stopped before.
-        stop_group: writes down that a group is stopped, and why.
         ended: how many steps are sent: first, when the dispositions were resolved.
-        in_order: whether what stands behind a message of its message group waits.
-        is_one_group: whether the other groups are left because of an option.
         name: of the sends among those of the run.
         wait: waits for an event, but no longer than so many seconds.
     """
 
     runner: TaskRunner
     context: RunContext
+    options: RedriveOptions
     rows: DataFrame
     to_send: Mapping[str, int]
+    stops: Mapping[str, int]
     probe: Probe
     returns: ReturnsTable
-    allowed: AllowedReturns
-    stops: Mapping[str, int]
-    stop_group: Callable[[str, str], object]
     steps: Steps
     ended: int
     name: str
-    in_order: bool = False
-    is_one_group: bool = False
     now_seconds: Callable[[], float] = time.time
     wait: Callable[[threading.Event, float], object] = threading.Event.wait
     _groups: dict[str, GroupRamp] = field(default_factory=dict)
@@ -115,6 +110,11 @@ class Ramp:
             if count > 0
         ]
         return Sent((*self._tallies, *rest), self._stopped_by, tuple(self._groups.values()))
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether what stands behind a message of its message group waits."""
+        return self.context.to_fifo and not self.options.allow_reordering
 
     def _begin_next(self, steps: Sequence[Step]) -> bool:
         """Wait for the verdicts, and make the next step; return False if there is none."""
@@ -158,14 +158,14 @@ class Ramp:
         if taken := [self._table(step) for step in steps if step.number in self._executed]:
             rows = rows.join(reduce(DataFrame.union, taken), "message_id", "left_anti")
         order = ["message_id"]
-        if self.in_order:
+        if self._in_order:
             arrived = Window.partitionBy(PARKED_QUEUE, "message_group_id").orderBy(*arrival_order())
             rows = rows.withColumn("depth", F.row_number().over(arrived))
             order = ["depth", "message_id"]
         most = F.create_map(*(F.lit(one) for pair in wanted.items() for one in pair))
         rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*order))
         drawn = rows.withColumn("drawn", F.coalesce(rank <= most[F.col("group_id")], F.lit(False)))  # noqa: FBT003
-        if self.in_order:
+        if self._in_order:
             before = F.sum(F.col("drawn").cast("int")).over(
                 arrived.rowsBetween(Window.unboundedPreceding, -1)
             )
@@ -214,14 +214,14 @@ class Ramp:
             return
         words = {word for _, word in found} | {tally.word for tally in settled}
         others = {Disposition.BUSY, Disposition.NOT_SELECTED, Disposition.OVER_LIMIT}
-        if words & (others | {Disposition.LEAVE} if self.is_one_group else others):
+        if words & (others | {Disposition.LEAVE} if self.options.group else others):
             why = f"another run has messages of step {step.number} to send"
             self._stopped_by = f"{_WAITS}: {why}"
         elif not self.steps.end(step, self.now_seconds(), sent):
             self._stopped_by = _IS_SHARED
         else:
             self.ended += 1
-            if self.in_order and sum(sent.values()) < sum(step.messages.values()):
+            if self._in_order and sum(sent.values()) < sum(step.messages.values()):
                 # Only a plan that is resolved anew shows what waits behind these.
                 self._stopped_by = f"{_WAITS}: some of step {step.number} could not be sent"
 
@@ -240,7 +240,7 @@ class Ramp:
             is_stopped = F.col("group_id").isin(*stopped) & (disposition == Disposition.SEND)
             word = F.when(is_stopped, Disposition.STOPPED).otherwise(disposition)
             rows = rows.withColumn("disposition", word)
-            rows = with_waiting(rows) if self.in_order else rows
+            rows = with_waiting(rows) if self._in_order else rows
         chunks = chunk_count(sum(step.messages.values()))
         name = f".{self.steps.queue}.{step.number:05d}"
         return rows.join(
@@ -303,7 +303,9 @@ class Ramp:
         returns = self._read_returns(steps) if returns is None else returns
         for one in self._states(steps, returns):
             if one.verdict is Verdict.BAD:
-                self.stop_group(one.group_id, one.why)
+                said = Statement(datetime.now(UTC), self.context.who, stopped=one.why)
+                if is_group_id(one.group_id):
+                    add_statement(self.runner.archive, one.group_id, said)
             self._groups[one.group_id] = one
 
     def _states(self, steps: Sequence[Step], returns: Mapping[str, Returns]) -> list[GroupRamp]:
@@ -311,8 +313,13 @@ class Ramp:
         left = self._left()
         return [
             group_ramp(
-                *(one, own, left[one], returns.get(one), self.allowed, self._blocker),
-                in_order=self.in_order,
+                one,
+                own,
+                left[one],
+                returns.get(one),
+                self.options.allow_returns,
+                self._blocker,
+                in_order=self._in_order,
             )
             for one in self.to_send
             if (own := self._of(steps, one)) and not self._is_bad(one)
