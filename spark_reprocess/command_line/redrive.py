@@ -246,6 +246,6 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
 
 _FIRST_OPTIONS = (
     *("--archive", "--stack", "--group", "--plan", "--where", "--limit", "--max-rate"),
-    *("--at-once", "--watch", "--reason", "--execute"),
+    *("--ramp", "--at-once", "--watch", "--reason", "--execute"),
 )
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, first_options=_FIRST_OPTIONS)

@@ -117,7 +117,7 @@ def test_redrive_takes_all_its_options() -> None:
         ([], "the following arguments are required: VERB"),
         (["redrve"], "redrve: no such verb; did you mean redrive?"),
         ([*DRAIN, "--limt=9"], "--limt: no such option; did you mean --limit?"),
-        ([*DRAIN, "--x"], "--x: no such option; --help lists those that there are"),
+        ([*DRAIN, "--x"], "--x: no such option; there are --help, --archive, --parked-queue-url,"),
         (["drain"], "required: --archive, --parked-queue-url"),
         ([*DRAIN, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
         ([*DRAIN, "--wait-seconds", "21"], "'21': must be a whole number from 0 to 20"),
