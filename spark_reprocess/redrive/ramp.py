@@ -93,14 +93,15 @@ class Ramp:
         """
         while not self._stopped_by:
             steps = self.steps.read()
-            self._decide(steps)
+            self._decide(steps, self._read_returns(steps))
             if ended_steps(steps) != self.ended:
                 self._stopped_by = _IS_SHARED
             elif len(steps) > self.ended:
                 self._execute(steps[-1], steps)
             elif not self._begin_next(steps):
                 break
-        self._decide(self.steps.read())
+        steps = self.steps.read()
+        self._decide(steps, self._read_returns(steps))
         left = Counter(self.to_send)
         for tally in self._tallies:
             left[tally.group_id] -= tally.count
@@ -118,10 +119,13 @@ class Ramp:
 
     def _begin_next(self, steps: Sequence[Step]) -> bool:
         """Wait for the verdicts, and make the next step; return False if there is none."""
-        if any(self._left().values()):
-            self._await_verdicts(steps)
-        left = {one: n for one, n in self._left().items() if n and not self._is_bad(one)}
+        self._await_verdicts(steps)
+        left = {one: count for one, count in self._left().items() if not self._is_bad(one)}
         if not left or self._stopped_by:
+            return False
+        returns = self._read_returns(steps)
+        if not left.keys() <= returns.keys():
+            self._stopped_by = f"{_WAITS}: it is not known what came back"
             return False
         sent = {one: self._groups[one].sent if one in self._groups else 0 for one in left}
         wanted = {one: step_size(sent[one], n) for one, n in left.items()}
@@ -134,18 +138,17 @@ class Ramp:
         if not messages:
             self._stopped_by = f"{_WAITS}: what is left stands behind messages that stay"
             return False
-        returns = self._read_returns(steps)
-        before = {one: returns[one].returned if one in returns else 0 for one in messages}
+        before = {one: returns[one].returned for one in messages}
         stops = {one: self.stops.get(one, 0) for one in messages}
         self._blocker = _NOT_LOOKED
         # Of two runs at once the first one's record counts for both.
         self.steps.create(Step(number, run_id, self.now_seconds(), messages, before, stops))
         return True
 
-    def _left(self) -> dict[str, int]:
-        """Return by group how many messages this run has in no step yet."""
+    def _left(self) -> Counter[str]:
+        """Return by group how many messages this run has in no step yet, if there are any."""
         drawn = sum(map(Counter, self._executed.values()), Counter[str]())
-        return {one: count - drawn[one] for one, count in self.to_send.items()}
+        return Counter(self.to_send) - drawn
 
     def _drawn(self, steps: Sequence[Step], wanted: Mapping[str, int]) -> DataFrame:
         """Draw so many messages of each group, and say where in the step each of them is.
@@ -191,7 +194,6 @@ class Ramp:
             found[row["group_id"], row["disposition"]] = row["count"]
         opened = {one: found[one, Disposition.SEND] for one in step.messages}
         self._executed[step.number] = opened
-        left = self._left()
         result = self.runner.execute(
             rows,
             [Tally(one, Disposition.SEND, count) for one, count in opened.items() if count],
@@ -199,7 +201,7 @@ class Ramp:
                 self.context,
                 limit=limit,
                 step=step.number,
-                unproven_groups=frozenset(one for one in step.messages if left.get(one)),
+                unproven_groups=frozenset(step.messages.keys() & self._left().keys()),
             ),
             f"{self.name}-step-{step.number}",
             lambda: self._trouble(steps),
@@ -258,9 +260,9 @@ class Ramp:
 
         The run stops if that takes too long.
         """
-        groups = [one for one, count in self._left().items() if count and not self._is_bad(one)]
-        own = {one: self._of(steps, one) for one in groups}
-        last = {of[-1].number: of[-1] for of in own.values() if of}.values()
+        groups = [one for one in self._left() if not self._is_bad(one)]
+        own = [of for one in groups if (of := self._of(steps, one))]
+        last = {of[-1].number: of[-1] for of in own}.values()
         if not last:
             return
         began_at = min(step.began_at for step in last)
@@ -282,7 +284,7 @@ class Ramp:
             self._stopped_by = look_until(
                 is_over, minute / LOOKS_A_MINUTE, self.runner.deadline, self.wait
             )
-        waiting = [self._groups[one] for one in groups if self._is(one, Verdict.UNKNOWN)]
+        waiting = [one for one in self._groups.values() if one.verdict is Verdict.UNKNOWN]
         if waiting and not self._stopped_by:
             after = f"{datetime.fromtimestamp(watch.ready_at(looks), UTC):%H:%M} UTC"
             why = f"step {waiting[0].step} can be judged after {after}: {waiting[0].why}"
@@ -292,15 +294,11 @@ class Ramp:
         """Return the steps of a group since it was last stopped."""
         return [step for step in steps if step.has(group_id, self.stops.get(group_id, 0))]
 
-    def _is(self, group_id: str, verdict: Verdict) -> bool:
-        return group_id in self._groups and self._groups[group_id].verdict is verdict
-
     def _is_bad(self, group_id: str) -> bool:
-        return self._is(group_id, Verdict.BAD)
+        return group_id in self._groups and self._groups[group_id].verdict is Verdict.BAD
 
-    def _decide(self, steps: Sequence[Step], returns: Mapping[str, Returns] | None = None) -> None:
+    def _decide(self, steps: Sequence[Step], returns: Mapping[str, Returns]) -> None:
         """Note how far the groups are, and stop those of which too many came back."""
-        returns = self._read_returns(steps) if returns is None else returns
         for one in self._states(steps, returns):
             if one.verdict is Verdict.BAD:
                 said = Statement(datetime.now(UTC), self.context.who, stopped=one.why)
