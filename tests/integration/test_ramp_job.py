@@ -468,6 +468,67 @@ def test_healthy_fifo_ramp_sends_everything_in_the_order_of_each_message_group(
     assert len({*second_step}) == 2
 
 
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
+    run: Run,
+    world: RampWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    *,
+    is_decided: bool,
+) -> None:
+    errors, lanes = ["TimeoutError" if n % 3 else "KeyError" for n in range(18)], "AB" * 9
+    messages = [
+        parked(n, errors[n], MessageGroupId=lanes[n], SequenceNumber=str(10**19 + n))
+        if suffix
+        else parked(n, errors[n])
+        for n in range(18)
+    ]
+    archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
+    plan = planned(archive)
+    stopped = groups_of(archive, plan)["KeyError"]
+    original = Steps.create
+
+    def create(steps: Steps, step: Step) -> bool:
+        is_made = original(steps, step)
+        if step.number == 2:
+            raise KilledError
+        return is_made
+
+    monkeypatch.setattr(Steps, "create", create)
+    with pytest.raises(KilledError):
+        run(archive, plan)
+    if is_decided:
+        # Decided again: its next step must be one message.
+        add_statement(archive, stopped, Statement(datetime.now(UTC), "me", stopped="it was bad"))
+        decided = Statement(datetime.now(UTC), "me", "redrive", _plan_id(plan))
+        add_statement(archive, stopped, decided)
+    else:
+        world.add_returns(_plan_id(plan), stopped, returned=frozenset({"a"}))
+
+    runs = [run(archive, plan, tasks=1)]
+    while runs[-1].is_unfinished and len(runs) < 4:
+        runs.append(run(archive, plan, tasks=1))
+
+    numbers = handled(world)
+    of_group = [n for n in numbers if errors[n] == "KeyError"]
+    assert len(numbers) == len({*numbers})
+    if suffix:
+        for lane in "AB":
+            of_lane = [number(one) for one in world.handled if lanes[number(one)] == lane]
+            assert of_lane == sorted(of_lane)
+    if is_decided:
+        assert numbers == list(range(18))
+        steps = Steps(archive, _plan_id(plan), f"main{suffix}").read()
+        assert [one.messages.get(stopped) for one in steps[:3]] == [1, 2, 1]
+    else:
+        assert runs[0].is_stopped
+        assert len(of_group) == 1
+        assert suffix or len(numbers) == 13
+
+
 def _set_action(plan: str, group_id: str, action: str) -> None:
     content = yaml.safe_load(Path(plan).read_text())
     for group in content["groups"]:
