@@ -2,18 +2,17 @@
 
 - ``00003.json``: the third step to this queue, created if absent before its first claim. Of several
   runs the first one's counts for all. The table with its messages is in ``00003-<run id>``.
-- ``00003.sent.json``: everything of it that could be sent is sent; made by a run that saw that. Its
-  time may be later than the last send, so that a wait from it on is never too short.
+- ``00003.sent.json``: the same, once everything of it that could be sent is sent; made by a run
+  that saw that. Its time may be later than the last send, so that a wait is never too short.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from dlq_replay.returns import Returns
-from spark_reprocess.archive.files import Archive, damage_named
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import plan_folder
+from spark_reprocess.archive.records import read_record, record_bytes
 from spark_reprocess.figures import counted
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, Verdict, step_sizes
 
@@ -66,20 +65,20 @@ class Steps:
         steps: list[Step] = []
         while (path := self._path(len(steps) + 1)) in paths:
             ended = self._path(len(steps) + 1, ".sent")
-            content = self._load(path) | (self._load(ended) if ended in paths else {})
-            with damage_named(self.archive, path):
-                steps.append(Step(**content))
+            step = read_record(self.archive, ended if ended in paths else path, Step)
+            if step is None:
+                break
+            steps.append(step)
         return steps
 
     def create(self, step: Step) -> bool:
         """Write the record of a new step durably; return False where there is one already."""
-        content = json.dumps(asdict(step), indent=1)
-        return self.archive.create(self._path(step.number), content.encode())
+        return self.archive.create(self._path(step.number), record_bytes(step))
 
     def end(self, step: Step, sent_at: float, sent: Mapping[str, int]) -> bool:
         """Write down durably that the step is sent; return False where another run did."""
-        content = json.dumps({"sent_at": sent_at, "sent": sent})
-        return self.archive.create(self._path(step.number, ".sent"), content.encode())
+        ended = replace(step, sent_at=sent_at, sent=sent)
+        return self.archive.create(self._path(step.number, ".sent"), record_bytes(ended))
 
     def table(self, number: int, run_id: str) -> str:
         """Return the folder with the table of a step's messages; see ``frames.read_table``."""
@@ -91,10 +90,6 @@ class Steps:
 
     def _path(self, number: int, suffix: str = "") -> str:
         return f"{self._folder}/{number:05d}{suffix}.json"
-
-    def _load(self, path: str) -> dict[str, Any]:
-        with damage_named(self.archive, path):
-            return dict(json.loads(self.archive.read(path) or b""))
 
 
 def ended_steps(steps: Sequence[Step]) -> int:

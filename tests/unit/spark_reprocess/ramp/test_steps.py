@@ -105,7 +105,7 @@ def test_of_two_runs_the_first_record_counts_for_both(steps: Steps) -> None:
     assert not steps.create(step(1, 9, run_id="run-b"))
     assert (steps.read(), ended_steps(steps.read())) == ([step(1, run_id="run-a")], 0)
 
-    assert steps.end(step(1), 9.0, {"g": 1})
+    assert steps.end(steps.read()[0], 9.0, {"g": 1})
     assert not steps.end(step(1), 11.0, {})
     steps.create(step(2))
 
@@ -128,7 +128,6 @@ def test_queues_and_plans_have_steps_of_their_own_and_tables_are_no_records(
 )
 def test_damaged_record_is_named(archive: Archive, steps: Steps, path: str, content: bytes) -> None:
     steps.create(step(1))
-    steps.end(step(1), 9.0, {"g": 1})
     archive.write(path, content)
 
     with pytest.raises(ArchiveError, match=path.replace(".", r"\.")):
