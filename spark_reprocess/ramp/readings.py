@@ -4,7 +4,7 @@ No call raises for what AWS answers: what is not known keeps a step from being g
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -62,25 +62,38 @@ class Probe:
 
     def read(self, began_at: float, now: float) -> Reading:
         """Look at everything once; *began_at* is when the step began, epoch seconds."""
-        obstacle = self.read_limit().sentence
         queue = {"QueueName": QueueAddress.from_url(self.main).name}
         try:
-            obstacle = obstacle or self._trigger_fault()
-            faults = self._function_faults(began_at, now)
+            obstacle = next(filter(None, self._obstacles(began_at, now)), "")
             ages = self._metric("AWS/SQS", "ApproximateAgeOfOldestMessage", queue, began_at, now)
             deleted = self._metric("AWS/SQS", "NumberOfMessagesDeleted", queue, began_at, now)
         except (BotoCoreError, ClientError) as error:
-            why = obstacle or f"AWS does not say how the step went: {describe(error)}"
-            return Reading(now, why)
+            return Reading(now, f"AWS does not say how the step went: {describe(error)}")
         return Reading(
             now,
             obstacle,
-            faults,
             queue_counts(SqsQueue(self.make_client(self.main), self.main)),
             queue_counts(SqsQueue(self.make_client(self.dead_letters), self.dead_letters)),
             {at: point["Maximum"] for at, point in ages.items()},
             _sum(deleted) if deleted else None,
         )
+
+    def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
+        yield self.read_limit().sentence
+        yield self._trigger_fault()
+        ours = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: self.stack_queue}
+        recent = max(began_at, now - PATIENCE_MINUTES * self.minute_seconds)
+        metrics = [
+            ("returns that it could not count", NAMESPACE, _NOT_COUNTED, ours, began_at),
+            # A copy whose return cannot be counted now is one of them.
+            ("messages that it left in the DLQ", NAMESPACE, _LEFT, ours, recent),
+        ]
+        if self.function_arn is not None:
+            of = {"FunctionName": self.function_arn.rpartition(":")[2]}
+            metrics += [(n.lower(), "AWS/Lambda", n, of, recent) for n in _FUNCTION_METRICS]
+        for name, namespace, metric, of, since in metrics:
+            if count := _sum(self._metric(namespace, metric, of, since, now)):
+                yield f"the replay function had {count:,} {name} since the step"
 
     def _trigger_fault(self) -> str:
         if self.function_arn is None:
@@ -97,19 +110,6 @@ class Probe:
 
     def _pages(self, service: str, call: str, **request: str) -> Any:  # noqa: ANN401 - boto3's pages
         return self.make_aws_client(service).get_paginator(call).paginate(**request)
-
-    def _function_faults(self, began_at: float, now: float) -> dict[str, int]:
-        ours = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: self.stack_queue}
-        recent = max(began_at, now - PATIENCE_MINUTES * self.minute_seconds)
-        asked = {
-            "returns that it could not count": (NAMESPACE, _NOT_COUNTED, ours, began_at),
-            # A copy whose return cannot be counted now is one of them.
-            "messages that it left in the DLQ": (NAMESPACE, _LEFT, ours, recent),
-        }
-        if self.function_arn is not None:
-            of = {"FunctionName": self.function_arn.rpartition(":")[2]}
-            asked |= {name.lower(): ("AWS/Lambda", name, of, recent) for name in _FUNCTION_METRICS}
-        return {name: _sum(self._metric(*metric, now)) for name, metric in asked.items()}
 
     def _metric(
         self, namespace: str, name: str, dimensions: Mapping[str, str], since: float, now: float

@@ -128,9 +128,8 @@ class Reading:
 
     Attributes:
         at: the moment, epoch seconds.
-        obstacle: what keeps dead letters from the replay function, or replays from the queue; empty
-            if nothing does.
-        faults: what went wrong in the replay function since the step, by name.
+        obstacle: what keeps dead letters from being counted, or replays from the queue; empty if
+            nothing does.
         main: SQS's counts of the destination.
         dead_letters: those of its DLQ.
         ages: the age in seconds of the destination's oldest message, by the begin of each period.
@@ -139,7 +138,6 @@ class Reading:
 
     at: float
     obstacle: str = ""
-    faults: Mapping[str, int] = field(default_factory=dict)
     main: QueueCounts | None = None
     dead_letters: QueueCounts | None = None
     ages: Mapping[float, float] = field(default_factory=dict)
@@ -197,9 +195,6 @@ class StepWatch:
         recent = [look for look in looks[-_LOOKS:] if look.at >= ready_at]
         if len(recent) < _LOOKS or not all(map(_has_no_dead_letters, recent)):
             yield "dead letters wait in the DLQ"
-        for name, count in last.faults.items():
-            if count:
-                yield f"the replay function had {count:,} {name} since the step"
         if last.deleted is None:
             yield "the main queue's metric NumberOfMessagesDeleted cannot be read"
         elif last.deleted < expected:

@@ -121,6 +121,22 @@ def two_groups(folder: Path, world: RampWorld) -> Archive:
     return archive_of(folder, messages, drained_from=world.parked.url)
 
 
+def in_lanes(
+    lanes: str, error_of: Callable[[int], str] = lambda _: "TimeoutError"
+) -> list[Message]:
+    """A message of each of these message groups."""
+    return [
+        parked(n, error_of(n), MessageGroupId=lane, SequenceNumber=str(10**19 + n))
+        for n, lane in enumerate(lanes)
+    ]
+
+
+def assert_order(world: RampWorld, lanes: str) -> None:
+    for lane in {*lanes}:
+        of_lane = [number(one) for one in world.handled if lanes[number(one)] == lane]
+        assert of_lane == sorted(of_lane)
+
+
 def number(one: Message) -> int:
     return int(json.loads(one.body)["n"])
 
@@ -421,27 +437,17 @@ def test_heads_of_message_groups_go_first_and_nothing_overtakes(
 ) -> None:
     # Failures of both kinds stand behind each other in each message group.
     lanes = "AAAAAABBBCDA"
-    messages = [
-        parked(
-            n,
-            "KeyError" if n % 3 == 1 else "TimeoutError",
-            MessageGroupId=lane,
-            SequenceNumber=str(10**19 + n),
-        )
-        for n, lane in enumerate(lanes)
-    ]
+    messages = in_lanes(lanes, lambda n: "KeyError" if n % 3 == 1 else "TimeoutError")
     archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
     plan = planned(archive)
     world.fails = lambda one: number(one) == 1
 
     summary = run(archive, plan, tasks=1)
 
-    in_order = [number(one) for one in world.handled]
-    by_lane = {lane: [n for n in in_order if lanes[n] == lane] for lane in "ABCD"}
-    assert all(numbers == sorted(numbers) for numbers in by_lane.values())
+    assert_order(world, lanes)
     assert verdicts(summary)["KeyError"] is Verdict.BAD
     # What stands behind an unsent message of the stopped group stays.
-    assert sorted(in_order) == [0, 2, 3, 6, 7, 8, 9, 10]
+    assert sorted(map(number, world.handled)) == [0, 2, 3, 6, 7, 8, 9, 10]
     assert "stands behind messages that stay" in summary.stopped_by
 
 
@@ -450,20 +456,14 @@ def test_healthy_fifo_ramp_sends_everything_in_the_order_of_each_message_group(
     run: Run, world: RampWorld, tmp_path: Path
 ) -> None:
     lanes = "AAAAAAABBBBCDDAABCDA"
-    messages = [
-        parked(n, MessageGroupId=lane, SequenceNumber=str(10**19 + n))
-        for n, lane in enumerate(lanes)
-    ]
-    archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
+    archive = archive_of(tmp_path, in_lanes(lanes), drained_from=world.parked.url)
 
     summary = run(archive, planned(archive))
 
     assert verdicts(summary) == {"TimeoutError": Verdict.SENT}
     assert summary.counts == {"sent": len(lanes)}
     assert handled(world) == list(range(len(lanes)))
-    for lane in "ABCD":
-        of_lane = [number(one) for one in world.handled if lanes[number(one)] == lane]
-        assert of_lane == sorted(of_lane)
+    assert_order(world, lanes)
     second_step = [lanes[number(one)] for one in world.handled[1:3]]
     assert len({*second_step}) == 2
 
@@ -480,12 +480,7 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
     is_decided: bool,
 ) -> None:
     errors, lanes = ["TimeoutError" if n % 3 else "KeyError" for n in range(18)], "AB" * 9
-    messages = [
-        parked(n, errors[n], MessageGroupId=lanes[n], SequenceNumber=str(10**19 + n))
-        if suffix
-        else parked(n, errors[n])
-        for n in range(18)
-    ]
+    messages = in_lanes(lanes, errors.__getitem__)
     archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
     plan = planned(archive)
     stopped = groups_of(archive, plan)["KeyError"]
@@ -516,9 +511,7 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
     of_group = [n for n in numbers if errors[n] == "KeyError"]
     assert len(numbers) == len({*numbers})
     if suffix:
-        for lane in "AB":
-            of_lane = [number(one) for one in world.handled if lanes[number(one)] == lane]
-            assert of_lane == sorted(of_lane)
+        assert_order(world, lanes)
     if is_decided:
         assert numbers == list(range(18))
         steps = Steps(archive, _plan_id(plan), f"main{suffix}").read()

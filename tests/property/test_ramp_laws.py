@@ -156,12 +156,11 @@ class Ending:
             deleted += OTHERS_A_SECOND * (int(now) - int(began_at))
             main = main and replace(main, visible=main.visible + OTHERS_A_SECOND)
         recent = max(began_at, now - PATIENCE_MINUTES)
-        faults = {
-            "missed": sum(at >= began_at for at in world.faults["missed"]),
-            "left": sum(at >= recent for at in world.faults["left"]),
-        }
+        missed = [at for at in world.faults["missed"] if at >= began_at]
+        left = [at for at in world.faults["left"] if at >= recent]
+        obstacle = "a fault" if missed or left else ""
         ages = {at: age for at, age in self.ages.items() if at >= int(began_at)}
-        return Reading(now, "", faults, main, queue_counts(world.dlq), ages, deleted)
+        return Reading(now, obstacle, main, queue_counts(world.dlq), ages, deleted)
 
     def returns(self) -> dict[str, Returns]:
         return {group: returns for (_, group), returns in self.counters.items.items()}
@@ -273,12 +272,6 @@ def only_groups_with_failures_are_stopped(ending: Ending) -> None:
             assert ramp.verdict is not Verdict.BAD
 
 
-def each_return_counts_once(ending: Ending) -> None:
-    for (_, group), returns in ending.counters.items.items():
-        failing = [one for step in ending.steps for one in step.get(group, ()) if ending.fails(one)]
-        assert returns.returned - ending.scenario.before <= len(failing)
-
-
 def what_is_healthy_goes_through(ending: Ending) -> None:
     handled = Counter(one.body for one in ending.world.handled)
     for group, tenants in ending.scenario.groups.items():
@@ -293,7 +286,6 @@ LAWS = (
     steps_keep_the_bound,
     no_step_follows_what_is_not_proven,
     only_groups_with_failures_are_stopped,
-    each_return_counts_once,
 )
 
 
@@ -329,7 +321,7 @@ class WaitsForAnEmptyQueue(StepWatch):
 
 class IgnoresFaults(StepWatch):
     def blocker(self, looks: Sequence[Reading], expected: int) -> str:
-        return super().blocker([replace(look, faults={}) for look in looks], expected)
+        return super().blocker([replace(look, obstacle="") for look in looks], expected)
 
 
 class IgnoresTheDlq(StepWatch):

@@ -85,7 +85,6 @@ def test_nothing_stands_in_the_way_at_the_second_look() -> None:
         ({"ages": {}, "main": QueueCounts(1, 20, 300)}, "queue, where 321 messages are"),
         ({"dead_letters": QueueCounts(visible=1)}, "dead letters wait in the DLQ"),
         ({"dead_letters": None}, "dead letters wait in the DLQ"),
-        ({"faults": {"throttles": 0, "errors": 3}}, "had 3 errors since the step"),
         ({"deleted": None}, "NumberOfMessagesDeleted cannot be read"),
         ({"deleted": 5}, "deleted 5 messages since the step, of 6"),
     ],
