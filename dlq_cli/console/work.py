@@ -370,31 +370,6 @@ def write_end(folder: Path, exit_code: int, now_seconds: float) -> None:
     LocalArchive(str(folder)).write(_END_FILE, json.dumps(content).encode())
 
 
-def forget_erased(folder: Path) -> None:
-    """Forget what the works beside this one, an erase that is done, may know of erased messages.
-
-    Conditions may identify a person, and errors quote them; previews of edits quote messages.
-
-    Raises:
-        ArchiveError: a record cannot be written.
-    """
-    for other in folder.parent.iterdir():
-        record = _read(other / _COMMAND_FILE)
-        words = record.get("words") if record else None
-        if not (record and isinstance(words, list) and words):
-            continue
-        if condition := value_of(words, "--where"):
-            named = {condition: "(forgotten)", f"--where={condition}": "--where=(forgotten)"}
-            record["words"] = [named.get(word, word) for word in words]
-            LocalArchive(str(other)).write(_COMMAND_FILE, json.dumps(record).encode())
-        if (other / _END_FILE).exists():
-            stale = {ERRORS_FILE: condition, ANSWER_FILE: words[0] == "redrive"}
-            for name in filter(stale.get, stale):
-                # A process that waits for the next work has the file open.
-                with suppress(FileNotFoundError):
-                    os.truncate(other / name, 0)
-
-
 def stop_file(folder: Path, number: int) -> Path:
     """Return the file whose existence asks a work to stop, for the first or second time."""
     return folder / f"stop-{number}"

@@ -13,7 +13,6 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, RefusalError
 from dlq_cli.console.work import Work, value_of, without_json
 from spark_reprocess.command_line.arguments import positive_number, since, whole_number
-from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.verb import option
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import ID
@@ -79,7 +78,7 @@ def redrive(console: Console, dry_run: Work, fields: Fields) -> list[str]:
         InputError: a field is wrong, or the dry run did not end well.
         RefusalError: somebody has decided something else since the dry run.
     """
-    answer = _answer_of(dry_run, "redrive")
+    answer = _answer_of(dry_run)
     decided = str(answer.get("decisions_sha256", ""))
     plan = read_plan_now(console.archive, value_of(dry_run.words, "--plan"))
     group = value_of(dry_run.words, "--group")
@@ -100,46 +99,6 @@ def redrive(console: Console, dry_run: Work, fields: Fields) -> list[str]:
     ]
 
 
-def restore_preview(console: Console, fields: Fields) -> list[str]:
-    """Make the dry run of a restore.
-
-    Raises:
-        InputError: a field is wrong, or neither a condition nor a number is given.
-    """
-    words = [
-        *_queue(console, fields, "parked-queue-url"),
-        *_text(fields, "where", "--where"),
-        *_checked(fields, "limit", "--limit", whole_number(1)),
-        *_flag(fields, "include_discarded", "--include-discarded"),
-        *_flag(fields, "include_foreign", "--include-foreign"),
-    ]
-    if not (fields("where").strip() or fields("limit").strip() or fields("everything")):
-        raise InputError("give a condition or a number, or say that you mean all messages")
-    return _here(console, "restore", words)
-
-
-def restore(_console: Console, dry_run: Work, fields: Fields) -> list[str]:
-    """Make the command that restores what a dry run has shown. Raises InputError."""
-    groups = _answer_of(dry_run, "restore").get("groups", [])
-    _require_typed(fields, sum(int(group["counts"].get("send", 0)) for group in groups))
-    return [*without_json(dry_run.words), *_pace(fields), *_execution(fields)]
-
-
-def erase_preview(console: Console, fields: Fields) -> list[str]:
-    """Make the dry run of an erase. Raises InputError."""
-    ids = fields("ids").split()
-    if bool(ids) == bool(fields("where").strip()):
-        raise InputError("give message ids or a condition, and not both: what is to go")
-    words = [word for one in ids for word in option("--id", one)]
-    return _here(console, "erase", [*words, *_text(fields, "where", "--where")])
-
-
-def erase(_console: Console, dry_run: Work, fields: Fields) -> list[str]:
-    """Make the command that erases what a dry run has shown. Raises InputError."""
-    _require_typed(fields, int(_answer_of(dry_run, "erase").get("messages", 0)))
-    return [*without_json(dry_run.words), *_execution(fields)]
-
-
 def again(work: Work, fields: Fields) -> list[str]:
     """Make the same command again; with the field ``in_doubt`` it also sends what is in doubt."""
     words = without_json(work.words)
@@ -151,13 +110,13 @@ def again(work: Work, fields: Fields) -> list[str]:
 def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
     """Add what the verb gets of the console, and where it runs."""
     _, *rest = console.words(verb, *words)
-    return [*rest, *(["--on-glue"] if console.on_glue and not VERBS[verb].not_on_glue else [])]
+    return [*rest, *(["--on-glue"] if console.on_glue else [])]
 
 
-def _answer_of(dry_run: Work, verb: str) -> dict[str, Any]:
+def _answer_of(dry_run: Work) -> dict[str, Any]:
     answer = dry_run.answer()
-    if dry_run.verb != verb or "--execute" in dry_run.words:
-        raise InputError(f"work {dry_run.work_id} is no dry run of {verb}")
+    if dry_run.verb != "redrive" or "--execute" in dry_run.words:
+        raise InputError(f"work {dry_run.work_id} is no dry run of a redrive")
     if dry_run.exit_code != 0 or answer is None:
         raise InputError("this dry run did not end well: make it again")
     return dict(answer)
@@ -176,13 +135,6 @@ def _execution(fields: Fields) -> list[str]:
     if not reason:
         raise InputError("reason: say in one sentence why; the ledger keeps it")
     return ["--execute", *reason]
-
-
-def _require_typed(fields: Fields, count: int) -> None:
-    if not count:
-        raise InputError("the dry run found no messages: there is nothing to do")
-    if fields("typed").replace(",", "").strip() != str(count):
-        raise InputError(f"to confirm, type the number of messages: {count}")
 
 
 def _queue(console: Console, fields: Fields, name: str, *, is_needed: bool = True) -> list[str]:

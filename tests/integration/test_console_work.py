@@ -193,27 +193,6 @@ def test_half_written_records_are_no_work_or_one_that_died(works: Works) -> None
         assert works.all() == []
 
 
-def test_what_was_erased_is_forgotten(works: Works) -> None:
-    where = ["--where", "body like '%ann@example.com%'"]
-    looked = until(works, started(works, "erase", *where), is_over)
-    previewed = until(works, started(works, "exit", "0"), is_over)
-    record = previewed.folder / "command.json"
-    record.write_text(record.read_text().replace('"exit"', '"redrive"'))
-    (previewed.folder / "answer").write_text('{"samples": ["ann"]}')
-    restored = until(works, started(works, "exit", "2", *where), is_over)
-    record = restored.folder / "command.json"
-    record.write_text(record.read_text().replace('"exit"', '"restore"'))
-    (restored.folder / "errors").write_text(f"dlq: {where}: fails on a message")
-
-    assert works.get(looked.work_id) == looked
-
-    erased = until(works, started(works, "erase", *where, "--execute"), is_over)
-
-    texts = [file.read_text() for file in works.folder.rglob("*") if file.is_file()]
-    assert not [text for text in texts if "ann" in text]
-    assert erased.words == ("erase", "--where", "(forgotten)", "--execute", "--json")
-
-
 def test_process_that_cannot_be_started_leaves_nothing(works: Works) -> None:
     none = Works(works.folder, process=("/no/such/program",))
 
