@@ -326,7 +326,7 @@ def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]
         ReplayFunctionArn="arn:f",
         MainQueueUrl="https://q/1/m",
         DeadLetterQueueArn=arn("d"),
-        ParkedQueueUrl="u",
+        ParkedQueueArn=arn("p"),
     )
 
     assert run("status") == 0
