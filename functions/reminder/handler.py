@@ -277,7 +277,7 @@ def oldest_parked(
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
     dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: os.environ["MAIN_QUEUE_NAME"]}
-    measurement = Measurement(metric.value, metric.unit, (max(0, int(age.total_seconds())),))
+    measurement = Measurement(metric.value, (max(0, int(age.total_seconds())),))
     for line in metric_lines([measurement], dimensions, datetime.now(UTC).timestamp()):
         print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
 
