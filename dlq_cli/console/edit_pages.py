@@ -136,7 +136,7 @@ def _preview_values(
         except EditError as error:
             misfits.append((before.message_id, str(error)))
         else:
-            samples.append(edit_sample(group.group_id, before, after, masks, marks_hidden=True))
+            samples.append(edit_sample(group.group_id, before, after, masks))
     return {"samples": samples, "misfits": misfits, "command": command}
 
 

@@ -21,7 +21,7 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_route
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
 from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
-from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.message_state import UNDECIDED
 from spark_reprocess.archive.records import DAMAGE
 from spark_reprocess.clients import sqs_client
@@ -125,7 +125,7 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
         group=value_of(work.words, "--group"),
-        claim_ttl=int(value_of(work.words, "--claim-ttl") or 900),
+        claim_ttl=int(value_of(work.words, "--claim-ttl") or CLAIM_TTL_SECONDS),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -61,16 +61,6 @@ is quicker than to start Python workers, and to load what Spark needs to read Pa
 
 
 Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def arrival_order() -> list[Column]:
-    """Return what to sort by for the order in which SQS received the messages of a message group.
-
-    Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
-    Messages of standard queues have none and are sorted by time and id.
-    """
-    names = ("sequence_number", "sent_at", "message_id")
-    return [F.length("sequence_number"), *map(F.col, names)]
 
 
 def read_archive(spark: SparkSession, archive: Archive) -> DataFrame:

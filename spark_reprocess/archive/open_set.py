@@ -24,12 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.disposition import DECIDED
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import LEDGER
 from spark_reprocess.archive.ledgers import ledger_files, open_files
 from spark_reprocess.archive.message_state import (
-    CLAIM_TTL_SECONDS,
     claimed_in,
     claimed_rows,
     entry_texts,

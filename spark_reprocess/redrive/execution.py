@@ -17,7 +17,6 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.actor import caller
-from spark_reprocess.analysis.message_table import ORDER_COLUMNS
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, Probe
@@ -31,6 +30,7 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.archive.ledgers import close_runs
+from spark_reprocess.archive.message_order import ORDER_COLUMNS
 from spark_reprocess.archive.message_store import drain_of, rows_of_file
 from spark_reprocess.archive.records import read_record, record_bytes
 from spark_reprocess.clients import ClientFactory, region_of

@@ -390,7 +390,7 @@ def test_the_preview_shows_twenty_messages_and_whom_it_does_not_fit(world: Archi
     assert plan_of(world).groups[0].edit is None
 
 
-def test_what_a_mask_hides_stays_hidden_and_shows_that_it_changes(world: Archive) -> None:
+def test_what_a_mask_hides_stays_hidden(world: Archive) -> None:
     browser = opened(console_of(world, masks=compile_masks(["body.name"])))
     values = {"/iban": "DE99", "/name": "Secret", "/zip": 2}
     patch = json.dumps([{"op": "replace", "path": p, "value": v} for p, v in values.items()])
@@ -401,8 +401,6 @@ def test_what_a_mask_hides_stays_hidden_and_shows_that_it_changes(world: Archive
     for hidden in ("DE99", "DE0212", "Secret", "Ann"):
         assert hidden not in differences
     text = html.unescape(re.sub(r"<[^>]*>", "", differences))
-    assert '+  "iban": "***", (hidden, and it changes)' in text
-    assert '+  "name": "***" (hidden, and it changes)' in text
     assert '+  "zip": 2' in text
 
 
