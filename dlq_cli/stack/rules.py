@@ -331,19 +331,11 @@ def _keys_are_usable(of: Installation) -> Iterator[Finding]:
         )
 
 
-_SERVICES_WITHOUT_A_KEY = {
-    "logs": "no log group can be created, and none can be written",
-    "cloudwatch": "no alarm reaches the topic",
-}
-"""What fails, by the first part of the service's principal."""
-
-
-def _data_key_lets_services_in(of: Installation) -> Iterator[Finding]:
-    for service in of.closed_to:
+def _data_key_lets_alarms_in(of: Installation) -> Iterator[Finding]:
+    if of.data_key_admits_alarms is False:
         yield broken(
             "DataKmsKeyArn",
-            f"its key policy does not allow {service}: "
-            f"{_SERVICES_WITHOUT_A_KEY[service.partition('.')[0]]}",
+            "its key policy does not allow cloudwatch.amazonaws.com: no alarm reaches the topic",
             "add the statement for it of docs/install.md to the key policy",
         )
 
@@ -397,7 +389,7 @@ _RULES: tuple[Rule, ...] = (
     _function_may_run,
     _sources_are_configured,
     _keys_are_usable,
-    _data_key_lets_services_in,
+    _data_key_lets_alarms_in,
     _sizes_fit,
     _failure_table_is_usable,
     _sends_are_allowed,

@@ -138,7 +138,7 @@ class _Survey:
             reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
             dlq_source_arns=ask("the DLQ's sources", self._sources, dlq),
             denied_keys=ask("KMS permissions", self._denied_keys, queues),
-            closed_to=ask("the policy of the data key", self._closed_to) or (),
+            data_key_admits_alarms=ask("the policy of the data key", self._data_key_admits_alarms),
             has_failure_table=ask("the failure table", self._has_failure_table),
             denied_sends=ask("permissions to send", self._denied_sends, queues),
             unknown=tuple(self.unknown),
@@ -219,11 +219,13 @@ class _Survey:
         for key in sorted({queue.customer_key for queue in queues if queue.customer_key}):
             arn = self._client("kms").describe_key(KeyId=key)["KeyMetadata"]["Arn"]
             # The role may use keys through SQS alone.
-            through = ("kms:ViaService", "string", _principal("sqs", arn))
+            _, partition, _, region, *_ = arn.split(":")
+            service = f"sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
+            through = ("kms:ViaService", "string", service)
             denied += [key] if self._denied(_KEY_ACTIONS, arn, through) else []
         return tuple(denied)
 
-    def _closed_to(self) -> tuple[str, ...]:
+    def _data_key_admits_alarms(self) -> bool | None:
         answer = self._client("cloudformation").describe_stacks(StackName=self.values.stack)
         [found] = answer["Stacks"]
         given = {
@@ -231,16 +233,11 @@ class _Survey:
             for one in found.get("Parameters", [])
         }
         key_arn = given.get("DataKmsKeyArn")
-        if not key_arn:
-            return ()
-        answer = self._client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
         # Alarms go to a topic with this key only if the stack has created it.
-        has_topic = given.get("CreateAlarms") == "true" and not given.get("AlarmTopicArn")
-        services = [
-            _principal("logs", key_arn),
-            *(["cloudwatch.amazonaws.com"] if has_topic else []),
-        ]
-        return tuple(one for one in services if not names_service(answer["Policy"], one))
+        if not key_arn or given.get("CreateAlarms") != "true" or given.get("AlarmTopicArn"):
+            return None
+        answer = self._client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
+        return names_service(answer["Policy"], "cloudwatch.amazonaws.com")
 
     def _denied_sends(self, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
         # Every call has this key, and policies often ask for it.
@@ -277,9 +274,3 @@ def names_service(policy: str, service: str) -> bool:
         one == "*" or "*" in one.get("AWS", ()) or service in one.get("Service", ())
         for one in allowed
     )
-
-
-def _principal(service: str, key_arn: str) -> str:
-    """Return how KMS calls a service of a key's Region: ``sqs.eu-west-1.amazonaws.com``."""
-    _, partition, _, region, *_ = key_arn.split(":")
-    return f"{service}.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
