@@ -139,14 +139,6 @@ def _redrive_allow_policies_admit(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _types_agree(of: Installation) -> Iterator[Finding]:
-    if len({queue.is_fifo for queue in of.queues}) > 1:
-        names = ", ".join(queue.name for queue in of.queues)
-        yield broken(
-            names, "are not all of one type", "use standard queues alone, or FIFO queues alone"
-        )
-
-
 def _retention_is_enough(of: Installation) -> Iterator[Finding]:
     for main in of.main_queues:
         # A dead letter of a standard queue keeps the age that it had in main.
@@ -380,7 +372,6 @@ _RULES: tuple[Rule, ...] = (
     _redrive_policies_end_in_the_parked_queue,
     _nobody_else_reads,
     _redrive_allow_policies_admit,
-    _types_agree,
     _retention_is_enough,
     _expiry_alarm_knows_the_retention,
     _visibility_fits,

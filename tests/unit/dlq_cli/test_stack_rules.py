@@ -290,12 +290,6 @@ def test_a_finding_names_what_it_is_about(
     assert fault in finding.fault
 
 
-def test_queues_of_two_types_are_broken() -> None:
-    found = examine(installation(parked=queue("parked", name="parked.fifo")))
-
-    assert any("are not all of one type" in one.fault for one in found)
-
-
 def test_what_could_not_be_found_out_comes_last() -> None:
     found = examine(installation(unknown=("recursion: AccessDenied",), reserved_concurrency=0))
 
