@@ -204,7 +204,7 @@ def _outcomes(visit: Visit) -> Response:
 
 def _again(visit: Visit) -> Response:
     work = _found(visit)
-    return _started(visit, commands.again(work, visit.field), work.work_id)
+    return _started(visit, commands.again(work, visit.field))
 
 
 def _stop(visit: Visit) -> Response:
@@ -222,12 +222,12 @@ def _found(visit: Visit) -> Work:
     return work
 
 
-def _started(visit: Visit, words: list[str], after: str = "") -> Response:
+def _started(visit: Visit, words: list[str]) -> Response:
     """Start a command, and send the browser to its page.
 
     The form names the work that it starts: one that is sent twice starts one.
     """
-    work = visit.console.works.start(visit.field("start_id"), words, after)
+    work = visit.console.works.start(visit.field("start_id"), words)
     return visit.see_other(f"/works/{work.work_id}")
 
 
@@ -254,8 +254,7 @@ def _execute(visit: Visit) -> Response:
     dry_run = visit.console.works.get(visit.field("after"))
     if dry_run is None:
         raise RefusalError("This dry run is gone: make it again.", HTTPStatus.NOT_FOUND)
-    words = commands.redrive(visit.console, dry_run, visit.field)
-    return _started(visit, words, dry_run.work_id)
+    return _started(visit, commands.redrive(visit.console, dry_run, visit.field))
 
 
 def _lacking(console: Console) -> tuple[str, str] | None:

@@ -86,10 +86,8 @@ def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: World
         page.get_by_label("Why").press("Enter")
         page.wait_for_url(re.compile(f"/works/(?!{dry_run.work_id})"))
         expect(page.get_by_role("heading", level=1)).to_contain_text("dlq redrive")
-    newest = world.works.all()[0]
 
-    assert newest.after == dry_run.work_id
-    assert "--ramp" in newest.words
+    assert "--ramp" in world.works.all()[0].words
 
 
 def test_page_follows_the_work_keeps_the_focus_and_shows_its_end(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli.console.work import KEPT_AGE, KEPT_WORKS, State, Work, Works
+from dlq_cli.console.work import KEPT_AGE, State, Work, Works
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.errors import ArchiveError, InputError
 
@@ -215,23 +215,6 @@ def test_old_ones_go_at_the_next_start_but_never_one_that_runs(works: Works) -> 
 
     assert [one.work_id for one in later.all()] == [new.work_id, runs.work_id]
     assert old.work_id not in [one.work_id for one in later.all()]
-
-
-def test_so_many_are_kept(works: Works) -> None:
-    first = until(works, started(works, "exit", "0"), is_over)
-    for number in range(KEPT_WORKS - 1):
-        copy = works.folder / f"20990101T000000Z-{number:06x}"
-        copy.mkdir()
-        for name in ("command.json", "end.json", "lock"):
-            (copy / name).write_bytes((first.folder / name).read_bytes())
-        record = json.loads((copy / "command.json").read_text())
-        later = {**record, "started_at": record["started_at"] + 1 + number}
-        (copy / "command.json").write_text(json.dumps(later))
-
-    started(works, "exit", "0")
-
-    assert len(works.all()) == KEPT_WORKS
-    assert works.get(first.work_id) is None
 
 
 def test_place_is_that_of_the_archive_below_the_state_folder(tmp_path: Path) -> None:

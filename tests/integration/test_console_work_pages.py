@@ -117,7 +117,6 @@ def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: World) 
         *[*world.preview_words, "--limit", "5", "--decisions-sha256", answer["decisions_sha256"]],
         *["--at-once", "--max-rate", "5", "--execute", "--reason=-it is fixed"],
     ]
-    assert world.works.all()[0].after == dry_run.work_id
 
 
 @pytest.mark.parametrize(
