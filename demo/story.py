@@ -213,8 +213,7 @@ class Run:
         self._screen.title(
             "2. Spark takes the parked messages into an archive and groups them by what failed"
         )
-        self._operator.drain()
-        self._operator.analyze()
+        self._operator.collect()
         self._operator.list_groups()
         if self._report:
             self._screen.say(f"open it in a browser: {self._report}", "green")
@@ -239,7 +238,7 @@ class Run:
             "yellow",
         )
         if self._queues.parked.depth().total:
-            self._operator.drain()
+            self._operator.collect()
 
     def _ramp(self, reason: str) -> int:
         """Redrive; note how many messages came back of that, and return the exit code."""
@@ -254,14 +253,13 @@ class Run:
         self._screen.say(self._shop.fix(), "green")
         # On a busy machine a message may be received too often, and come back without a bug.
         for _ in range(2):
-            self._operator.analyze()
+            self._operator.collect()
             self._operator.approve()
             if self._ramp("bugs fixed") != STOPPED:
                 break
-            self._operator.drain()
 
     def _leave_to_viewer(self) -> None:
-        self._screen.title("4. The bugs are fixed: put the messages back yourself, in the console")
+        self._screen.title("4. The bugs are fixed: redrive the messages yourself, in the console")
         self._screen.say(self._shop.fix(), "green")
         open_console(self._work, self._queues, self._screen)
 

@@ -187,19 +187,6 @@ def _default(name: str) -> str:
     return "empty" if value == "" else f"`{value}`"
 
 
-def parameters() -> Lines:
-    """All parameters with their descriptions: docs/reference.md."""
-    names = re.compile(rf"\b({'|'.join(TEMPLATE['Parameters'])})\b")
-    for title, group in _groups():
-        yield from (f"**{title}**", "")
-        rows = []
-        for name in group:
-            meaning = " ".join(TEMPLATE["Parameters"][name]["Description"].split())
-            meaning = names.sub(r"`\1`", meaning.replace("*", r"\*"))
-            rows.append((f"`{name}`", _default(name), meaning))
-        yield from (*table(("Parameter", "Default", "Meaning"), rows), "")
-
-
 def parameter_names() -> Lines:
     """All parameters with their defaults: README-SAR.md."""
     rows = (
@@ -299,7 +286,6 @@ BLOCKS: Mapping[str, Callable[[], Lines]] = {
     "costs": costs,
     "endpoints": endpoints,
     "prices": prices,
-    "parameters": parameters,
     "parameter-names": parameter_names,
     "roles": roles,
 }

@@ -26,7 +26,7 @@ files:
                        ``stop_signals``; ``restore`` *, the verb: back to the parked queue
 ``erase/``             the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
-``inspect/`` *         the verbs ``status``, ``show`` and ``export`` *
+``inspect/`` *         the verbs ``status`` and ``show`` *
 ``command_line/``      the verbs: arguments, call, answer; exit codes, tables
 =====================  =============================================================
 """

@@ -27,7 +27,7 @@ _MOST_STATEMENTS = 50
 """Of a group's history, the newest."""
 
 BODY_CHARACTERS = 8_000
-"""Of a body at most; ``dlq show`` and ``dlq export`` have all of it."""
+"""Of a body at most; ``dlq show`` has all of it."""
 
 
 def _sample(console: Console, copy: ArchivedCopy) -> ShownSample:

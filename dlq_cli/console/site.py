@@ -36,7 +36,7 @@ CONSOLE = files("dlq_cli.console")
 GROUPS = "/groups/"
 """What the path of a group's page begins with."""
 
-NAVIGATION = (("/", "Groups"), ("/redrive", "Put back"), ("/works", "Work"))
+NAVIGATION = (("/", "Groups"), ("/redrive", "Redrive"), ("/works", "Work"))
 """Path and name of each page in the navigation, in this order."""
 
 _SCRIPTS = (

@@ -25,19 +25,17 @@ WHOLE_PLAN = "plan"
 """The value of the field ``what`` that means every group that the plan redrives."""
 
 
-def drain(console: Console, fields: Fields) -> list[str]:
-    """Make the command that empties the parked queue into the archive."""
+def collect(console: Console, fields: Fields) -> list[str]:
+    """Make the command that drains, analyzes, or does both."""
+    only = fields("only")
     words = [
-        *_queue(console, fields, "parked-queue-url"),
-        *_checked(fields, "limit", "--limit", whole_number(1)),
+        *_queue(console, fields, "parked-queue-url", is_needed=only != "analyze"),
+        *(["--only", only] if only in {"drain", "analyze"} else []),
+        *([] if only == "analyze" else _checked(fields, "limit", "--limit", whole_number(1))),
+        *([] if only == "drain" else _checked(fields, "since", "--since", since)),
+        *console.mask_words,
     ]
-    return _here(console, "drain", words)
-
-
-def analyze(console: Console, fields: Fields) -> list[str]:
-    """Make the command that groups the undecided messages."""
-    words = [*_checked(fields, "since", "--since", since), *console.mask_words]
-    return _here(console, "analyze", words)
+    return _here(console, "collect", words)
 
 
 def preview(console: Console, fields: Fields) -> list[str]:
@@ -48,9 +46,7 @@ def preview(console: Console, fields: Fields) -> list[str]:
     """
     what, plan = fields("what"), fields("plan")
     if not what:
-        raise InputError(
-            "choose what to put back: one group, or every group that the plan redrives"
-        )
+        raise InputError("choose what to redrive: one group, or every group of this action")
     if not ID.fullmatch(plan):
         raise InputError("this form names no plan; open it again")
     other = _queue(console, fields, "to-queue-url", is_needed=False)

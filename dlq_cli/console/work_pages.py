@@ -22,7 +22,7 @@ from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_rou
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
 from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
 from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
-from spark_reprocess.archive.message_state import UNDECIDED
+from spark_reprocess.archive.message_state import PENDING
 from spark_reprocess.archive.records import DAMAGE
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
@@ -49,7 +49,7 @@ _OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
 _UNFINISHED = {NOT_ALL_SENT, STOPPED, INTERRUPTED}
 """Exit codes after which the same command goes on with what is left."""
 
-_REPEATABLE = {"drain", "analyze", "redrive"}
+_REPEATABLE = {"collect", "redrive"}
 _ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.DISCARDED)
 
 
@@ -81,7 +81,7 @@ def _counts(visit: Visit) -> Response:
     except JobError as error:
         # A queue that cannot be asked must not hide what is in the archive.
         found, fault = status(StatusOptions(console.archive.root)), str(error)
-    return visit.page("work_counts.html.jinja", found=found, fault=fault, UNDECIDED=UNDECIDED)
+    return visit.page("work_counts.html.jinja", found=found, fault=fault, PENDING=PENDING)
 
 
 def _state(visit: Visit) -> Response:
@@ -273,8 +273,7 @@ ROUTES = (
     page_route("/works", _work),
     page_route("/works/list", _list),
     page_route("/works/counts", _counts),
-    page_route("/works/drain", _start(commands.drain), "POST"),
-    page_route("/works/analyze", _start(commands.analyze), "POST"),
+    page_route("/works/collect", _start(commands.collect), "POST"),
     page_route("/works/{work_id}", lambda one: _shown(one, _found(one), "one_work.html.jinja")),
     page_route("/works/{work_id}/state", _state),
     page_route("/works/{work_id}/ledger", _ledger),

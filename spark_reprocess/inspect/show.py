@@ -19,7 +19,7 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.archive.lookup import find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_index import read_message_index
-from spark_reprocess.archive.message_state import UNDECIDED, entries_of, states_of
+from spark_reprocess.archive.message_state import PENDING, entries_of, states_of
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.errors import InputError
@@ -107,7 +107,7 @@ class ArchivedCopy:
     """One copy that was parked and drained.
 
     Attributes:
-        state: a ``Disposition`` of the ledgers, or ``undecided``.
+        state: a ``Disposition`` of the ledgers, or ``pending``.
         drain_ids: every drain with a row of it; more than one if a drain was interrupted.
         redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
         attributes: data type by name.
@@ -205,7 +205,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
         _copy(
             of_one,
             options,
-            state=str(states.get(message_id, UNDECIDED)),
+            state=str(states.get(message_id, PENDING)),
             entries=tuple(_entries(message_id, attempts, runs)),
         )
         for message_id, of_one in by_id.items()

@@ -186,7 +186,7 @@ def test_half_written_records_are_no_work_or_one_that_died(works: Works) -> None
     assert died.step.label == "a"
 
     # Half a record, and one of a newer version.
-    for record in ('{"words": ["dra', '{"words": ["drain"]}'):
+    for record in ('{"words": ["dra', '{"words": ["collect"]}'):
         died.folder.joinpath("command.json").write_text(record)
 
         assert works.get(ended.work_id) is None

@@ -47,8 +47,8 @@ class Metric(StrEnum):
     BREAKER_FAULTS = "BreakerFaults"
     RETURNS_NOT_COUNTED = "ReturnsNotCounted"
     # ---
-    UNDECIDED_MESSAGES = "UndecidedMessages"
-    OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
+    PENDING_MESSAGES = "PendingMessages"
+    OLDEST_PENDING_SECONDS = "OldestPendingSeconds"
     # ---
     LAST_RUN_AGE_SECONDS = "LastRunAgeSeconds"
     OLDEST_PARKED_SECONDS = "OldestParkedSeconds"

@@ -114,7 +114,7 @@ function startGroups() {
     const link = event.target.closest("a[href^='#']");
     if (link && link.hash === location.hash) followAddress();
   });
-  equipCommands(find("#put-back"));
+  equipCommands(find("#redrive"));
   onFilters.push(showChips, showGroups);
   followAddress();
 }

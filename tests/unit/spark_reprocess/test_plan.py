@@ -127,7 +127,7 @@ def test_every_fault_is_named_at_once() -> None:
 
     faults = faults_of({"version": 1, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
 
-    digits = "must be 64 hex digits, as analyze wrote them"
+    digits = "must be 64 hex digits, as the analysis wrote them"
     assert faults == [
         "plan_id: '../x': must be 1 to 64 letters, digits, - and _",
         "archive: None: must be the archive's path or address",
