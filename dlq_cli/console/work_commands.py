@@ -5,7 +5,7 @@ person may get wrong is refused here, before a process is started.
 """
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -31,8 +31,8 @@ def collect(console: Console, fields: Fields) -> list[str]:
     words = [
         *_queue(console, fields, "parked-queue-url", is_needed=only != "analyze"),
         *(["--only", only] if only in {"drain", "analyze"} else []),
-        *([] if only == "analyze" else _checked(fields, "limit", "--limit", whole_number(1))),
-        *([] if only == "drain" else _checked(fields, "since", "--since", since)),
+        *([] if only == "analyze" else _options(fields, "limit")),
+        *([] if only == "drain" else _options(fields, "since")),
         *console.mask_words,
     ]
     return _here(console, "collect", words)
@@ -55,10 +55,7 @@ def preview(console: Console, fields: Fields) -> list[str]:
         *([] if what == WHOLE_PLAN else option("--group", what)),
         *_queue(console, fields, "main-queue-url", is_needed=not other),
         *other,
-        *_text(fields, "where", "--where"),
-        *_checked(fields, "limit", "--limit", whole_number(1)),
-        *_flag(fields, "include_foreign", "--include-foreign"),
-        *_flag(fields, "allow_reordering", "--allow-reordering"),
+        *_options(fields, "where", "limit", "include_foreign", "allow_reordering"),
         *console.mask_words,
     ]
     return _here(console, "redrive", words)
@@ -85,13 +82,17 @@ def redrive(console: Console, dry_run: Work, fields: Fields) -> list[str]:
         raise InputError("choose: by ramp, or all at once")
     how = ["--at-once"]
     if fields("how") == "ramp":
-        how = ["--ramp", *_checked(fields, "allow_returns", "--allow-returns", AllowedReturns.of)]
+        how = ["--ramp", *_options(fields, "allow_returns")]
+    reason = _options(fields, "reason")
+    if not reason:
+        raise InputError("reason: say in one sentence why; the ledger keeps it")
     return [
         *without_json(dry_run.words),
         *option("--decisions-sha256", decided),
         *how,
-        *_pace(fields),
-        *_execution(fields),
+        *_options(fields, "max_rate", "claim_ttl"),
+        *(["--in-doubt", "send"] if fields("in_doubt") else []),
+        *["--execute", *reason],
     ]
 
 
@@ -118,51 +119,44 @@ def _answer_of(dry_run: Work) -> dict[str, Any]:
     return dict(answer)
 
 
-def _pace(fields: Fields) -> list[str]:
-    return [
-        *_checked(fields, "max_rate", "--max-rate", positive_number),
-        *_checked(fields, "claim_ttl", "--claim-ttl", whole_number(60, 43_200)),
-        *(["--in-doubt", "send"] if fields("in_doubt") else []),
-    ]
-
-
-def _execution(fields: Fields) -> list[str]:
-    reason = _text(fields, "reason", "--reason")
-    if not reason:
-        raise InputError("reason: say in one sentence why; the ledger keeps it")
-    return ["--execute", *reason]
-
-
 def _queue(console: Console, fields: Fields, name: str, *, is_needed: bool = True) -> list[str]:
     """Return the words of a queue that only the form names. Raises InputError if none does."""
     if name in console.values:
         return []
-    words = _text(fields, name.replace("-", "_"), f"--{name}")
+    words = _options(fields, name.replace("-", "_"))
     if is_needed and not words:
         raise InputError(f"{name.replace('-', ' ')}: give the address of the queue")
     return words
 
 
-def _text(fields: Fields, field: str, name: str) -> list[str]:
-    value = fields(field).strip()
-    if "\0" in value:
-        raise InputError(f"{_label(field)}: must not contain a NUL")
-    return list(option(name, value)) if value else []
+_FLAGS = {"include_foreign", "allow_reordering"}
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "limit": whole_number(1),
+    "since": since,
+    "allow_returns": AllowedReturns.of,
+    "max_rate": positive_number,
+    "claim_ttl": whole_number(60, 43_200),
+}
+"""What refuses a value, as the command would."""
 
 
-def _flag(fields: Fields, field: str, name: str) -> list[str]:
-    return [name] if fields(field) else []
+def _options(fields: Fields, *names: str) -> list[str]:
+    """Return the words of the options that these fields fill in.
 
-
-def _checked(fields: Fields, field: str, name: str, read: Callable[[str], object]) -> list[str]:
-    words = _text(fields, field, name)
-    if words:
+    Raises:
+        InputError: a value is wrong.
+    """
+    words: list[str] = []
+    for name in names:
+        value, label = fields(name).strip(), name.replace("_", " ")
+        if not value:
+            continue
+        if "\0" in value:
+            raise InputError(f"{label}: must not contain a NUL")
         try:
-            read(fields(field).strip())
+            _READERS.get(name, str)(value)
         except (ArgumentTypeError, ValueError) as error:
-            raise InputError(f"{_label(field)}: {error}") from error
+            raise InputError(f"{label}: {error}") from error
+        word = f"--{name.replace('_', '-')}"
+        words += [word] if name in _FLAGS else option(word, value)
     return words
-
-
-def _label(field: str) -> str:
-    return field.replace("_", " ")

@@ -49,7 +49,6 @@ _OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
 _UNFINISHED = {NOT_ALL_SENT, STOPPED, INTERRUPTED}
 """Exit codes after which the same command goes on with what is left."""
 
-_REPEATABLE = {"collect", "redrive"}
 _ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.DISCARDED)
 
 
@@ -108,7 +107,6 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
     """
     lines = work.errors().splitlines()
     sending = _sending(answer) if answer and work.verb == "redrive" else None
-    has_stopped = work.state is State.DIED or work.exit_code in _UNFINISHED
     is_dry_run = work.verb == "redrive" and "--execute" not in work.words
     return visit.page(
         template,
@@ -119,7 +117,7 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
         answer=answer,
         sending=sending,
         is_dry_run=is_dry_run,
-        goes_on=has_stopped and work.verb in _REPEATABLE,
+        goes_on=work.state is State.DIED or work.exit_code in _UNFINISHED,
         is_running=work.state is State.RUNNING,
         titles=_titles(visit.console, value_of(work.words, "--plan")) if sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
