@@ -122,7 +122,7 @@ def list_installations(session: "Session") -> int:
             for stack in page["Stacks"]
             if stack["StackStatus"] not in _GONE and (values := _values(stack))
         ]
-    installations.sort(key=lambda one: one.stack)
+    installations.sort(key=lambda installation: installation.stack)
 
     def show() -> None:
         if not installations:
@@ -132,17 +132,17 @@ def list_installations(session: "Session") -> int:
             ("stack", "main queue", "archive", "status"),
             [
                 (
-                    one.stack,
-                    one.main_queue_url.rpartition("/")[2],
-                    one.archive or "none",
-                    one.status.lower().replace("_", " "),
+                    installation.stack,
+                    installation.main_queue_url.rpartition("/")[2],
+                    installation.archive or "none",
+                    installation.status.lower().replace("_", " "),
                 )
-                for one in installations
+                for installation in installations
             ],
         )
         print_line("give one of these names as --stack")
 
-    print_answer({"stacks": [asdict(one) for one in installations]}, show)
+    print_answer({"stacks": [asdict(installation) for installation in installations]}, show)
     return DONE
 
 
@@ -160,7 +160,7 @@ def required(stack: str | None) -> str:
 
 
 def _values(stack: "StackTypeDef") -> StackValues | None:
-    outputs = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", [])}
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
     parameters = {one["ParameterKey"]: one["ParameterValue"] for one in stack.get("Parameters", [])}
     if _FUNCTION not in outputs:
         return None

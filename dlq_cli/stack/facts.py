@@ -172,7 +172,7 @@ class Installation:
 
         True also where that could not be found out.
         """
-        feeds = (one.is_live and one.source_arn == self.dlq.arn for one in self.triggers)
+        feeds = (feed.is_live and feed.source_arn == self.dlq.arn for feed in self.triggers)
         return (any(feeds) or not self.knows_triggers) and self.reserved_concurrency != 0
 
     @property

@@ -47,12 +47,12 @@ Rule = Callable[[Installation], Iterator[Finding]]
 
 def examine(installation: Installation) -> list[Finding]:
     """Return everything that is wrong, what is broken first."""
-    found = findings(installation, _RULES)
-    found += [
+    all_findings = findings(installation, _RULES)
+    all_findings += [
         Finding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
         for fault in installation.unknown
     ]
-    return sorted(found, key=lambda finding: list(Severity).index(finding.severity))
+    return sorted(all_findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
 def findings(installation: Installation, rules: Sequence[Rule]) -> list[Finding]:
@@ -119,11 +119,11 @@ def _redrive_policies_end_in_the_parked_queue(of: Installation) -> Iterator[Find
 
 def _nobody_else_reads(of: Installation) -> Iterator[Finding]:
     for queue in (of.dlq, of.parked):
-        for one in of.other_readers:
-            if one.is_live and one.source_arn == queue.arn:
+        for reader in of.other_readers:
+            if reader.is_live and reader.source_arn == queue.arn:
                 yield broken(
                     queue.name,
-                    f"{one.name} takes messages out too, for {one.target}: these are neither "
+                    f"{reader.name} takes messages out too, for {reader.target}: these are neither "
                     "replayed nor archived",
                     "remove it, or turn it off",
                 )

@@ -99,13 +99,15 @@ def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     # All are listed first: a list does not go on reliably after a version that is deleted. A page
     # has 1,000 versions at most, as many as one call deletes: S3 API reference, DeleteObjects.
     for page in list(pages):
-        found: list[ObjectIdentifierTypeDef] = [
-            {"Key": one["Key"], "VersionId": one["VersionId"]}
-            for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
-            if one["Key"].startswith(folder)
+        versions: list[ObjectIdentifierTypeDef] = [
+            {"Key": version["Key"], "VersionId": version["VersionId"]}
+            for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+            if version["Key"].startswith(folder)
         ]
-        if found:
-            answer = client.delete_objects(Bucket=bucket, Delete={"Objects": found, "Quiet": True})
+        if versions:
+            answer = client.delete_objects(
+                Bucket=bucket, Delete={"Objects": versions, "Quiet": True}
+            )
             refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
     if refused:
         raise NotRemovedError(
