@@ -13,6 +13,7 @@ from dlq_replay.measures import (
     SERVICE,
     SERVICE_DIMENSION,
     Metric,
+    unit_of,
 )
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.clients import aws_client, aws_session, region_of
@@ -174,7 +175,7 @@ def publish_pending(
                     "MetricName": metric.value,
                     "Dimensions": dimensions,  # type: ignore[typeddict-item]
                     "Value": value,
-                    "Unit": metric.unit.value,
+                    "Unit": unit_of(metric),
                 }
                 for metric, value in values.items()
             ],
