@@ -96,7 +96,7 @@ def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark re
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """All undecided messages together.
+    """All pending messages together.
 
     Attributes:
         messages: including copies of one message.

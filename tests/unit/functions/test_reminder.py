@@ -45,12 +45,12 @@ class Account:
         for number in range(count):
             self.sqs.send_message(QueueUrl=self.parked_url, MessageBody=f"secret {number}")
 
-    def run(self, undecided: int, oldest_seconds: int = 0, **status: object) -> None:
+    def run(self, pending: int, oldest_seconds: int = 0, **status: object) -> None:
         """Leave what a run of the job that ended now leaves."""
         content = {
             "waiting": 0,
             "blockers": [],
-            "undecided": {"messages": undecided, "oldest_seconds": oldest_seconds},
+            "pending": {"messages": pending, "oldest_seconds": oldest_seconds},
             "drained_at": None,
             **status,
         }
@@ -105,13 +105,13 @@ def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: A
     assert "secret" not in str(notices)
 
 
-def test_what_is_undecided_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
+def test_what_is_pending_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
     account.run(7, 3 * 86_400)
     remind()
 
     [(subject, text)] = account.notices()
     assert subject == "7 dead letters of orders wait for you"
-    assert "Undecided in the archive: 7, the oldest for 3 days" in text
+    assert "Pending in the archive: 7, the oldest for 3 days" in text
 
 
 RUN = "jr_1a/b"
@@ -165,14 +165,14 @@ def test_only_ids_of_messages_get_into_a_notice(account: Account, blocker: objec
     assert "wait behind" not in text
 
 
-@pytest.mark.parametrize("content", [b"no JSON", b"[]", b'{"undecided": null, "blockers": []}'])
+@pytest.mark.parametrize("content", [b"no JSON", b"[]", b'{"pending": null, "blockers": []}'])
 def test_a_status_that_is_none_is_left_out(account: Account, content: bytes) -> None:
     account.park(1)
     account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=content)
     remind()
 
     [(_, text)] = account.notices()
-    assert "Undecided" not in text
+    assert "Pending" not in text
 
 
 def test_without_a_job_only_the_parked_queue_is_read(
