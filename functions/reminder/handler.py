@@ -210,7 +210,7 @@ def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str
         Bucket=bucket, Prefix=environment["SEEN_PREFIX"]
     )
     # The ids of reports, and so these keys, sort by time.
-    newest = max((one["Key"] for page in pages for one in page.get("Contents", ())), default=None)
+    newest = max((item["Key"] for page in pages for item in page.get("Contents", ())), default=None)
     groups = _groups(_read_json(s3, bucket, newest)) if newest else None
     return replace(waiting, groups=groups, **_of_last_run(status))
 
@@ -276,7 +276,7 @@ def oldest_parked(
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
     dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: os.environ["MAIN_QUEUE_NAME"]}
-    measurement = Measurement(metric.value, metric.unit, (max(0, int(age.total_seconds())),))
+    measurement = Measurement(metric.value, (max(0, int(age.total_seconds())),))
     for line in metric_lines([measurement], dimensions, datetime.now(UTC).timestamp()):
         print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
 
@@ -295,7 +295,7 @@ def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - J
                 groups.append((status, group_id, int(group["count"])))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return sorted(groups, key=lambda one: (_NAMED.index(one[0]), -one[2], one[1]))
+    return sorted(groups, key=lambda group: (_NAMED.index(group[0]), -group[2], group[1]))
 
 
 def _of_last_run(status: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.arguments import add_claim_ttl, add_plan, whole_number
 from spark_reprocess.command_line.terminal import (
     print_answer,
@@ -131,12 +130,6 @@ def print_export(summary: ExportSummary, group_id: str, out: str) -> None:
         print_answer(summary, lambda: print_line(f"{out}: {answer}"))
 
 
-_OUTCOMES: dict[str | None, str] = {
-    Disposition.FAILED: "not sent",
-    Disposition.IN_DOUBT: "in doubt: it may have been sent",
-    None: "claimed, no result written",
-}
-
 Fields = Iterator[tuple[str, str]]
 
 
@@ -150,12 +143,11 @@ def print_history(history: DeadLetterHistory) -> None:
         print_heading(f"{copy.message_id}: {copy.state.replace('_', ' ')}")
         print_fields([*_fields(copy)])
         for entry in copy.entries:
-            outcome = _OUTCOMES.get(entry.outcome, entry.outcome or "")
             sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
             detail = f" ({entry.detail})" if entry.detail else ""
             step = f", in step {entry.step} of a ramp" if entry.step else ""
             time = _format_time(entry.claimed_at)
-            print_heading(f"  {time}  {outcome}{sent_as}{detail}{step}")
+            print_heading(f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}")
             print_fields([*_entry_fields(entry)], indent="    ")
 
 
@@ -165,7 +157,7 @@ def print_run(history: RunHistory, failure_table: str | None) -> None:
     print_heading(f"{run.verb}, run {run.run_id}")
     fields = {
         "by": run.actor,
-        "caller": str(run.caller) if run.caller_arn or run.caller_fault else "",
+        "caller": str(run.caller),
         "why": run.reason,
         "began": _format_time(run.time),
         "to": ", ".join(run.destinations or [run.destination]),
@@ -204,7 +196,7 @@ def _fields(copy: ArchivedCopy) -> Fields:
 
 def _entry_fields(entry: LedgerEntry) -> Fields:
     yield "by", entry.who
-    yield "caller", str(entry.caller) if entry.caller_arn or entry.caller_fault else ""
+    yield "caller", str(entry.caller)
     yield "why", entry.reason
     yield "to", entry.destination
     yield "plan", f"{entry.plan_id}, run {entry.run_id}"

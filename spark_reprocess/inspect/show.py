@@ -48,6 +48,13 @@ class ShowOptions:
     failure_table: str | None = None
 
 
+_OUTCOME_TEXTS: dict[str | None, str] = {
+    Disposition.FAILED: "not sent",
+    Disposition.IN_DOUBT: "in doubt: it may have been sent",
+    None: "claimed, no result written",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """A claim of one run on a copy, and its result.
@@ -82,6 +89,17 @@ class LedgerEntry:
     def caller(self) -> Caller:
         """The credentials of the run."""
         return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
+
+    @property
+    def outcome_text(self) -> str:
+        """The outcome, for people."""
+        return _OUTCOME_TEXTS.get(self.outcome, self.outcome or "")
+
+    @property
+    def at(self) -> datetime | None:
+        """The time of the outcome; without one, that of the claim."""
+        time = self.settled_at or self.claimed_at
+        return datetime.fromisoformat(time) if time else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,12 +202,11 @@ def test_the_doctor_reads_the_policy_of_the_data_key_and_what_the_alarm_counts_w
 
     assert run("doctor", "--stack", stack) == 1
     out = " ".join(capsys.readouterr().out.split())
-    for service in ("logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"):
-        assert f"broken DataKmsKeyArn: its key policy does not allow {service}: " in out
+    assert "broken DataKmsKeyArn: its key policy does not allow cloudwatch" in out
     assert "MessageRetentionPeriod is 86400 s, so NearestExpiryAlarm rings too late" in out
 
-    services = ["logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"]
-    opened = {"Effect": "Allow", "Principal": {"Service": services}, "Action": "kms:*"}
+    service = {"Service": "cloudwatch.amazonaws.com"}
+    opened = {"Effect": "Allow", "Principal": service, "Action": "kms:*"}
     policy = {"Version": "2012-10-17", "Statement": [{**opened, "Resource": "*"}]}
     kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
     assert run("doctor", "--stack", stack) == 0
@@ -326,7 +325,7 @@ def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]
         ReplayFunctionArn="arn:f",
         MainQueueUrl="https://q/1/m",
         DeadLetterQueueArn=arn("d"),
-        ParkedQueueUrl="u",
+        ParkedQueueArn=arn("p"),
     )
 
     assert run("status") == 0

@@ -264,12 +264,11 @@ def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None
 @pytest.mark.parametrize(
     ("changes", "severity", "subject", "fault"),
     [
-        *(
-            ({"closed_to": (service,)}, Severity.BROKEN, "DataKmsKeyArn", f"{service}: {no}")
-            for service, no in (
-                ("logs.eu-west-1.amazonaws.com", "no log group can be created"),
-                ("cloudwatch.amazonaws.com", "no alarm reaches the topic"),
-            )
+        (
+            {"data_key_admits_alarms": False},
+            Severity.BROKEN,
+            "DataKmsKeyArn",
+            "no alarm reaches the topic",
         ),
         (
             {
@@ -289,12 +288,6 @@ def test_a_finding_names_what_it_is_about(
 
     assert (finding.severity, finding.subject) == (severity, subject)
     assert fault in finding.fault
-
-
-def test_queues_of_two_types_are_broken() -> None:
-    found = examine(installation(parked=queue("parked", name="parked.fifo")))
-
-    assert any("are not all of one type" in one.fault for one in found)
 
 
 def test_what_could_not_be_found_out_comes_last() -> None:
