@@ -77,7 +77,7 @@ def test_fault_names_variable_value_and_rule(variables: str) -> None:
 
 def test_all_faults_are_reported_together() -> None:
     large = "9" * 5000
-    with pytest.raises(SettingsError, match="MAX_ATTEMPTS=9+: must be a whole number") as caught:
+    with pytest.raises(SettingsError, match=r"MAX_ATTEMPTS=9+: must be a whole number") as caught:
         ReplaySettings.from_env(environment(MAX_ATTEMPTS=large, BACKOFF_RATE="", LOG_LEVEL="LOUD"))
 
     assert [f.split("=")[0].split()[0] for f in caught.value.faults] == [
