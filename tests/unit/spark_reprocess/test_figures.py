@@ -1,4 +1,6 @@
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,10 +26,12 @@ MOMENT = datetime(2025, 11, 8, 4, 10, 30, tzinfo=UTC)
 @pytest.mark.parametrize("figure", stored_texts("figures"))
 def test_a_figure_is_short_and_in_the_unit_that_matters(figure: str) -> None:
     """A share is never all or nothing where it is neither."""
-    format_figure, value = figure.split()
-    formats = {one.__name__: one for one in (percent, duration, size, quantity)}
+    name, value = figure.split()
+    of_name: dict[str, Callable[[Any], str]] = {
+        one.__name__: one for one in (percent, duration, size, quantity)
+    }
 
-    text = formats[format_figure](None if value == "None" else float(value))  # type: ignore[operator]
+    text = of_name[name](None if value == "None" else float(value))
     assert_stored("figures", figure, text)
 
 
