@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -27,9 +26,7 @@ MOMENT = datetime(2025, 11, 8, 4, 10, 30, tzinfo=UTC)
 def test_a_figure_is_short_and_in_the_unit_that_matters(figure: str) -> None:
     """A share is never all or nothing where it is neither."""
     name, value = figure.split()
-    of_name: dict[str, Callable[[Any], str]] = {
-        one.__name__: one for one in (percent, duration, size, quantity)
-    }
+    of_name: dict[str, Any] = {one.__name__: one for one in (percent, duration, size, quantity)}
 
     text = of_name[name](None if value == "None" else float(value))
     assert_stored("figures", figure, text)
