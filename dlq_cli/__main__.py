@@ -159,8 +159,8 @@ def _run_of_the_job(
     if ON_GLUE in words and not asks_for_help:
         from dlq_cli.on_glue import run_on_glue
 
-        _parser_of(name)[0].parse_args(words)
-        return run_on_glue(make_session(), required(stack), name, _without_place(words))
+        values = vars(_parser_of(name)[0].parse_args(words))
+        return run_on_glue(make_session(), required(stack), name, _without_place(words), values)
     parser, verb = _parser_of(name, words)
     arguments = vars(parser.parse_args(words))
     options = {one: value for one, value in arguments.items() if one not in _PLACE}

@@ -1,7 +1,7 @@
 """The values that a stack's outputs give to a command's options, and the list of such stacks."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -87,13 +87,6 @@ def clients_of(session: "Session") -> Callable[[str], Any]:
     """
     make: Callable[[str], Any] = session.client  # type: ignore[assignment]
     return cache(make)
-
-
-def stack_resources(client: Callable[[str], Any], stack: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the resources of a stack, as CloudFormation lists them."""
-    pages = client("cloudformation").get_paginator("list_stack_resources")
-    for page in pages.paginate(StackName=stack):
-        yield from page["StackResourceSummaries"]
 
 
 def read_stack(session: "Session", stack: str) -> StackValues:

@@ -31,9 +31,9 @@ from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummar
 from spark_reprocess.redrive.stop_signals import TIME_IS_OVER, Deadline
 
 STATUS_FILE = "status.json"
-"""Below the archive's root: which messages waited at the end of the last run, by id and number, and
-when the last run began that emptied the parked queue. The daily notice reads it. Also the plan of a
-ramp that the last run did not finish: the next one goes on with it."""
+"""Below the archive's root: how many messages were undecided at the end of the last run, which ones
+others waited for, and when the last run began that emptied the parked queue. The daily notice reads
+it. Also the plan of a ramp that the last run did not finish: the next one goes on with it."""
 
 NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
@@ -166,7 +166,7 @@ def run(
     )
     drained = drain(spark, draining, progress=progress)
     findings, redriven, postponed = None, None, ""
-    if has_messages := bool(message_files(archive)):
+    if message_files(archive):
         try:
             analyzing = AnalyzeOptions(
                 archive=options.archive,
@@ -187,10 +187,8 @@ def run(
         budget is None or drained.seconds < budget
     )
     drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
-    undecided = Undecided(0, 0)
-    if has_messages:
-        counted = count(archive, options.claim_ttl_seconds, has_plans=False)
-        undecided = _undecided(archive, run_id, drained_at, counted, redriven)
+    counted = count(archive, options.claim_ttl_seconds, has_plans=False)
+    undecided = _undecided(archive, run_id, drained_at, counted, redriven)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
@@ -274,8 +272,9 @@ def _undecided(
     times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
     is_unfinished = redriven and redriven.ramp and redriven.stopped_by
     ramp = redriven.plan_id if redriven and is_unfinished else None
-    content = {"run_id": run_id, **times, **waiting, "ramp": ramp}
-    archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
     oldest = now.oldest_undecided_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0
-    return Undecided(now.count(UNDECIDED), max(0, round(age_seconds)))
+    undecided = Undecided(now.count(UNDECIDED), max(0, round(age_seconds)))
+    content = {"run_id": run_id, **times, **waiting, "undecided": asdict(undecided), "ramp": ramp}
+    archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
+    return undecided

@@ -22,9 +22,9 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_route
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
 from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import RECORD_DAMAGE
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.message_state import UNDECIDED
+from spark_reprocess.archive.records import DAMAGE
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
@@ -98,7 +98,7 @@ def _shown(visit: Visit, work: Work, template: str) -> Response:
     try:
         answer = work.answer() if work.state is State.ENDED else None
         return _page_of(visit, work, answer, template)
-    except (UndefinedError, *RECORD_DAMAGE):
+    except (UndefinedError, *DAMAGE):
         # The answer is damaged.
         return _page_of(visit, work, None, template)
 
@@ -106,7 +106,7 @@ def _shown(visit: Visit, work: Work, template: str) -> Response:
 def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, template: str) -> Response:
     """Render a work with its *answer*. ``sentences`` are for people, ``log`` is the other output.
 
-    Raises one of ``RECORD_DAMAGE``, or an ``UndefinedError``, for an answer of another shape.
+    Raises one of ``DAMAGE``, or an ``UndefinedError``, for an answer of another shape.
     """
     lines = work.errors().splitlines()
     sending = None
@@ -129,7 +129,7 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
         group=value_of(work.words, "--group"),
-        claim_ttl=int(value_of(work.words, "--claim-ttl") or 900),
+        claim_ttl=int(value_of(work.words, "--claim-ttl") or CLAIM_TTL_SECONDS),
     )
 
 

@@ -38,12 +38,6 @@ SCRIPT = "glue_job.py"
 
 HASH_CHARACTERS = 16
 
-ANSWER_RESERVE_SECONDS = 90.0
-"""Reserved for a call in progress, up to 65 s, and for the answer, up to 18 s."""
-
-DELETE_OBJECTS = 1000
-"""The most that one call deletes: S3 API reference, DeleteObjects."""
-
 ANSWER_ATTEMPTS = 3
 ANSWER_TIMEOUT_SECONDS = 5
 
@@ -57,20 +51,17 @@ class NotRemovedError(Exception):
     """Versions of the code are left in the bucket."""
 
 
-def lambda_handler(event: Mapping[str, Any], context: Any) -> None:  # noqa: ANN401 - Lambda's own
+def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     """Publish the job on Create and Update, remove it on Delete, and answer CloudFormation.
 
     Args:
         event: a custom resource's request; its properties are ``Bucket``, ``Prefix`` and, for a job
             in a VPC, ``SubnetId``. The answer's data are ``ScriptUri`` and ``PackageUri``,
             ``s3://...``, and with a subnet ``AvailabilityZone``.
-        context: Lambda's own; for the remaining time.
+        context: Lambda's own; not used.
     """
-
-    def seconds_left() -> float:
-        return float(context.get_remaining_time_in_millis()) / 1000 - ANSWER_RESERVE_SECONDS
-
-    answer_to(event, lambda event: _act(event, seconds_left))
+    del context
+    answer_to(event, _act)
 
 
 def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict[str, str]:
@@ -86,9 +77,7 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
     return {"ScriptUri": f"{uri}/{SCRIPT}", "PackageUri": f"{uri}/{PACKAGE}"}
 
 
-def remove_job(
-    client: "S3Client", bucket: str, prefix: str, seconds_left: Callable[[], float]
-) -> None:
+def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     """Delete every version and every delete marker below the folder *prefix* of *bucket*.
 
     Safe to repeat. Whatever else the bucket has stays.
@@ -97,10 +86,9 @@ def remove_job(
         client: of S3.
         bucket: its name.
         prefix: the folder, without the slash at its end.
-        seconds_left: how long calls may still begin.
 
     Raises:
-        NotRemovedError: S3 refused some of them, or the time ended.
+        NotRemovedError: S3 refused some of them.
         ClientError, BotoCoreError: a call failed, for example because the bucket is gone.
         ValueError: *prefix* is empty.
     """
@@ -108,20 +96,18 @@ def remove_job(
         raise ValueError("no prefix: the code is never at the top of the bucket")
     folder = f"{prefix}/"
     pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=folder)
-    # All are listed first: a list does not go on reliably after a version that is deleted.
-    found: list[ObjectIdentifierTypeDef] = [
-        {"Key": one["Key"], "VersionId": one["VersionId"]}
-        for page in pages
-        for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
-        if one["Key"].startswith(folder)
-    ]
     refused: list[str] = []
-    for start in range(0, len(found), DELETE_OBJECTS):
-        if seconds_left() <= 0:
-            raise NotRemovedError(f"the time ended: s3://{bucket}/{folder} still has versions")
-        batch = found[start : start + DELETE_OBJECTS]
-        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
-        refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
+    # All are listed first: a list does not go on reliably after a version that is deleted. A page
+    # has 1,000 versions at most, as many as one call deletes: S3 API reference, DeleteObjects.
+    for page in list(pages):
+        found: list[ObjectIdentifierTypeDef] = [
+            {"Key": one["Key"], "VersionId": one["VersionId"]}
+            for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+            if one["Key"].startswith(folder)
+        ]
+        if found:
+            answer = client.delete_objects(Bucket=bucket, Delete={"Objects": found, "Quiet": True})
+            refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
     if refused:
         raise NotRemovedError(
             f"S3 refused {len(refused)} of s3://{bucket}: {', '.join(refused[:5])}"
@@ -187,10 +173,10 @@ def answer_to(
     put(event["ResponseURL"], json.dumps(answer).encode())
 
 
-def _act(event: Event, seconds_left: Callable[[], float]) -> dict[str, str]:
+def _act(event: Event) -> dict[str, str]:
     properties = event["ResourceProperties"]
     if event["RequestType"] == "Delete":
-        remove_job(_client("s3"), properties["Bucket"], properties["Prefix"], seconds_left)
+        remove_job(_client("s3"), properties["Bucket"], properties["Prefix"])
         return {}
     answer = {}
     if subnet_id := properties.get("SubnetId"):

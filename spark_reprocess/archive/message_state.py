@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt
@@ -57,9 +57,6 @@ ERASED = "erased"
 
 SETTLED = (*map(str, DECIDED), ERASED)
 """States that need no decision any more. All others are pending."""
-
-CLAIM_TTL_SECONDS = 900.0
-"""How long a claim without a result counts as busy, unless it asks for more."""
 
 
 class Entry(NamedTuple):

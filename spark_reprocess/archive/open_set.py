@@ -15,7 +15,7 @@ damaged, all ids and results are read. It has ids and paths, and no content.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -24,12 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.disposition import DECIDED
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import LEDGER
 from spark_reprocess.archive.ledgers import ledger_files, open_files
 from spark_reprocess.archive.message_state import (
-    CLAIM_TTL_SECONDS,
     claimed_in,
     claimed_rows,
     entry_texts,
@@ -42,6 +41,7 @@ from spark_reprocess.archive.message_store import (
     rows_by_file,
     with_drains,
 )
+from spark_reprocess.archive.records import DAMAGE, record_bytes, record_of
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, parquet_bytes
 
 OPEN_SET = f"{LEDGER}/open.parquet"
@@ -68,6 +68,14 @@ class CoveredDrain:
 
 
 @dataclass(frozen=True, slots=True)
+class _Covers:
+    """What an open set covers; see ``OpenSet``."""
+
+    drains: Mapping[str, CoveredDrain]
+    runs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class OpenSet:
     """What is not decided by the runs that it covers.
 
@@ -83,8 +91,7 @@ class OpenSet:
 
     def write(self, archive: Archive) -> None:
         """Replace the stored one. Raises ArchiveError."""
-        drains = {drain_id: asdict(one) for drain_id, one in self.drains.items()}
-        covers = json.dumps({"drains": drains, "runs": self.runs}).encode()
+        covers = record_bytes(_Covers(self.drains, self.runs))
         rows = self.rows.replace_schema_metadata({_COVERS: covers})
         archive.write(OPEN_SET, parquet_bytes(rows))
 
@@ -185,10 +192,9 @@ def _stored(archive: Archive) -> OpenSet:
     content = archive.read(OPEN_SET)
     try:
         rows = pq.read_table(pa.BufferReader(content or b""))
-        covers = json.loads(rows.schema.metadata[_COVERS])
-        drains = {one: CoveredDrain(**kept) for one, kept in covers["drains"].items()}
-        return OpenSet(rows.cast(_ROWS), drains, covers["runs"])
-    except (*PARQUET_DAMAGE, *RECORD_DAMAGE):
+        covers = record_of(_Covers, json.loads(rows.schema.metadata[_COVERS]))
+        return OpenSet(rows.cast(_ROWS), covers.drains, covers.runs)
+    except (*PARQUET_DAMAGE, *DAMAGE):
         return OpenSet(_ROWS.empty_table(), {}, {})
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS
+
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -83,7 +85,7 @@ def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
         "--claim-ttl",
         dest="claim_ttl_seconds",
         type=whole_number(60, 43_200),
-        default=900,
+        default=CLAIM_TTL_SECONDS,
         metavar="S",
         help="seconds after which an unfinished run's claim expires, unless that run set more "
         "(default: %(default)s)",

@@ -9,7 +9,7 @@ from datetime import datetime
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.dead_letter_schema import Row
-from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.files import NEW_ID, Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Attempt,
@@ -44,7 +44,7 @@ class ShowOptions:
     message_id: str
     has_body: bool = False
     is_unmasked: bool = False
-    claim_ttl_seconds: float = 900
+    claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import list_runs
 from spark_reprocess.archive.message_state import (
@@ -48,7 +48,7 @@ class StatusOptions:
 
     archive: str
     parked_queue_url: str | None = None
-    claim_ttl_seconds: float = 900
+    claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
     main_queue_url: str | None = None
     dlq_url: str | None = None

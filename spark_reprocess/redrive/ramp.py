@@ -19,17 +19,21 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.errors import TableError
 from dlq_replay.returns import Returns
 from dlq_replay.returns_table import ReturnsTable
-from spark_reprocess.analysis.message_table import in_order_units, with_positions
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.frames import Held, arrival_order, read_table, write_table
+from spark_reprocess.archive.frames import Held, read_table, write_table
 from spark_reprocess.archive.ledger import POSITION, chunk_count
+from spark_reprocess.archive.message_order import (
+    PARKED_QUEUE,
+    arrival_order,
+    in_order_units,
+    with_positions,
+)
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.ramp.readings import Probe
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, StepWatch, Verdict, step_size
 from spark_reprocess.redrive.breaker_gate import WAITING, waiting_for
 from spark_reprocess.redrive.dispositions import with_chunks
 from spark_reprocess.redrive.execution import TaskRunner
-from spark_reprocess.redrive.queues import PARKED_QUEUE
 from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.steps import (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from spark_reprocess.actor import require_reason
-from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, RampRules, Verdict
@@ -37,7 +37,7 @@ class ResendOptions:
     limit: int | None = None
     max_rate: float | None = None
     in_doubt: str = "leave"
-    claim_ttl_seconds: float = 900
+    claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     reason: str = ""
     execute: bool = False
 

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dlq_replay.returns import Returns
-from spark_reprocess.archive.files import Archive, damage_named
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import plan_folder
+from spark_reprocess.archive.records import damage_named
 from spark_reprocess.figures import counted
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, Verdict, step_sizes
 

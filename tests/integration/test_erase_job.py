@@ -26,6 +26,7 @@ from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.glue_job import read_result
 from tests.approved_plan import approve, planned
+from tests.archive_files import unnamed_files
 from tests.builders import NOW, context, message, text
 from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
@@ -89,6 +90,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     for notes in (sent.notes, rest.notes):
         assert "1 message of the plan is gone: erased or expired" in notes
     assert erased(spark, archive, "m-jane").messages == 0
+    assert unnamed_files(tmp_path / "archive") == []
 
 
 def test_condition_is_not_written_down(

@@ -23,6 +23,7 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.glue_job import RunResult, read_result
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.run import RunOptions, RunSummary, Undecided, run
+from tests.archive_files import unnamed_files
 from tests.builders import context, message
 from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
@@ -112,6 +113,7 @@ def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     assert "# by the policy's rule: orders timed out" in plan
     assert plan.count("action: redrive\n") == 1
     archive = open_archive(installation.archive)
+    assert unnamed_files(Path(archive.root)) == []
     [path] = [one for one in archive.list("ledger/runs") if one.endswith(".json")]
     assert json.loads(archive.read(path) or b"")["policy_sha256"] == digest
 
@@ -248,7 +250,7 @@ def test_two_runs_at_the_same_time_send_each_message_once(installation: Installa
     assert sum(one.drained.archived for one in summaries) == 8
     assert (last.undecided.messages, last.postponed) == (4, "")
     status = json.loads(Path(installation.archive, "status.json").read_text())
-    assert status["run_id"] == last.run_id
+    assert (status["run_id"], status["undecided"]["messages"]) == (last.run_id, 4)
 
 
 def test_only_a_run_that_emptied_the_parked_queue_says_when(

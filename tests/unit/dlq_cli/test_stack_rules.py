@@ -20,7 +20,6 @@ TRIGGER = TriggerFacts(
 )
 PIPE = replace(TRIGGER, name="pipe p", state="RUNNING")
 OTHER = replace(PIPE, target="arn:aws:lambda:eu-west-1:123456789012:function:other")
-WITHOUT_TLS = {"Sid": "Tls", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
 
 
 def queue(role: str, **attributes: Any) -> QueueFacts:
@@ -56,13 +55,8 @@ def installation(**changes: Any) -> Installation:
         recursive_loop="Allow",
         dlq_source_arns=(queue_arn("main"),),
         denied_keys=(),
-        most_attributes=3,
     )
     return replace(sound, **changes)
-
-
-def policy(*denials: dict[str, Any]) -> str:
-    return json.dumps({"Statement": [{"Effect": "Deny", **one} for one in denials]})
 
 
 def redrive(target: str, count: int) -> str:
@@ -106,12 +100,6 @@ def fifo(**changes: Any) -> Installation:
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/data"
 OFF = replace(TRIGGER, state="Disabled")
 ONLY_MAIN = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [queue_arn("main")]})
-DENIALS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("main", {"Action": "sqs:*"}),
-    ("dlq", {"Action": ["sqs:PurgeQueue", "SQS:Receive*"]}),
-    ("parked", {"NotAction": "sqs:PurgeQueue"}),
-    ("parked", {"Action": "sqs:SendMessage", "Condition": {"Null": {"a": "true"}}}),
-)
 
 CHANGES: dict[str, dict[str, Any]] = {
     "main leads nowhere": {"main": queue("main", RedrivePolicy="")},
@@ -131,17 +119,12 @@ CHANGES: dict[str, dict[str, Any]] = {
     "dlq hides for less than the function runs": {"dlq": queue("dlq", VisibilityTimeout="29")},
     "dlq hides for less than six times": {"dlq": queue("dlq", VisibilityTimeout="30")},
     "dlq keeps for 4 days": {"dlq": queue("dlq", MessageRetentionPeriod="345600")},
-    "dlq is full": {"dlq": queue("dlq", ApproximateNumberOfMessagesNotVisible="100000")},
     "dlq has another source": {"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))},
     "parked admits main alone": {"parked": queue("parked", RedriveAllowPolicy=ONLY_MAIN)},
     "parked keeps for 4 days": {"parked": queue("parked", MessageRetentionPeriod="345600")},
     "parked leads elsewhere": {"parked": queue("parked", RedrivePolicy=redrive("x", 3))},
     "parked takes less": {"parked": queue("parked", MaximumMessageSize="262144")},
     "parked is FIFO": {"parked": queue("parked", name="parked.fifo")},
-    **{
-        f"{role} denies, {number}": {role: queue(role, Policy=policy({"Sid": "No", **denial}))}
-        for number, (role, denial) in enumerate(DENIALS, 1)
-    },
     "another queue feeds the function": {
         "triggers": (replace(TRIGGER, source_arn=queue_arn("main")),)
     },
@@ -155,15 +138,12 @@ CHANGES: dict[str, dict[str, Any]] = {
         "reserved_concurrency": 0,
         "unknown": ("recursion: AccessDenied",),
     },
-    "10 attributes": {"most_attributes": 10},
-    "9 attributes": {"most_attributes": 9},
     **{
         f"another reader of {of}": {"other_readers": (replace(OTHER, source_arn=queue_arn(of)),)}
         for of in ("dlq", "parked")
     },
     "no right to send": {"denied_sends": ("main",)},
     "no table": {"settings": settings(FAILURE_TABLE="reasons"), "has_failure_table": False},
-    "no attempts": {"settings": settings(MAX_ATTEMPTS="0")},
     **{
         f"a key closed to {service}": {"closed_to": (f"{service}.amazonaws.com",)}
         for service in ("logs.eu-west-1", "cloudwatch")
@@ -173,23 +153,8 @@ CHANGES: dict[str, dict[str, Any]] = {
         "denied_keys": (KEY,),
     },
     **{
-        f"an alarm on {metric}": {"dlq_alarms": (("depth", metric),)}
-        for metric in (
-            *("ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"),
-            "NumberOfMessagesSent",
-        )
-    },
-    **{
         f"a consumer that may run for {seconds} s": {"consumers": {"orders": seconds}}
         for seconds in (31, 181)
-    },
-    **{
-        f"a breaker without its metric, {name}": {
-            "settings": settings(FAILURE_TABLE="failures"),
-            "has_failure_table": True,
-            name: value,
-        }
-        for name, value in {"vpc_without_metrics": "vpc-1", "account_id": "9" * 12}.items()
     },
 }
 FAULTY: dict[str, Installation] = {
@@ -242,14 +207,7 @@ def test_every_stored_finding_is_one_of_the_table() -> None:
         # What could not be listed may feed the function.
         *(installation(triggers=given, knows_triggers=False) for given in ((), (OFF,))),
         installation(consumers={"orders": 30}),
-        installation(
-            dlq=queue("dlq", Policy=policy({"Action": "sqs:*", **WITHOUT_TLS})),
-            parked=queue("parked", Policy=policy({"Action": "sqs:PurgeQueue"})),
-            other_readers=(replace(OTHER, state="STOPPED"),),
-        ),
-        installation(dlq_alarms=(("orders-dlq-deletes", "NumberOfMessagesDeleted"),)),
-        # Without a breaker nobody needs the metric.
-        installation(vpc_without_metrics="vpc-1", account_id="999999999999"),
+        installation(other_readers=(replace(OTHER, state="STOPPED"),)),
     ],
 )
 def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None:

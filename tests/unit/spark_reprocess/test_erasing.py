@@ -506,9 +506,9 @@ def test_lost_lock_ends_it_before_the_record_or_before_the_next_change(
 
 
 def erasure(erase_id: str, *ids: str) -> Erasure:
-    messages = {one: [D1] for one in ids}
+    messages = dict.fromkeys(ids, (D1,))
     time = "2026-11-21T12:00:00+00:00"
-    return Erasure(erase_id, "me@here", "asked to", time, messages, other_ids=[])
+    return Erasure(erase_id, "me@here", "asked to", time, messages)
 
 
 def test_erasure_is_unfinished_until_it_is_marked(archive: Archive) -> None:

@@ -465,12 +465,10 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks
         content = json.loads(locks.archive.read(lock.view.path) or b"")
 
     assert content == {
-        "run_id": "r-1",
-        "claims": "p-1",
-        "what": "plan p-1",
-        "who": "me@here",
+        "holder": {"run_id": "r-1", "claims": "p-1", "what": "plan p-1", "who": "me@here"},
         "since": "2023-11-14T22:13:20.000+00:00",
         "alive_until": "2023-11-14T22:15:20.000+00:00",
+        "ended": None,
     }
     assert locks.archive.list("") == ["locks/000001.end.json", "locks/000001.json"]
     locks.archive.cannot_read.add("locks/000001.json")
