@@ -12,7 +12,11 @@ _FOLDER = Path(__file__).parent / "golden"
 
 
 def assert_stored(file: str, name: str, text: str) -> None:
-    """Assert that *text* is what *file* holds below *name*; with ``SNAPSHOT`` set, store it."""
+    """Assert that *text* is what *file* holds below *name*; with ``SNAPSHOT`` set, store it.
+
+    Blanks at the end of a line do not count.
+    """
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
     path = _FOLDER / f"{file}.txt"
     stored = stored_texts(file)
     if os.environ.get("SNAPSHOT"):

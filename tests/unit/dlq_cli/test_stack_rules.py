@@ -187,7 +187,7 @@ def test_findings_are_those_that_are_stored(name: str) -> None:
 
     assert all(one.fix for one in findings if one.severity is not Severity.UNKNOWN)
     lines = (f"{one.severity} {one.subject}: {one.fault}\n  to do: {one.fix}" for one in findings)
-    assert_stored("stack_rules", name, "".join(f"{line.rstrip()}\n" for line in lines))
+    assert_stored("stack_rules", name, "".join(f"{line}\n" for line in lines))
 
 
 def test_every_stored_finding_is_one_of_the_table() -> None:

@@ -104,7 +104,7 @@ def test_answer_reads_as_it_is_stored(
         monkeypatch.setenv("COLUMNS", "100")
         ANSWERS[name]()
         lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
-        text += "--- on a screen\n" + "".join(f"{line.rstrip()}\n" for line in lines)
+        text += "--- on a screen\n" + "".join(f"{line}\n" for line in lines)
 
     assert_stored("answers", name, text)
 
