@@ -159,14 +159,11 @@ CASES: dict[str, Case] = {
         1, {"0": [THROTTLED] * 5}, limiter=SlowLimiter, until_seconds=10_000.0
     ),
     # In doubt stays in doubt unless it is confirmed.
-    **{
-        f"FIFO: a lost answer, then {name}": Case(1, {"0": [LOST, *[answer] * 9]}, is_fifo=True)
-        for name, answer in {
-            "throttled": THROTTLED,
-            "no credentials": Refused("ExpiredToken"),
-            "not sent": NotSent(),
-        }.items()
-    },
+    "FIFO: a lost answer, then throttled": Case(1, {"0": [LOST, *[THROTTLED] * 9]}, is_fifo=True),
+    "FIFO: a lost answer, then no credentials": Case(
+        1, {"0": [LOST, *[Refused("ExpiredToken")] * 9]}, is_fifo=True
+    ),
+    "FIFO: a lost answer, then not sent": Case(1, {"0": [LOST, *[NotSent()] * 9]}, is_fifo=True),
 }
 
 
