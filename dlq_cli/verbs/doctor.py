@@ -68,12 +68,12 @@ def _print_check(check: Check) -> None:
 def _print(installation: Installation, findings: Sequence[Finding]) -> None:
     queues = ", ".join(queue.name for queue in installation.queues)
     print_line(f"{installation.function_name}: {queues}")
-    for one in findings:
+    for finding in findings:
         print_parts(
-            (f"{one.severity.value:<8}", _STYLES[one.severity]),
-            (f" {one.subject}: {one.fault}\n         to do: {one.fix}", ""),
+            (f"{finding.severity.value:<8}", _STYLES[finding.severity]),
+            (f" {finding.subject}: {finding.fault}\n         to do: {finding.fix}", ""),
         )
-    counts = Counter(one.severity for one in findings)
+    counts = Counter(finding.severity for finding in findings)
     print_line(
         f"{counts[Severity.BROKEN]} broken, {counts[Severity.RISK]} at risk, "
         f"{counts[Severity.UNKNOWN]} could not be checked"

@@ -116,12 +116,12 @@ class Rehearsal:
 
     def count(self, *verdicts: str) -> int:
         """Count the messages that have one of these verdicts."""
-        return sum(one.count for one in self.outcomes if one.verdict in verdicts)
+        return sum(outcome.count for outcome in self.outcomes if outcome.verdict in verdicts)
 
     def add(self, message_id: str, failure: Failure | None) -> None:
         """Count a message."""
         error_type = failure.type if failure else ""
-        outcome = next((one for one in self.outcomes if one.error_type == error_type), None)
+        outcome = next((known for known in self.outcomes if known.error_type == error_type), None)
         if outcome is None:
             error = compile_masks(()).start(failure.text, _REASON_CHARACTERS) if failure else ""
             outcome = Outcome("fail" if failure else "pass", error_type, error)
@@ -236,7 +236,7 @@ def _events(
 
 
 def _source_arn(row: Row, main_queue_url: str | None, session: "Session") -> str:
-    """Return the ARN of the queue that a message goes back to."""
+    """Return the ARN of the queue that a message is redriven to."""
     url, name = main_queue_url or row["queue_url"], row["source_queue"]
     if not name and not main_queue_url:
         raise InputError(

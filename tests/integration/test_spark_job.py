@@ -18,12 +18,13 @@ from spark_reprocess.archive.message_store import drain_folder
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import DRAIN_ID, OWN, bodies, entry_of, parked, receive_all
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import ANALYZE, DRAIN, QUICK_JVM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
 Capture = pytest.CaptureFixture[str]
 
 
@@ -63,9 +64,8 @@ def test_three_commands_lose_nothing(
     place = ["--archive", archive.root]
     to_main = ["--to-queue-url", destination.url, "--execute", "--reason", "fixed"]
 
-    drained = main(["drain", *place, "--parked-queue-url", source.url, "--wait-seconds", "0"])
-    analysed = main(["analyze", *place])
-    capsys.readouterr()
+    collected = main([*COLLECT, source.url, *place, "--json"])
+    answer = json.loads(capsys.readouterr().out)
     assert main(["groups", *place, "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)["plan"]
     assert plan.startswith(f"{archive.root}/reports/")
@@ -73,7 +73,9 @@ def test_three_commands_lose_nothing(
     redriven = main(["redrive", *place, "--plan", plan, *to_main])
     again = main(["redrive", *place, "--plan", plan, *to_main])
 
-    assert (drained, analysed, redriven, again) == (0, 0, 0, 0)
+    assert (collected, redriven, again) == (0, 0, 0)
+    assert (answer["drained"]["archived"], answer["findings"]["messages"]) == (30, 30)
+    assert answer["findings"]["plan"] == plan
     assert receive_all(source) == []
     arrived = receive_all(destination)
     assert sorted(bodies(arrived)) == sorted(bodies(sent))
@@ -92,12 +94,30 @@ def test_broken_file_and_plan_that_is_not_there_are_named(
     plan = f"{archive.root}/plan.yaml"
     redrive = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", "u"]
 
-    assert main(["analyze", "--archive", archive.root]) == 2
+    assert main([*ANALYZE, "--archive", archive.root]) == 2
     shown = capsys.readouterr().err
     assert f"archive {archive.root}: {drain_folder(DRAIN_ID)}/part.parquet cannot be" in shown
     assert "Traceback" not in shown
     assert main(redrive) == 2
     assert f"--plan {plan}: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("has_messages", [False, True])
+def test_a_drain_is_told_whatever_becomes_of_the_analysis(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    has_messages: bool,
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(number)) for number in range(3 * has_messages)])
+
+    argv = [*COLLECT, source.url, "--archive", str(tmp_path), "--json"]
+    assert main([*argv, "--where", "no_such_column"]) == 2 * has_messages
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["drained"]["archived"], answer["findings"]) == (3 * has_messages, None)
 
 
 def test_command_line_needs_no_setup(
@@ -107,7 +127,7 @@ def test_command_line_needs_no_setup(
     source.send([entry_of(parked(1))])
     repository = Path(__file__).parents[2]
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYSPARK_PYTHON")}
-    argv = ["drain", "--archive", str(tmp_path), "--parked-queue-url", source.url]
+    argv = [*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", source.url]
 
     ended = subprocess.run(
         [sys.executable, "-m", "spark_reprocess", *argv, "--wait-seconds", "0", "--tasks", "1"],

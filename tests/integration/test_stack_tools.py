@@ -168,8 +168,8 @@ def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
         TemplateBody=json.dumps({**template, "Parameters": parameters}),
         Parameters=[{"ParameterKey": n, "ParameterValue": v} for n, v in given.items()],
     )
-    services = ["logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"]
-    opened = {"Effect": "Allow", "Principal": {"Service": services}, "Action": "kms:*"}
+    service = {"Service": "cloudwatch.amazonaws.com"}
+    opened = {"Effect": "Allow", "Principal": service, "Action": "kms:*"}
     policy = {"Version": "2012-10-17", "Statement": [{**opened, "Resource": "*"}]}
     if is_open:
         kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
@@ -311,7 +311,7 @@ def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]
         ReplayFunctionArn="arn:f",
         MainQueueUrl="https://q/1/m",
         DeadLetterQueueArn=arn("d"),
-        ParkedQueueUrl="u",
+        ParkedQueueArn=arn("p"),
     )
 
     assert run("status") == 0
@@ -458,12 +458,12 @@ def left_commands() -> list[str]:
     return [one["Key"] for one in (*answer.get("Versions", []), *answer.get("DeleteMarkers", []))]
 
 
-ON_GLUE = ("analyze", "--where", "body LIKE '%anna%'", "--on-glue", "--stack")
+ON_GLUE = ("collect", "--where", "body LIKE '%anna%'", "--on-glue", "--stack")
 
 
 @pytest.mark.parametrize(
     ("change", "content"),
-    [("delete_object", {}), ("put_object", {"Body": b'{"words": ["drain"]}'})],
+    [("delete_object", {}), ("put_object", {"Body": b'{"words": ["collect"]}'})],
 )
 def test_a_run_whose_command_is_gone_or_changed_does_nothing_and_is_told_in_glue_s_words(
     stack: str, change: str, content: dict[str, bytes], capsys: pytest.CaptureFixture[str]
@@ -525,7 +525,7 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
     glue = Glue(going_on)
     session = session_answering(glue.answers(), region_name=REGION)
     archive = open_archive("s3://dead-letters/archive")
-    run_ = start(session.client("glue"), "redrive", archive, ["drain"])
+    run_ = start(session.client("glue"), "redrive", archive, ["collect"])
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -545,15 +545,15 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (["export", "--plan", "p-1", "--group", "g-1"], "export does not run on AWS Glue"),
+        (["show", "g-1", "--out", "f"], "show does not run on AWS Glue"),
         (
             ["erase", "--id", "m-1", "--execute", "--reason", "r"],
             "the role of the job may not delete what is archived, so that no run of it can",
         ),
         (["restore"], "restore does not run on AWS Glue: the role of the job may not send to the"),
         (["redrive", "--plan", "./plan.yaml"], "--plan ./plan.yaml: is on this machine"),
-        (["analyze", "--out=report"], "--out report: is on this machine"),
-        (["analyze", "--archive", "./a"], "--archive ./a: is on this machine"),
+        (["collect", "--out=report"], "--out report: is on this machine"),
+        (["collect", "--archive", "./a"], "--archive ./a: is on this machine"),
     ],
 )
 def test_what_glue_cannot_do_is_refused_before_it_starts(

@@ -9,8 +9,6 @@ from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.measures import (
     Measurement,
-    Metric,
-    Unit,
     measure_batch,
     measure_dlq,
     parked_metric,
@@ -112,11 +110,6 @@ def test_totals_are_of_all_main_queues() -> None:
 
 def test_every_stored_batch_is_one_of_the_table() -> None:
     assert stored_texts("measures").keys() == {*BATCHES, "two main queues"}
-
-
-@pytest.mark.parametrize("metric", Metric)
-def test_the_unit_is_in_the_name(metric: Metric) -> None:
-    assert (metric.unit is Unit.SECONDS) == metric.value.endswith("Seconds")
 
 
 def test_parked_metrics_are_named_by_reason() -> None:

@@ -47,12 +47,12 @@ class Account:
         for number in range(count):
             self.sqs.send_message(QueueUrl=self.parked_url, MessageBody=f"secret {number}")
 
-    def run(self, undecided: int, oldest_seconds: int = 0, **status: object) -> None:
+    def run(self, pending: int, oldest_seconds: int = 0, **status: object) -> None:
         """Leave what a run of the job that ended now leaves."""
         content = {
             "waiting": 0,
             "blockers": [],
-            "undecided": {"messages": undecided, "oldest_seconds": oldest_seconds},
+            "pending": {"messages": pending, "oldest_seconds": oldest_seconds},
             "drained_at": None,
             **status,
         }
@@ -336,7 +336,7 @@ def a_record(account: Account, content: bytes) -> None:
 
 NOTICES: dict[str, Callable[[Account], None]] = {
     "nothing": lambda _: None,
-    "undecided messages": lambda account: account.run(7, 3 * 86_400),
+    "pending messages": lambda account: account.run(7, 3 * 86_400),
     "messages behind another": partial(blocked, message_id="0a-1"),
     # Only ids of messages and of groups get into a notice.
     "messages behind a body": partial(blocked, message_id="a body, perhaps"),
@@ -344,7 +344,7 @@ NOTICES: dict[str, Callable[[Account], None]] = {
     "a card number among groups": partial(seen, content=regressed("card 4111", "g-000000000b")),
     **{
         f"a status that is {content.decode()}": partial(a_status, content=content)
-        for content in (b"no JSON", b"[]", b'{"undecided": null, "blockers": []}')
+        for content in (b"no JSON", b"[]", b'{"pending": null, "blockers": []}')
     },
     "new and regressed groups": several_groups,
     "a stopped group": a_stopped_group,

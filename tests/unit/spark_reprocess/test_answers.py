@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spark_reprocess.clients import QueueCounts
-from spark_reprocess.command_line.analyze import print_analysis
-from spark_reprocess.command_line.drain import print_drain
+from spark_reprocess.command_line.collect import print_analysis, print_drain
 from spark_reprocess.command_line.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.findings import Lead, Synonym
@@ -52,7 +51,7 @@ def problem(word: str) -> RedriveSummary:
 
 
 DRAINS = {
-    "with the next command": DRAINED,
+    "of ten messages": DRAINED,
     "that left some": replace(DRAINED, left=2, unreadable=1, faults=("message x: Body: must be",)),
     "while SQS still counts": replace(DRAINED, rest=QueueCounts(0, 1200, 3)),
     "of an empty queue": replace(EMPTY, rest=QueueCounts(0, 0, 0)),
@@ -89,7 +88,9 @@ ANSWERS: dict[str, Callable[[], None]] = {
 }
 
 
-ON_SCREEN = {name for name in ANSWERS if "analysis" in name or name.endswith(("command", " dry"))}
+ON_SCREEN = {
+    name for name in ANSWERS if "analysis" in name or name.endswith(("ten messages", " dry"))
+}
 
 
 @pytest.mark.parametrize("name", ANSWERS)

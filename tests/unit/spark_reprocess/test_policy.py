@@ -143,10 +143,10 @@ def test_every_fault_is_named_with_its_place() -> None:
     condition = "must be a Spark SQL condition over the columns of groups.parquet"
     assert str(raised.value).splitlines() == [
         "rules.yaml has faults:",
-        "  rule: is not known; remove it",
+        "  rule: is not known; did you mean rules?",
         "  redrive_again: 'sometimes': must be true or false",
         "  rules[0].action: 'resend': must be leave, redrive, discard",
-        "  rules[1].edit: is not known; remove it",
+        "  rules[1].edit: is not known; there are name, when, action, overrides_people",
         f"  rules[1].when: '  ': {condition}",
         "  rules[1].name: 'one' is another rule's too; each needs its own",
         "  rules[2]: must be a mapping with name, when, action, overrides_people",

@@ -111,12 +111,12 @@ def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Di
     assert f"  2023-11-14 22:16:40  {WORDS.get(outcome, outcome)}\n" in capsys.readouterr().out
 
 
-def test_message_that_no_run_touched_is_undecided(archive: Archive) -> None:
+def test_message_that_no_run_touched_is_pending(archive: Archive) -> None:
     drained(archive, "d-3", parked("lonely", "lonely", NOW))
 
     (copy,) = show(ShowOptions(archive.root, "lonely")).copies
 
-    assert (copy.state, copy.entries) == ("undecided", ())
+    assert (copy.state, copy.entries) == ("pending", ())
 
 
 ASKED = {

@@ -132,7 +132,7 @@ class FailureRecorder:
 
         Args:
             record: a record of a Lambda event, a Powertools ``SQSRecord`` or parsed model, a
-                message of a ReceiveMessage answer or of a boto3 resource, or a ``Message``.
+                message of a ReceiveMessage answer, or a ``Message``.
         """
         with self.batch():
             try:
