@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from benchmarks.findings import Finding, Side
 from benchmarks.incident import END, write_archive
 from benchmarks.rig import Rig, by_turns
-from benchmarks.verbs import TimedVerb, approved, timed_verb
+from benchmarks.verbs import ANALYZE, TimedVerb, approved, timed_verb
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.frames import write_table
@@ -50,6 +50,7 @@ PENDING = 200
 """Few messages, of which an analysis is measured."""
 
 TURNS = 3
+EXPIRE = ("erase", "--execute", "--older-than-days")
 NIGHT_TARGET, WRITES_TARGET, ANALYSIS_TARGET = 1.2, 1.2, 1.5
 MEMORY_TARGET_MB = 300 * 1.048576
 
@@ -75,7 +76,7 @@ def measure(rig: Rig) -> list[Finding]:
         old = archive_of("some", SOME_NIGHTS, PENDING)
         young = open_archive(f"{folder}/young", creates=True)
         write_night(young, [parts[0].slice(0, 2 * PENDING)], 1, PENDING)
-        among_many, among_few = (partial(_verb, "analyze", one) for one in (old, young))
+        among_many, among_few = (partial(_verb, one, *ANALYZE) for one in (old, young))
         among_many(), among_few()
         analyses = by_turns(among_many, among_few, rig.turns(TURNS))
         few = _night(archive_of("few", FEW_NIGHTS - 1), parts)
@@ -86,25 +87,23 @@ def measure(rig: Rig) -> list[Finding]:
             _ratio(f"{what}, processor", "processor_seconds", "s", analyses, ANALYSIS_TARGET),
             _ratio(f"{what}, written", "written_mb", "MB", analyses, WRITES_TARGET),
             *_nights(many, few),
-            *_all(f"of {NIGHTS * count:,} messages", archive),
+            *_all(NIGHTS * count, archive),
         ]
 
 
-def _verb(verb: str, archive: Archive, *more: str, days_later: int = 0) -> TimedVerb:
+def _verb(archive: Archive, *verb: str, days_later: int = 0) -> TimedVerb:
     place = ("--archive", archive.root)
-    return timed_verb(verb, *place, *more, driver_memory="4g", counts=True, days_later=days_later)
+    return timed_verb(*verb, *place, driver_memory="4g", counts=True, days_later=days_later)
 
 
 def _night(archive: Archive, parts: Sequence[pa.Table]) -> list[TimedVerb]:
     """Return what analysis, redrive, status and expiry of a new drain take."""
     write_drain(archive, parts, 0)
-    analyzed, plan = _verb("analyze", archive), approved(Path(archive.root))
+    analyzed, plan = _verb(archive, *ANALYZE), approved(Path(archive.root))
     url = boto3.client("sqs").create_queue(QueueName="main")["QueueUrl"]
     to_main = ("--plan", plan, "--to-queue-url", url, "--execute", "--reason", "benchmark")
-    redriven = _verb("redrive", archive, *to_main)
-    status = _verb("status", archive)
-    expired = _verb("erase", archive, "--older-than-days", str(NIGHTS), "--execute")
-    return [analyzed, redriven, status, expired]
+    verbs = (("redrive", *to_main), ("status",), (*EXPIRE, str(NIGHTS)))
+    return [analyzed, *(_verb(archive, *verb) for verb in verbs)]
 
 
 def write_night(archive: Archive, parts: Sequence[pa.Table], ago: int, pending: int = 0) -> None:
@@ -165,21 +164,15 @@ def _ratio(
 
 
 def _nights(many: Sequence[TimedVerb], few: Sequence[TimedVerb]) -> Iterator[Finding]:
-    for name, of, unit in (
-        ("processor", "processor_seconds", "s"),
-        ("bytes", "moved_mb", "MB"),
-        ("S3 calls", "calls", "calls"),
-    ):
+    for of, unit in (("processor_seconds", "s"), ("moved_mb", "MB"), ("calls", "S3 calls")):
         last, early = ([sum(map(attrgetter(of), verbs))] for verbs in (many, few))
         sides = Side(unit, last), Side(f"{unit}, night {FEW_NIGHTS}", early)
-        yield Finding.of_ratio(f"night {NIGHTS}, {name}", *sides, at_most=NIGHT_TARGET)
+        yield Finding.of_ratio(f"night {NIGHTS}, {unit}", *sides, at_most=NIGHT_TARGET)
 
 
-def _all(what: str, archive: Archive) -> Iterator[Finding]:
-    for name, took in (
-        ("status", _verb("status", archive)),
-        ("expiry", _verb("erase", archive, "--older-than-days", "15", "--execute", days_later=60)),
-    ):
-        target = MEMORY_TARGET_MB
-        yield Finding(f"{name} {what}, memory", [took.peak_mb], "MB", at_most=target)
-        yield Finding(f"{name} {what}, moved", [took.moved_mb], "MB")
+def _all(messages: int, archive: Archive) -> Iterator[Finding]:
+    status, expiry = _verb(archive, "status"), _verb(archive, *EXPIRE, "15", days_later=60)
+    for name, took in (("status", status), ("expiry", expiry)):
+        what, target = f"{name} of {messages:,} messages", MEMORY_TARGET_MB
+        yield Finding(f"{what}, memory", [took.peak_mb], "MB", at_most=target)
+        yield Finding(f"{what}, moved", [took.moved_mb], "MB")

@@ -20,6 +20,7 @@ from benchmarks import ROOT
 from spark_reprocess.archive import files, s3
 from spark_reprocess.archive.local import LocalArchive
 
+DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
 _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
 _CALLS = "BENCH_CALLS"
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024

@@ -28,13 +28,14 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 from typing import TextIO
 
 from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.files import COMMANDS, Archive, open_folder
+from spark_reprocess.archive.records import DAMAGE, record_bytes, record_of
 from spark_reprocess.command_line.verb import INTERRUPTED, STACK
 from spark_reprocess.errors import ArchiveError, InputError
 
@@ -174,8 +175,7 @@ class RunResult:
 
 def write_result(archive: Archive, job_run_id: str, result: RunResult) -> None:
     """Write the result of a run durably. Raises ArchiveError."""
-    content = json.dumps(asdict(result), indent=1)
-    archive.write(f"runs/{job_run_id}/result.json", content.encode())
+    archive.write(f"runs/{job_run_id}/result.json", record_bytes(result))
 
 
 def read_result(archive: Archive, job_run_id: str) -> RunResult | None:
@@ -186,11 +186,8 @@ def read_result(archive: Archive, job_run_id: str) -> RunResult | None:
     """
     content = archive.read(f"runs/{job_run_id}/result.json")
     try:
-        value = json.loads(content or b"")
-        return RunResult(
-            str(value["verb"]), int(value["exit_code"]), str(value["answer"]), str(value["errors"])
-        )
-    except (ValueError, KeyError, TypeError):
+        return record_of(RunResult, json.loads(content or b""))
+    except DAMAGE:
         return None
 
 

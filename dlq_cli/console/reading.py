@@ -9,9 +9,10 @@ from hashlib import sha256
 from typing import Any
 
 from spark_reprocess.analysis.outputs import findings_of
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.open_set import claimed_table, time_before
+from spark_reprocess.archive.records import DAMAGE
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding, Lead
 from spark_reprocess.inspect.outcomes import read_outcomes
@@ -113,7 +114,7 @@ def read_report(
         raw = json.loads(file.summary() or b"null")
         if raw is not None:
             findings, summary = findings_of(raw), raw
-    except RECORD_DAMAGE:
+    except DAMAGE:
         # The plan alone decides; without its summary there are no leads and no samples to show.
         pass
     memory = read_memory(archive)

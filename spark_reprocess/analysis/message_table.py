@@ -16,23 +16,14 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import (
-    DRIVER_ROWS,
-    FILE,
-    arrival_order,
-    read_rows,
-    read_table,
-    write_table,
-)
+from spark_reprocess.archive.frames import DRIVER_ROWS, FILE, read_rows, read_table, write_table
 from spark_reprocess.archive.message_index import read_table_columns, table_folder
+from spark_reprocess.archive.message_order import ORDER_COLUMNS, in_order_units, with_positions
 from spark_reprocess.archive.message_store import drain_of, message_files
 from spark_reprocess.archive.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.failures import explained
-
-ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
-"""What tells a message's place in its message group."""
 
 FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
 """Columns that find a message, or sort a group, without opening the files of messages: no verb of a
@@ -42,8 +33,6 @@ TABLE_COLUMNS = tuple(dict.fromkeys((*ORDER_COLUMNS, FILE, *FOR_PEOPLE)))
 """What a table is made of, beside ``group_id``."""
 
 _COLUMNS = f"message_id string, group_id string, unit string, position long, {FILE} string"
-_UNIT_MESSAGES = 1000
-_MOST_UNITS = 64
 
 
 def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, messages: int) -> str:
@@ -72,35 +61,9 @@ def message_table(spark: SparkSession, archive: Archive, plan: Plan) -> DataFram
     if table_digest(archive, folder) is None:
         raise InputError(
             f"plan {plan.plan_id}: archive {archive.root} lacks its table {folder}; somebody "
-            "removed it, or this is another archive: analyze again"
+            "removed it, or this is another archive: collect again"
         )
     return read_table(spark, archive, folder, _COLUMNS, digest)
-
-
-def in_order_units(messages: int) -> int:
-    """How many units the message groups of so many messages have: 1 to 64."""
-    return max(1, min(_MOST_UNITS, messages // _UNIT_MESSAGES))
-
-
-def with_positions(rows: DataFrame, units: int | None) -> DataFrame:
-    """Add ``unit`` and ``position``: null for messages without a message group.
-
-    Each of so many *units* is a share of the message groups, by a hash of their ids; *units* is
-    None where no message needs an order. A position is the place in the unit, from 0, as SQS
-    received the messages.
-    """
-    if units is None:
-        nothing = {"unit": F.lit(None).cast("string"), "position": F.lit(None).cast("long")}
-        return rows.withColumns(nothing)
-    has_group = F.col("message_group_id").isNotNull()
-    share = F.crc32(F.col("message_group_id").cast("binary")) % units
-    order = Window.partitionBy("unit").orderBy(*arrival_order())
-    in_order = (
-        rows.where(has_group)
-        .withColumn("unit", F.format_string("in-order-%02d", share))
-        .withColumn("position", F.row_number().over(order).cast("long") - 1)
-    )
-    return in_order.unionByName(rows.where(~has_group), allowMissingColumns=True)
 
 
 def plan_messages(

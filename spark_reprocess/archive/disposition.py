@@ -32,6 +32,10 @@ class Kind(Enum):
     """Left because its group is stopped: too much of a step came back."""
 
 
+CLAIM_TTL_SECONDS = 900
+"""How long a claim without a result counts as busy, unless it asks for more."""
+
+
 class Disposition(StrEnum):
     """What a run does with a message, what it did, or why it did nothing."""
 

@@ -5,14 +5,14 @@ can complete one that died. When nothing is left of what it names, ``ledger/eras
 written. An expiry needs neither: the next one finds by itself what is left.
 """
 
-import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.archive.files import Archive, damage_named, new_id
+from spark_reprocess.archive.files import Archive, new_id
 from spark_reprocess.archive.ledger import LEDGER
+from spark_reprocess.archive.records import read_record, record_bytes
 
 _FOLDER = f"{LEDGER}/erasures"
 
@@ -56,10 +56,7 @@ def record_erasure(archive: Archive, erasure: Erasure) -> Erasure:
     Returns:
         What was written; with another id if a record had this one already.
     """
-    content = asdict(erasure)
-    del content["erase_id"]
-    written = json.dumps(content, indent=1).encode()
-    while not archive.create(f"{_FOLDER}/{erasure.erase_id}.json", written):
+    while not archive.create(f"{_FOLDER}/{erasure.erase_id}.json", record_bytes(erasure)):
         erasure = replace(erasure, erase_id=new_id(time.time()))
     return erasure
 
@@ -76,7 +73,7 @@ def erasures(archive: Archive) -> list[Erasure]:
         ArchiveError: one cannot be read, or somebody changed it.
     """
     paths = [path for path in archive.list(_FOLDER) if path.endswith(".json")]
-    return [_read(archive, path) for path in paths]
+    return _read(archive, paths)
 
 
 def unfinished(archive: Archive) -> list[Erasure]:
@@ -84,11 +81,9 @@ def unfinished(archive: Archive) -> list[Erasure]:
     paths = archive.list(_FOLDER)
     done = {path.removesuffix(".done") for path in paths if path.endswith(".done")}
     begun = [path for path in paths if path.endswith(".json") and path[:-5] not in done]
-    return [_read(archive, path) for path in begun]
+    return _read(archive, begun)
 
 
-def _read(archive: Archive, path: str) -> Erasure:
-    with damage_named(archive, path):
-        raw = json.loads(archive.read(path) or b"")
-        erase_id = path.rsplit("/", 1)[1].removesuffix(".json")
-        return Erasure(**{**raw, "erase_id": erase_id, "caller": Caller(**raw["caller"])})
+def _read(archive: Archive, paths: Sequence[str]) -> list[Erasure]:
+    found = (read_record(archive, path, Erasure) for path in paths)
+    return [erasure for erasure in found if erasure is not None]

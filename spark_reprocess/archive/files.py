@@ -7,7 +7,7 @@ of the machine. And of several callers of ``create`` exactly one wins.
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,9 +16,6 @@ from typing import BinaryIO, Protocol
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
-
-RECORD_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
-"""What reading a JSON record raises where somebody changed the file."""
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*(?P<rest>.*)", re.DOTALL)
 
@@ -268,26 +265,6 @@ class Probe:
                 "driver wrote there. The driver and all executors must share the archive: give "
                 "s3://BUCKET/PREFIX, or a folder on a file system that every machine has mounted"
             )
-
-
-@contextmanager
-def damage_named(
-    archive: Archive,
-    path: str,
-    damage: tuple[type[Exception], ...] = RECORD_DAMAGE,
-    advice: str = "restore it, do not delete it",
-) -> Iterator[None]:
-    """Raise what the block raises for a damaged file as an ArchiveError with the path and advice.
-
-    *damage* are the exceptions that show a damaged file.
-    """
-    try:
-        yield
-    except damage as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
-            f"changed it: {advice}"
-        ) from error
 
 
 def read_text(location: str) -> str:

@@ -8,14 +8,14 @@ Tables (see ``table_parts``) and ledgers (see ``ledgers``) are always read throu
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -30,6 +30,7 @@ from spark_reprocess.archive.message_store import (
     rows_named,
 )
 from spark_reprocess.archive.open_set import first_rows_of
+from spark_reprocess.archive.records import values_of
 from spark_reprocess.archive.table_parts import (
     PARTS,
     Part,
@@ -60,16 +61,6 @@ is quicker than to start Python workers, and to load what Spark needs to read Pa
 
 
 Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def arrival_order() -> list[Column]:
-    """Return what to sort by for the order in which SQS received the messages of a message group.
-
-    Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
-    Messages of standard queues have none and are sorted by time and id.
-    """
-    names = ("sequence_number", "sent_at", "message_id")
-    return [F.length("sequence_number"), *map(F.col, names)]
 
 
 def read_archive(spark: SparkSession, archive: Archive) -> DataFrame:
@@ -335,7 +326,7 @@ def read_table(
         return spark.createDataFrame([], schema)
     arrow_schema = to_arrow_schema(schema)
     read = partial(read_parts, archive, folder, arrow_schema)
-    listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=PARTS)
+    listed = pa.Table.from_pylist(values_of(parts), schema=PARTS)
     if sum(one.rows for one in parts) <= DRIVER_ROWS:
         found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
         return spark.createDataFrame(found, schema)

@@ -5,6 +5,7 @@
   at the same moment, one gets the next number, and neither overwrites the other.
 - ``groups/seen/<report id>.json``: one file per analysis, written after its report: what is known
   of each group then. It has no text of a note, which stays in one file.
+- ``groups/table.json``: the table by which groups of errors keep their ids; see ``grouping``.
 
 So a reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
 of each group about which somebody said something since. That is one file for 1,000 groups, and does
@@ -16,23 +17,50 @@ that only the other one saw.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
-from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Statement, Status
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.records import DAMAGE, damage_named, record_bytes, record_of
+from spark_reprocess.grouping import Grouping, TableGroup, grouped
+from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Statement
 
 GROUPS = "groups"
 SEEN = f"{GROUPS}/seen"
+_TABLE = f"{GROUPS}/table.json"
 
 _CONCURRENT_READS = 16
 _JSON = ".json"
 _NOTHING = GroupState()
 
 _Record = TypeVar("_Record")
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A statement, and what all of them say together then."""
+
+    statement: Statement
+    state: GroupState
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """What an analysis remembers; the daily notice reads the statuses of its groups."""
+
+    analyzed_at: datetime
+    groups: Mapping[str, SeenGroup]
+    said: Mapping[str, GroupState]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The groups of errors, the oldest first."""
+
+    groups: tuple[TableGroup, ...]
 
 
 def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
@@ -48,15 +76,15 @@ def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupStat
         # Behind damaged files, too.
         before = replace(before, number=_number(paths[-1]) if paths else 0)
         state = before.after(said)
-        content = {**asdict(said), "state": asdict(state)}
-        if archive.create(_path(group_id, state.number), _json(content)):
+        if archive.create(_path(group_id, state.number), record_bytes(_Said(said, state))):
             return state
 
 
 def read_statements(archive: Archive, group_id: str, most: int) -> list[Statement]:
-    """Return what people said about a group, the newest first, at most so many."""
+    """Return what people said about a group, the newest first, up to *most*."""
     paths = _statements(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
-    return [one for one in _read_all(archive, paths[: -most - 1 : -1], _statement) if one]
+    found = _read_all(archive, paths[: -most - 1 : -1])
+    return [one.statement for one in found if one]
 
 
 def read_memory(archive: Archive) -> GroupMemory:
@@ -70,9 +98,9 @@ def read_memory(archive: Archive) -> GroupMemory:
     paths = archive.list(GROUPS)
     memory, unreadable = GroupMemory(), []
     for path in sorted((one for one in paths if one.startswith(f"{SEEN}/")), reverse=True):
-        found = _attempt(archive, path, _memory)
+        found = _attempt(archive, path, _Memory)
         if found is not None:
-            memory = found
+            memory = GroupMemory(found.groups, found.said)
             break
         unreadable.append(path)
     new = {
@@ -100,8 +128,9 @@ def read_notes(
     """
     numbers = {one: memory.state(one).note_in for one in group_ids}
     paths = {one: _path(one, number) for one, number in numbers.items() if number is not None}
-    found = _read_all(archive, list(paths.values()), _statement)
-    return {one: said.text for one, said in zip(paths, found, strict=True) if said and said.text}
+    found = _read_all(archive, list(paths.values()))
+    texts = {one: said.statement.text for one, said in zip(paths, found, strict=True) if said}
+    return {one: text for one, text in texts.items() if text}
 
 
 def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemory) -> None:
@@ -110,13 +139,33 @@ def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemo
     Raises:
         ArchiveError: it cannot be written; then the next analysis repeats what this one said.
     """
-    content = {
-        "analyzed_at": at,
-        # The daily notice reads the statuses here.
-        "groups": {one: asdict(seen) for one, seen in memory.groups.items()},
-        "said": {one: asdict(state) for one, state in memory.said.items()},
-    }
-    archive.create(f"{SEEN}/{report_id}{_JSON}", _json(content))
+    content = record_bytes(_Memory(at, memory.groups, memory.said))
+    archive.create(f"{SEEN}/{report_id}{_JSON}", content)
+
+
+def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[str]) -> Grouping:
+    """Assign each key to its group, as ``grouping.grouped`` says; write what is new to the table.
+
+    It is durable when this returns. Of two analyses at once the second goes on from what the first
+    wrote.
+
+    Raises:
+        ArchiveError: the table cannot be read or written.
+    """
+    while True:
+        before = archive.read(_TABLE)
+        with damage_named(archive, _TABLE):
+            table = record_of(_Table, json.loads(before)).groups if before is not None else ()
+        after, grouping = grouped(table, counts, kept)
+        if after == table:
+            return grouping
+        content = record_bytes(_Table(after))
+        if before is None:
+            is_written = archive.create(_TABLE, content)
+        else:
+            is_written = archive.replace(_TABLE, before, content)
+        if is_written:
+            return grouping
 
 
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:
@@ -134,28 +183,26 @@ def _last_state(
     """Return the state in the last of these *paths* that can be read, and those that cannot."""
     unreadable: list[str] = []
     for path in reversed(paths):
-        found = _attempt(archive, path, lambda raw: _state(raw["state"]))
+        found = _attempt(archive, path, _Said)
         if found is not None:
-            return found, unreadable
+            return found.state, unreadable
         unreadable.append(path)
     return otherwise, unreadable
 
 
-def _read_all(
-    archive: Archive, paths: list[str], parse: Callable[[Any], _Record]
-) -> list[_Record | None]:
+def _read_all(archive: Archive, paths: list[str]) -> list["_Said | None"]:
     with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
-        return list(executor.map(lambda path: _attempt(archive, path, parse), paths))
+        return list(executor.map(lambda path: _attempt(archive, path, _Said), paths))
 
 
-def _attempt(archive: Archive, path: str, parse: Callable[[Any], _Record]) -> _Record | None:
+def _attempt(archive: Archive, path: str, kind: type[_Record]) -> _Record | None:
     """Read the record at *path*; None where it is gone or damaged."""
     content = archive.read(path)
     if content is None:
         return None
     try:
-        return parse(json.loads(content))
-    except RECORD_DAMAGE:
+        return record_of(kind, json.loads(content))
+    except DAMAGE:
         return None
 
 
@@ -166,44 +213,3 @@ def _path(group_id: str, number: int) -> str:
 def _number(path: str) -> int:
     name = path.rsplit("/", 1)[1].removesuffix(_JSON)
     return int(name) if name.isascii() and name.isdecimal() else 0
-
-
-def _json(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, indent=1, default=datetime.isoformat).encode()
-
-
-def _statement(raw: dict[str, Any]) -> Statement:
-    said = {name: value for name, value in raw.items() if name != "state"}
-    return Statement(**{**said, "time": _time(raw["time"])})
-
-
-def _state(raw: dict[str, Any]) -> GroupState:
-    times = {name: _optional_time(raw[name]) for name in ("resolved_at", "edited_at")}
-    return GroupState(**{**raw, **times})
-
-
-def _memory(raw: Any) -> GroupMemory:  # noqa: ANN401 - of a file
-    groups = {
-        str(one): SeenGroup(
-            group_id=str(one),
-            first_seen_at=_time(seen["first_seen_at"]),
-            last_seen_at=_time(seen["last_seen_at"]),
-            report_id=str(seen["report_id"]),
-            count=int(seen["count"]),
-            last_sent_at=_optional_time(seen["last_sent_at"]),
-            status=Status(seen["status"]),
-        )
-        for one, seen in raw["groups"].items()
-    }
-    return GroupMemory(groups, {str(one): _state(said) for one, said in raw["said"].items()})
-
-
-def _optional_time(text: str | None) -> datetime | None:
-    return None if text is None else _time(text)
-
-
-def _time(text: str) -> datetime:
-    time = datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        raise ValueError("a time without a zone")
-    return time

@@ -26,13 +26,20 @@ covers, and that nobody is sending any more.
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.files import Archive, Probe, damage_named
+from spark_reprocess.archive.files import Archive, Probe
+from spark_reprocess.archive.records import (
+    damage_named,
+    read_record,
+    record_bytes,
+    record_of,
+    values_of,
+)
 from spark_reprocess.errors import ArchiveError, InputError
 
 LEDGER = "ledger"
@@ -103,6 +110,11 @@ class Result:
     new_message_id: str = ""
     detail: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse a word that says nothing of an attempt."""
+        if self.outcome not in OUTCOMES:
+            raise ValueError(self.outcome)
+
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
@@ -137,9 +149,6 @@ class RunRecord:
     def caller(self) -> Caller:
         """Whose credentials it acted with."""
         return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
-
-
-_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result)}
 
 
 class AttemptName(NamedTuple):
@@ -224,11 +233,11 @@ class Ledger:
             ArchiveError: it cannot be read, or somebody changed it.
         """
         path = f"{self._path(*name[1:])}.claim.json"
-        content = self.archive.read(path)
-        if content is None:
+        claim = read_record(self.archive, path, Claim)
+        if claim is None:
             return None
         with damage_named(self.archive, path):
-            claim = claim_of(json.loads(content))
+            datetime.fromisoformat(claim.time)
             if not name.first < claim.end <= PLACES:
                 raise ValueError(claim.end)
         return Attempt(name, claim, self.results(name))
@@ -242,7 +251,8 @@ class Ledger:
         if (content := self.archive.read(path)) is None:
             return None
         with damage_named(self.archive, path):
-            return tuple(result_of(json.loads(line)) for line in content.decode().splitlines())
+            lines = content.decode().splitlines()
+            return tuple(record_of(Result, json.loads(line)) for line in lines)
 
     def discard(self, name: AttemptName) -> None:
         """Remove the claim and the results of an attempt that a result file has. Never raises."""
@@ -263,9 +273,8 @@ class Ledger:
         Returns:
             False where somebody else has made it.
         """
-        content = json.dumps(values_of(claim), indent=1, default=dict).encode()
         path = f"{self._path(unit, chunk, number, first)}.claim.json"
-        return self.archive.create(path, content)
+        return self.archive.create(path, record_bytes(claim))
 
     def record(
         self, unit: str, chunk: int, number: int, results: Sequence[Result], first: int = 0
@@ -302,32 +311,6 @@ def timestamp(now_seconds: float) -> str:
     return datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def claim_of(raw: Mapping[str, Any]) -> Claim:
-    """Make a claim of its values by name.
-
-    Raises:
-        ValueError, KeyError, TypeError: it lacks a value, or one is of the wrong kind.
-    """
-    names = ("message_ids", "drain_ids")
-    claim = Claim(**{**raw, **{name: tuple(raw[name]) for name in names}})
-    datetime.fromisoformat(claim.time)
-    float(claim.ttl_seconds)
-    return claim
-
-
-def values_of(entry: Claim | Result) -> dict[str, Any]:
-    """Return the values by name, uncopied, unlike ``asdict``: a claim has an id per message."""
-    return {name: getattr(entry, name) for name in _FIELDS[type(entry)]}
-
-
-def result_of(raw: Mapping[str, Any]) -> Result:
-    """Make a result of its values by name; otherwise as ``claim_of``."""
-    outcome = Disposition(raw["outcome"])
-    if outcome not in OUTCOMES:
-        raise ValueError(outcome)
-    return Result(**{**raw, "outcome": outcome})
-
-
 def record_run(archive: Archive, record: RunRecord) -> Probe:
     """Write the record durably; return what proves to a task that it sees the same archive.
 
@@ -336,7 +319,7 @@ def record_run(archive: Archive, record: RunRecord) -> Probe:
         ArchiveError: it cannot be written; nothing may be claimed then.
     """
     path = run_path(record.plan_id, record.run_id)
-    content = json.dumps(asdict(record), indent=1).encode()
+    content = record_bytes(record)
     if not archive.create(path, content):
         raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")
     require_unsealed(archive, record.plan_id)
@@ -357,13 +340,8 @@ def run_records(archive: Archive, runs: Collection[RunName]) -> dict[RunName, Ru
     Raises:
         ArchiveError: one cannot be read, or somebody changed it.
     """
-    found = {}
-    for run in runs:
-        path = run_path(*run)
-        if (content := archive.read(path)) is not None:
-            with damage_named(archive, path):
-                found[run] = RunRecord(**json.loads(content))
-    return found
+    found = {run: read_record(archive, run_path(*run), RunRecord) for run in runs}
+    return {run: record for run, record in found.items() if record is not None}
 
 
 def list_runs(archive: Archive, plan_id: str = "") -> dict[RunName, bool]:

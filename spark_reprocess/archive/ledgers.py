@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, damage_named
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
     CLEARED,
     CLOSING,
@@ -30,18 +30,18 @@ from spark_reprocess.archive.ledger import (
     SEALED,
     Attempt,
     AttemptName,
+    Claim,
     Ledger,
+    Result,
     RunName,
     attempt_names,
-    claim_of,
     find_runs,
     list_runs,
-    result_of,
     run_path,
-    values_of,
 )
 from spark_reprocess.archive.message_store import opened
 from spark_reprocess.archive.plan_lock import running
+from spark_reprocess.archive.records import DAMAGE, damage_named, record_of, values_of
 from spark_reprocess.errors import ArchiveError
 
 _MESSAGE = pa.struct(
@@ -129,7 +129,7 @@ class ResultFile:
         Raises:
             ArchiveError: the file or a result is damaged.
         """
-        with damage_named(self.archive, self.path, RECORD_DAMAGE, ADVICE):
+        with damage_named(self.archive, self.path, DAMAGE, ADVICE):
             found = list(map(_attempt, rows.to_pylist()))
         return [
             one
@@ -310,8 +310,8 @@ def _attempt(row: dict[str, Any]) -> Attempt:
     messages, has_result = row.pop("messages"), row.pop("has_result")
     drain_ids = [drain_id for one in messages if (drain_id := one.pop("drain_id")) is not None]
     ids = [one["message_id"] for one in messages]
-    claim = claim_of(
-        {**row, "edits": dict(row["edits"]), "message_ids": ids, "drain_ids": drain_ids}
+    claim = record_of(
+        Claim, {**row, "edits": dict(row["edits"]), "message_ids": ids, "drain_ids": drain_ids}
     )
-    results = tuple(result_of(one) for one in messages if one["outcome"] is not None)
+    results = tuple(record_of(Result, one) for one in messages if one["outcome"] is not None)
     return Attempt(name, claim, results if has_result else None)

@@ -12,7 +12,7 @@
 
 Of several attempts the strongest holds; of equally strong ones the latest, by the time of its
 result or, without one, of its claim; of equally late ones ``in_doubt``. Without any, the message is
-``UNDECIDED``. So what was sent once stays sent. A discard settles a message in doubt, and a later
+``PENDING``. So what was sent once stays sent. A discard settles a message in doubt, and a later
 restore without an answer puts it in doubt again. A refused attempt leaves it in doubt: an earlier
 one may have arrived.
 
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
 from spark_reprocess.archive.ledger import Attempt
 from spark_reprocess.archive.ledgers import ADVICE, IN_MESSAGES, ResultFile
 from spark_reprocess.errors import ArchiveError
@@ -41,7 +41,7 @@ STRENGTH: Mapping[Disposition, int | None] = {
 }
 """By state; None for the outcome that is none."""
 
-UNDECIDED = "undecided"
+PENDING = "pending"
 """Archived, and neither sent nor discarded nor restored by any plan."""
 
 ERASED = "erased"
@@ -49,9 +49,6 @@ ERASED = "erased"
 
 SETTLED = (*map(str, DECIDED), ERASED)
 """States that need no decision any more. All others are pending."""
-
-CLAIM_TTL_SECONDS = 900.0
-"""How long a claim without a result counts as busy, unless it asks for more."""
 
 
 class Entry(NamedTuple):
@@ -173,8 +170,8 @@ def field_in(entries: Any, name: str) -> Any:  # noqa: ANN401 - Arrow's columns
 
 
 def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    """Return the state that each of these texts says; ``UNDECIDED`` for null."""
-    return pc.fill_null(field_in(entries, "state"), UNDECIDED)
+    """Return the state that each of these texts says; ``PENDING`` for null."""
+    return pc.fill_null(field_in(entries, "state"), PENDING)
 
 
 def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
@@ -188,7 +185,7 @@ def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - 
     """Return the state of each of these messages, in their order."""
     states = strongest(claimed.filter(_is_in(claimed["message_id"], message_ids)), "message_id")
     places = pc.index_in(message_ids, value_set=combined(states["message_id"]))
-    return pc.fill_null(pc.take(combined(states["state"]), places), UNDECIDED)
+    return pc.fill_null(pc.take(combined(states["state"]), places), PENDING)
 
 
 def _is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns

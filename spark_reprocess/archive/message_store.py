@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_table
-from spark_reprocess.archive.files import MESSAGES, Archive, damage_named
+from spark_reprocess.archive.files import MESSAGES, Archive
+from spark_reprocess.archive.records import damage_named
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, parquet_bytes
 from spark_reprocess.errors import InputError
 
@@ -67,7 +68,7 @@ def require_drains(archive: Archive) -> list[str]:
     """Return the ids of all drains; raise InputError if the archive has no messages."""
     existing = drain_ids(archive)
     if not existing:
-        raise InputError(f"archive {archive.root}: holds no messages; run drain first")
+        raise InputError(f"archive {archive.root}: holds no messages; collect some first")
     return existing
 
 

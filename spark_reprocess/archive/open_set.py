@@ -26,17 +26,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.disposition import DECIDED
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED
 from spark_reprocess.archive.erasures import erasures
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import LEDGER
 from spark_reprocess.archive.ledgers import ResultFile, ledger_files, read_results
 from spark_reprocess.archive.message_state import (
-    CLAIM_TTL_SECONDS,
     CLAIMED,
     ERASED,
+    PENDING,
     SETTLED,
-    UNDECIDED,
     Entry,
     claimed_in,
     claimed_rows,
@@ -53,6 +52,7 @@ from spark_reprocess.archive.message_store import (
     rows_by_file,
     with_files,
 )
+from spark_reprocess.archive.records import DAMAGE, record_bytes, record_of
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, parquet_bytes
 
 OPEN_SET = f"{LEDGER}/open.parquet"
@@ -67,6 +67,15 @@ _REDELIVERY = timedelta(days=15)
 
 Count = tuple[str, str, str]
 """A drain, the plan whose attempt holds, and a state; without an attempt the plan is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Covers:
+    """What an open set covers; see ``OpenSet``."""
+
+    drains: Mapping[str, str]
+    decided: Sequence[tuple[str, str, str, int]]
+    runs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +96,9 @@ class OpenSet:
 
     def write(self, archive: Archive) -> None:
         """Replace the stored one. Raises ArchiveError."""
-        decided = [[*key, number] for key, number in sorted(self.decided.items())]
-        covers = json.dumps({"drains": self.drains, "decided": decided, "runs": self.runs})
-        rows = self.rows.replace_schema_metadata({_COVERS: covers.encode()})
+        decided = [(*key, number) for key, number in sorted(self.decided.items())]
+        covers = record_bytes(_Covers(self.drains, decided, self.runs))
+        rows = self.rows.replace_schema_metadata({_COVERS: covers})
         archive.write(OPEN_SET, parquet_bytes(rows))
 
     def newer(self, paths: Sequence[str], since: str) -> list[str]:
@@ -110,7 +119,7 @@ class Messages:
     entries: Any
 
     def pending(self) -> pa.Table:
-        """Return ``message_id, file, entry`` of what is undecided, in doubt or busy."""
+        """Return ``message_id, file, entry`` of what is pending, in doubt or busy."""
         rows = self.open_set.rows.set_column(2, "entry", self.entries)
         return _without(rows, _is_decided(self.entries))
 
@@ -188,10 +197,10 @@ def stored_open_set(archive: Archive) -> OpenSet:
     content = archive.read(OPEN_SET)
     try:
         rows = pq.read_table(pa.BufferReader(content or b""), page_checksum_verification=True)
-        covers = json.loads(rows.schema.metadata[_COVERS])
-        decided = {(drain, plan, state): n for drain, plan, state, n in covers["decided"]}
-        return OpenSet(rows.cast(_ROWS), covers["drains"], decided, covers["runs"])
-    except (*PARQUET_DAMAGE, *RECORD_DAMAGE):
+        covers = record_of(_Covers, json.loads(rows.schema.metadata[_COVERS]))
+        decided = {(drain, plan, state): n for drain, plan, state, n in covers.decided}
+        return OpenSet(rows.cast(_ROWS), covers.drains, decided, covers.runs)
+    except (*PARQUET_DAMAGE, *DAMAGE):
         return OpenSet(_ROWS.empty_table(), {}, {}, {})
 
 
@@ -352,6 +361,6 @@ def _counted(rows: pa.Table, entries: Any) -> Counter[Count]:  # noqa: ANN401 - 
     for some in (said, _without(rows.select(["file"]), is_said)):
         sums = some.group_by(some.column_names).aggregate([([], "count_all")])
         for row in sums.to_pylist():
-            key = drain_of(row["file"]), row.get("plan_id", ""), row.get("state", UNDECIDED)
+            key = drain_of(row["file"]), row.get("plan_id", ""), row.get("state", PENDING)
             counts[key] += row["count_all"]
     return counts

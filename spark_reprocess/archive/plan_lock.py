@@ -29,11 +29,12 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
-from spark_reprocess.archive.files import Archive, damage_named
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.records import damage_named, record_bytes, record_of
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.repeating import repeating
 
@@ -146,10 +147,9 @@ class PlanLock:
     def release(self) -> None:
         """Let others take the lock. If that cannot be written, the lock's life ends by itself."""
         now = self._now_seconds()
-        ended = {"ended": timestamp(now)}
         with suppress(ArchiveError):
-            self._archive.write(self.view.path, self._content(now, **ended))
-            self._archive.write(_end_path(self.view.path), json.dumps(ended).encode())
+            self._archive.write(self.view.path, self._content(now, timestamp(now)))
+            self._archive.write(_end_path(self.view.path), b"")
 
     def _take(self) -> int:
         number, paths = _open_locks(self._archive)
@@ -175,14 +175,9 @@ class PlanLock:
                 f"{other.alive_until} on"
             )
 
-    def _content(self, now: float, **more: object) -> bytes:
-        content = {
-            **asdict(self._holder),
-            "since": timestamp(self._since),
-            "alive_until": timestamp(now + self._lock_seconds),
-            **more,
-        }
-        return json.dumps(content).encode()
+    def _content(self, now: float, ended: str | None = None) -> bytes:
+        until = timestamp(now + self._lock_seconds)
+        return record_bytes(_Lock(self._holder, timestamp(self._since), until, ended))
 
     def _age(self) -> float:
         return self._now_seconds() - self._renewed_at
@@ -262,7 +257,7 @@ class LockObserver:
         if reason := self._newer.conflict():
             return reason
         lock = _parse(self._archive, self._view.path, content)
-        if lock.is_ended:
+        if lock.ended is not None:
             return f"{self._view.path} says that the run has ended"
         if content != self._content:
             self._content, self._renewed_at = content, self._now_seconds()
@@ -283,11 +278,11 @@ class _NewerLocks:
         Raises:
             ArchiveError: one cannot be read.
         """
-        while (content := self._archive.read(_path(self._next))) is not None:
-            newer = _parse(self._archive, _path(self._next), content)
+        while (content := self._archive.read(path := _path(self._next))) is not None:
+            newer = _parse(self._archive, path, content)
             if _conflict(newer.holder, self._view.claims):
                 return (
-                    f"another run has taken the lock ({newer.path}: {newer.holder.what} by "
+                    f"another run has taken the lock ({path}: {newer.holder.what} by "
                     f"{newer.holder.who}), because this run seemed dead"
                 )
             self._next += 1
@@ -296,18 +291,17 @@ class _NewerLocks:
 
 @dataclass(frozen=True, slots=True)
 class _Lock:
-    """What a file says. Times are ISO 8601, UTC."""
+    """What a file says. Times are ISO 8601, UTC; *ended* is None before the release."""
 
-    path: str
     holder: LockHolder
     since: str
     alive_until: str
-    is_ended: bool
+    ended: str | None = None
 
     def is_alive(self, now_seconds: float) -> bool:
         """Whether the holder may be acting."""
         until = datetime.fromisoformat(self.alive_until).timestamp()
-        return not self.is_ended and now_seconds < until
+        return self.ended is None and now_seconds < until
 
 
 def _conflict(holder: LockHolder, claims: str) -> bool:
@@ -330,9 +324,7 @@ def _open_locks(archive: Archive) -> tuple[int, list[str]]:
 
 def _parse(archive: Archive, path: str, content: bytes | None) -> _Lock:
     with damage_named(archive, path, advice="if no run is going on, remove it"):
-        raw = json.loads(content or b"")
-        holder = LockHolder(raw["run_id"], raw["claims"], raw["what"], raw["who"])
-        found = _Lock(path, holder, raw["since"], raw["alive_until"], "ended" in raw)
+        found = record_of(_Lock, json.loads(content or b""))
         found.is_alive(0)
         return found
 

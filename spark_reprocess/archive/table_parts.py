@@ -8,13 +8,14 @@ task attempt that was repeated, or a writer that was killed, left them.
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.records import DAMAGE, record_bytes, record_of, values_of
 from spark_reprocess.errors import ArchiveError, InputError
 
 PARQUET_DAMAGE = (pa.ArrowException, OSError, KeyError)
@@ -52,8 +53,7 @@ def table_digest(archive: Archive, folder: str) -> str | None:
 
 def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
     """Write the manifest that names *parts*; return the digest of the table that is there then."""
-    found = [asdict(one) for one in sorted(parts, key=lambda part: part.name)]
-    content = json.dumps({"parts": found}, indent=1).encode()
+    content = record_bytes(sorted(parts, key=lambda part: part.name))
     if archive.create(f"{folder}/{_MANIFEST}", content):
         return sha256(content).hexdigest()
     for part in parts:
@@ -73,11 +73,11 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
     if digest is not None and sha256(content).hexdigest() != digest:
         raise InputError(
             f"archive {archive.root}: {folder} is not the table that the plan was made with; "
-            "analyze again"
+            "collect again"
         )
     try:
-        return [Part(**one) for one in json.loads(content)["parts"]]
-    except RECORD_DAMAGE as error:
+        return record_of(list[Part], json.loads(content))
+    except DAMAGE as error:
         raise _changed(archive, path) from error
 
 
@@ -118,7 +118,7 @@ def _write_part(
     name = f"part-{rows}-{secrets.token_hex(12)}.parquet"
     archive.write(f"{folder}/{name}", content)
     part = Part(name, rows, sha256(content).hexdigest())
-    yield pa.RecordBatch.from_pylist([asdict(part)], schema=PARTS)
+    yield pa.RecordBatch.from_pylist([values_of(part)], schema=PARTS)
 
 
 def parquet_bytes(table: pa.Table) -> bytes:

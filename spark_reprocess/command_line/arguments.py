@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS
+
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -83,14 +85,14 @@ def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
         "--claim-ttl",
         dest="claim_ttl_seconds",
         type=whole_number(60, 43_200),
-        default=900,
+        default=CLAIM_TTL_SECONDS,
         metavar="S",
         help="seconds after which an unfinished run's claim expires, unless that run set more "
         "(default: %(default)s)",
     )
 
 
-def add_time_budget(parser: argparse.ArgumentParser) -> None:
+def add_time_budget(parser: "argparse._ActionsContainer") -> None:
     """Add ``--time-budget-seconds``."""
     parser.add_argument(
         "--time-budget-seconds",
@@ -114,7 +116,7 @@ def add_destination(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str) -> None:
+def add_masks(parser: "argparse._ActionsContainer", hides: str, without_samples: str) -> None:
     """Add ``--mask`` (*hides*: what it hides, and where) and ``--no-samples``, with their help."""
     parser.add_argument(
         "--mask",
@@ -129,17 +131,17 @@ def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str)
     )
 
 
-def add_plan(parser: argparse.ArgumentParser) -> None:
+def add_plan(parser: "argparse._ActionsContainer") -> None:
     """Add ``--plan``."""
     parser.add_argument(
         "--plan",
         metavar="FILE|ID",
-        help="the plan.yaml that analyze wrote, or the id of its report (default: that of the "
+        help="the plan.yaml of a report, or the id of its report (default: that of the "
         "archive's newest report)",
     )
 
 
-def add_policy_sha256(parser: argparse.ArgumentParser) -> None:
+def add_policy_sha256(parser: "argparse._ActionsContainer") -> None:
     """Add ``--policy-sha256``."""
     parser.add_argument(
         "--policy-sha256",

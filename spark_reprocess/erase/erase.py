@@ -4,7 +4,7 @@ Of messages that somebody names, every archived copy with the same first id goes
 with the reports that may quote it; of copies that have expired, the quotes in reports. By age
 (``older_than_days``) messages go from the archive's files alone: reports and plans stay. There each
 row goes by its own message's state alone, once its drain and all that the ledgers say of it are
-older than the given days. One that is undecided, in doubt or busy never goes by age.
+older than the given days. One that is pending, in doubt or busy never goes by age.
 
 A record with the ids is durable before the first file is changed. ``_clear_messages`` and the
 functions after it can be repeated after a crash at any moment. The next erasure completes one that
@@ -123,7 +123,7 @@ class EraseSummary:
         failures: items of the failure table; None without a table.
         expired: copies that are gone from the archive, and may be quoted in reports.
         younger: by age, messages that stay because they were drained or decided later.
-        undecided: by age, the other messages that stay.
+        pending: by age, the other messages that stay.
     """
 
     erase_id: str
@@ -137,7 +137,7 @@ class EraseSummary:
     failures: int | None = None
     expired: int = 0
     younger: int = 0
-    undecided: int = 0
+    pending: int = 0
 
     @property
     def is_new(self) -> bool:
@@ -307,16 +307,16 @@ def _expire(
     old = {one for one in files if one < new_id(oldest_seconds)}
     for drain_id in files.keys() - old:
         counts["younger"] += sum(rows_named(path) or 0 for path in files[drain_id])
-    pending, acted = _kept_ids(archive, now_seconds, oldest_seconds) if old else (None, None)
+    pending_ids, acted = _kept_ids(archive, now_seconds, oldest_seconds) if old else (None, None)
     for drain_id in sorted(old):
         columns = ("message_id", "drained_at")
         rows = with_files(rows_by_file(archive, files[drain_id], columns), columns)
         ids = rows["message_id"]
-        is_pending, is_old = is_in(ids, pending), pc.less(rows["drained_at"], oldest)
+        is_pending, is_old = is_in(ids, pending_ids), pc.less(rows["drained_at"], oldest)
         is_leaving = pc.and_not(pc.and_not(is_old, is_pending), is_in(ids, acted))
-        leaving, undecided = ids.filter(is_leaving).unique(), len(ids.filter(is_pending).unique())
-        younger = len(ids.unique()) - len(leaving) - undecided
-        counts.update(messages=len(leaving), younger=younger, undecided=undecided)
+        leaving, pending = ids.filter(is_leaving).unique(), len(ids.filter(is_pending).unique())
+        younger = len(ids.unique()) - len(leaving) - pending
+        counts.update(messages=len(leaving), younger=younger, pending=pending)
         drains += [drain_id] * bool(len(leaving))
         if lock:
             counts["rows"] += remove_messages(
@@ -328,7 +328,7 @@ def _expire(
         rows=counts["rows"],
         drains=tuple(drains),
         younger=counts["younger"],
-        undecided=counts["undecided"],
+        pending=counts["pending"],
     )
 
 

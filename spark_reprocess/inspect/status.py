@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import list_runs
-from spark_reprocess.archive.message_state import UNDECIDED, field_in
+from spark_reprocess.archive.message_state import PENDING, field_in
 from spark_reprocess.archive.message_store import first_rows, rows_by_file
 from spark_reprocess.archive.open_set import claimed_table, is_in, read_messages
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
@@ -46,7 +46,7 @@ class StatusOptions:
 
     archive: str
     parked_queue_url: str | None = None
-    claim_ttl_seconds: float = 900
+    claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
     main_queue_url: str | None = None
     dlq_url: str | None = None
@@ -58,7 +58,7 @@ class DrainCount:
 
     drain_id: str
     messages: int
-    undecided: int
+    pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class PlanCount:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """An undecided message of a FIFO queue, and the number of its group that wait behind it."""
+    """A pending message of a FIFO queue, and the number of its group that wait behind it."""
 
     message_id: str
     waiting: int
@@ -91,11 +91,11 @@ class ArchiveStatus:
 
     Attributes:
         queue: SQS's counts of the parked queue; None without a queue.
-        messages: distinct messages in the archive, decided and undecided.
-        counts: of them, by ``Disposition`` and ``undecided``; in doubt and busy are undecided, too.
-        oldest_undecided_at: when the oldest undecided message was sent to the parked queue.
+        messages: distinct messages in the archive, decided and pending.
+        counts: of them, by ``Disposition`` and ``pending``; in doubt and busy are pending, too.
+        oldest_pending_at: when the oldest pending message was sent to the parked queue.
         examples: the first ids of those in doubt and busy, at most ``EXAMPLES`` of each.
-        waiting: undecided messages of FIFO queues behind another one of their message group: they
+        waiting: pending messages of FIFO queues behind another one of their message group: they
             cannot be sent before that one is decided.
         blockers: the messages that most others wait for, at most ``EXAMPLES``.
         dlq: the circuit breaker and what waits for it; None if nobody asked.
@@ -106,7 +106,7 @@ class ArchiveStatus:
     queue: QueueCounts | None
     messages: int
     counts: Mapping[str, int]
-    oldest_undecided_at: datetime | None
+    oldest_pending_at: datetime | None
     drains: tuple[DrainCount, ...]
     plans: tuple[PlanCount, ...]
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class ArchiveStatus:
     dlq: DlqStatus | None = None
 
     def count(self, word: str) -> int:
-        """Return the number of messages in a state, or undecided."""
+        """Return the number of messages in a state, or pending."""
         return self.counts.get(word, 0)
 
 
@@ -176,11 +176,11 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
     now_seconds = time.time()
     messages = read_messages(archive, now_seconds, claim_ttl_seconds)
     pending = messages.pending()
-    counts = Counter({UNDECIDED: pending.num_rows})
+    counts = Counter({PENDING: pending.num_rows})
     drains = defaultdict[str, Counter[bool]](Counter)
     plans: dict[str, dict[str, int]] = {plan_id: {} for plan_id, _ in list_runs(archive)}
     for (drain_id, plan_id, state), number in messages.counts().items():
-        if state != UNDECIDED:
+        if state != PENDING:
             counts[state] += number
         drains[drain_id][state in DECIDED] += number
         if plan_id:
@@ -194,7 +194,7 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
         queue=None,
         messages=sum(one.total() for one in drains.values()),
         counts=dict(counts),
-        oldest_undecided_at=oldest,
+        oldest_pending_at=oldest,
         drains=tuple(
             DrainCount(one, drains[one].total(), drains[one][False]) for one in sorted(drains)
         ),

@@ -5,32 +5,24 @@ A *disposition* is one word. Two of them make work, the others say why there is 
 
 from collections.abc import Collection, Mapping
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.frames import arrival_order
-from spark_reprocess.archive.ledger import CHUNK_MESSAGES, PLACES, POSITION
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES, PLACES
+from spark_reprocess.archive.message_order import DETAIL
 from spark_reprocess.redrive.editor import FAULT
-from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues
-
-DETAIL = "detail"
-"""A column beside ``disposition``: which queue, source, message or fault is in the way; or null."""
+from spark_reprocess.redrive.queues import SOURCE_COLUMNS, Queues
 
 DESTINATION = "destination"
 """A column: URL of the queue that a message goes to; null where it must go nowhere."""
 
-_MESSAGE_GROUP = "_message_group"
-
 _OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
 _OURS_BYTES = CONTEXT_MAX_BYTES + 64
 """More than names, types and values of our two attributes can take."""
-
-_PASSES = tuple(one for one in Disposition if not one.blocks_group)
-"""Anything else blocks its message group, also what has no disposition: it is not in the plan."""
 
 
 def has_room(max_message_bytes: int | Column) -> Column:
@@ -127,86 +119,8 @@ def with_dispositions(
     return dispositions.drop("state", "has_room", FAULT, *SOURCE_COLUMNS)
 
 
-def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) -> DataFrame:
-    """Let each message wait that stands behind one of its message group that stays.
-
-    What stays is what is neither sent nor discarded nor restored, now or before: a message that the
-    plan leaves, one of another plan, one that cannot be sent. ``DETAIL`` names the first such one.
-    Messages of different parked queues do not wait for each other.
-
-    Args:
-        dispositions: the plan's messages, with ``ORDER_COLUMNS`` and ``PARKED_QUEUE``.
-        undecided: the same columns of the archive's other messages that nobody has decided about;
-            None where there is none.
-    """
-    order = F.struct(*arrival_order())
-    rows = dispositions
-    if undecided is not None:
-        rows = dispositions.unionByName(
-            undecided.withColumn("disposition", F.lit("")), allowMissingColumns=True
-        )
-    earlier = (
-        Window.partitionBy(PARKED_QUEUE, "message_group_id")
-        .orderBy(order)
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    stays = F.when(~F.col("disposition").isin(*_PASSES), order)
-    first = F.min(stays).over(earlier)["message_id"]
-    marked = rows.withColumn("_first", first)
-    waits = (F.col("disposition") == Disposition.SEND) & F.col("_first").isNotNull()
-    return (
-        marked.where(F.col("disposition") != "")
-        .withColumn(DETAIL, F.when(waits, F.col("_first")).otherwise(F.col(DETAIL)))
-        .withColumn("disposition", F.when(waits, Disposition.WAITS).otherwise(F.col("disposition")))
-        .drop("_first")
-    )
-
-
 def _has_action(actions: Mapping[str, str] | None, *wanted: str) -> Column:
     if actions is None:
         return F.lit("redrive" in wanted)
     groups = [group_id for group_id, action in actions.items() if action in wanted]
     return F.coalesce(F.col("group_id").isin(*groups), F.lit(False))  # noqa: FBT003 - a value
-
-
-def keep_groups_whole(dispositions: DataFrame) -> DataFrame:
-    """Leave the message groups of which a run's condition takes only a part."""
-    group = Window.partitionBy("message_group_id")
-    is_part = F.max(F.col("disposition") == Disposition.NOT_SELECTED).over(group)
-    is_split = F.col("message_group_id").isNotNull() & _is_work() & is_part
-    return _refuse(dispositions, is_split, Disposition.SPLIT_GROUP)
-
-
-def limited(dispositions: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
-    """Let at most *limit* messages make work: the first by ``POSITION``.
-
-    On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
-    messages does not go; the others behind it may. Elsewhere each message is a group.
-    """
-    group = F.coalesce("message_group_id", "message_id") if to_fifo else F.col("message_id")
-    grouped = dispositions.withColumn(_MESSAGE_GROUP, group)
-    order = ("_first", _MESSAGE_GROUP)
-    # Each group has a message, so no more groups than *limit* can go.
-    first = (
-        grouped.where(_is_work())
-        .groupBy(_MESSAGE_GROUP)
-        .agg(F.count("*").alias("_work"), F.min(F.struct(*POSITION)).alias("_first"))
-        .where(F.col("_work") <= limit)
-        .orderBy(*order)
-        .limit(limit)
-    )
-    up_to_here = F.sum("_work").over(Window.orderBy(*order))
-    within = first.select(_MESSAGE_GROUP, (up_to_here <= limit).alias("_is_within"))
-    marked = grouped.join(within, on=_MESSAGE_GROUP, how="left")
-    over = _is_work() & ~F.coalesce("_is_within", F.lit(False))  # noqa: FBT003 - a value
-    return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_MESSAGE_GROUP, "_is_within")
-
-
-def _refuse(dispositions: DataFrame, condition: Column, disposition: Disposition) -> DataFrame:
-    return dispositions.withColumn(
-        "disposition", F.when(condition, disposition).otherwise(F.col("disposition"))
-    )
-
-
-def _is_work() -> Column:
-    return F.col("disposition").isin(*WORK)

@@ -14,13 +14,12 @@ import pyarrow as pa
 from dlq_replay.attributes import MAX_ATTRIBUTES, MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.masks import MASKED
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.analysis.mask import Masks, shorten
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
-from spark_reprocess.editing.json_text import INDENTED, Json, JsonTextError, read_json
+from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
 
 FAULT = "edit_fault"
 """A column: why a message cannot be edited; null if it can, or if its group has no edit."""
@@ -34,7 +33,6 @@ CHANGES = "attribute_changes"
 ANY_SIZE = 2**63
 """As a limit: none."""
 
-_HIDDEN = " (hidden, and it changes)"
 _CONTEXT_LINES = 2
 _MOST_LINES = 40
 _LINE_CHARACTERS = 160
@@ -119,16 +117,12 @@ class EditSample:
     lines: tuple[str, ...]
 
 
-def edit_sample(
-    group_id: str, before: Message, after: Message, masks: Masks, *, marks_hidden: bool = False
-) -> EditSample:
+def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) -> EditSample:
     """Show what changed between the two, shortened.
 
     Both are masked before they are compared, so the difference shows nothing that a mask hides.
-    With *marks_hidden* it says of a hidden field that it changes.
     """
-    old = list(_lines(before, masks))
-    new = list(_lines(after, masks, before.body if marks_hidden else None))
+    old, new = list(_lines(before, masks)), list(_lines(after, masks))
     found = unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)
     # Their indentation stays.
     parts = [(line[0], line[1:].lstrip(" "), line[1:]) for line in found][2:]
@@ -144,57 +138,16 @@ def edit_sample(
     return EditSample(group_id, before.message_id, tuple(lines))
 
 
-def _lines(message: Message, masks: Masks, before: str | None = None) -> Iterator[str]:
-    """Yield the masked lines of a message; with the body *before*, hidden changes are marked."""
+def _lines(message: Message, masks: Masks) -> Iterator[str]:
+    """Yield the masked lines of a message."""
     try:
-        value = read_json(message.body)
-        body = INDENTED.write(masks.tree("body", value))
+        body = INDENTED.write(masks.tree("body", read_json(message.body)))
     except JsonTextError:
-        body, before = message.body, None
-    lines = masks.text(body).splitlines()
-    if before is not None:
-        lines = _with_marks(lines, masks, before, value)
-    yield from lines
+        body = message.body
+    yield from masks.text(body).splitlines()
     for name, attribute in sorted(message.attributes.items()):
         if name not in _OURS:
             raw = attribute.value
             text = raw if isinstance(raw, str) else f"{len(raw):,} bytes"
             shown = masks.value(f"attribute.{name}", text)
             yield f"attribute {masks.text(name)} ({attribute.data_type}): {shown}"
-
-
-def _with_marks(lines: list[str], masks: Masks, before: str, value: Json) -> list[str]:
-    """Say of each masked line whose change a mask hides that it changes."""
-    try:
-        old = read_json(before)
-    except JsonTextError:
-        return lines
-    pair = [INDENTED.write(_marked(masks, "body", old, value, end)) for end in ("", _HIDDEN)]
-    plain, marked = (text.splitlines() for text in pair)
-    if not len(plain) == len(marked) == len(lines):
-        # A mask covers several lines, or a value has line breaks of its own.
-        return lines
-    return [
-        line if one == other else f"{line}{_HIDDEN}"
-        for line, one, other in zip(lines, plain, marked, strict=True)
-    ]
-
-
-def _marked(masks: Masks, field: str, old: Json, new: Json, end: str) -> Json:
-    """Return *new* masked, with *end* behind each text of which only a mask hides the change."""
-    if masks.hides(field):
-        return MASKED if old == new else f"{MASKED}{end}"
-    match new:
-        case dict():
-            before = old if isinstance(old, dict) else {}
-            return {
-                name: _marked(masks, f"{field}.{name}", before.get(name), one, end)
-                for name, one in new.items()
-            }
-        case list():
-            earlier = [*(old if isinstance(old, list) else ()), *[None] * len(new)]
-            pairs = zip(earlier, new, strict=False)
-            return [_marked(masks, f"{field}[]", past, one, end) for past, one in pairs]
-        case str() if isinstance(old, str) and old != new and masks.text(old) == masks.text(new):
-            return f"{masks.text(new)}{end}"
-    return new

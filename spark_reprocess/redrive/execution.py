@@ -1,7 +1,6 @@
 """Carries out what was resolved: records the run, divides chunks among tasks, follows them."""
 
 import heapq
-import json
 import threading
 import time
 from collections import Counter, defaultdict
@@ -18,10 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.actor import caller
-from spark_reprocess.analysis.message_table import ORDER_COLUMNS
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.files import Archive, Probe, damage_named
+from spark_reprocess.archive.files import Archive, Probe
 from spark_reprocess.archive.frames import FILE, Held, read_table, write_table
 from spark_reprocess.archive.ledger import (
     POSITION,
@@ -32,7 +30,9 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.archive.ledgers import close_runs
+from spark_reprocess.archive.message_order import ORDER_COLUMNS
 from spark_reprocess.archive.message_store import drain_of, rows_of_file
+from spark_reprocess.archive.records import read_record, record_bytes
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
@@ -256,6 +256,30 @@ def divide(
     return divided
 
 
+def look_until(
+    is_over: Callable[[], bool],
+    every_seconds: float,
+    deadline: Deadline,
+    wait: Callable[[threading.Event, float], object],
+) -> str:
+    """Look until *is_over*; return what ended that before: a signal or the deadline; else empty.
+
+    *wait* waits for an event, but no longer than so many seconds.
+    """
+    reasons, is_stopping = list[str](), threading.Event()
+
+    def stop(why: str) -> None:
+        reasons.append(why)
+        is_stopping.set()
+
+    with asking_to_stop(stop):
+        while not (is_over() or reasons):
+            if deadline.seconds_left <= 0:
+                return TIME_IS_OVER
+            wait(is_stopping, min(every_seconds, deadline.seconds_left))
+    return next(iter(reasons), "")
+
+
 def status_line(how_far: HowFar, total: int, counts: Mapping[str, int]) -> str:
     """Say how far a run is, of whose *total* messages so many are settled, by word."""
     # A task that Spark starts again counts again what its first attempt did.
@@ -364,6 +388,16 @@ def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunCon
     return written.join(resolved.messages.select(FILE, *ORDER_COLUMNS), on=["message_id", FILE])
 
 
+@dataclass(frozen=True, slots=True)
+class _UsedEdit:
+    """An edit, as ``Edit.text``, and the run that first used it; ISO 8601, UTC."""
+
+    run_id: str
+    who: str
+    time: str
+    text: str
+
+
 def record_edits(archive: Archive, context: RunContext) -> None:
     """Write down the edits of a run before its first message is sent.
 
@@ -373,11 +407,11 @@ def record_edits(archive: Archive, context: RunContext) -> None:
     Raises:
         ArchiveError: they cannot be written; nothing may be sent then.
     """
-    head = {"run_id": context.run_id, "who": context.who, "time": timestamp(time.time())}
+    now = timestamp(time.time())
     for group_id, edit in context.edits.items():
-        content = json.dumps({**head, **json.loads(edit.text)}, indent=1)
+        record = _UsedEdit(context.run_id, context.who, now, edit.text)
         path = f"{_edits_folder(context.plan_id)}/{group_id}.{edit.digest}.json"
-        archive.create(path, content.encode())
+        archive.create(path, record_bytes(record))
 
 
 def other_edits(archive: Archive, plan: Plan, planned: Iterable[Tally]) -> Iterator[str]:
@@ -389,9 +423,8 @@ def other_edits(archive: Archive, plan: Plan, planned: Iterable[Tally]) -> Itera
     records: list[tuple[str, str, str]] = []
     for path in archive.list(_edits_folder(plan.plan_id)):
         group_id, digest, _ = path.rsplit("/", 1)[1].split(".")
-        with damage_named(archive, path):
-            raw = json.loads(archive.read(path) or b"")
-            records.append((group_id, digest, f"run {raw['run_id']}, {raw['who']}"))
+        if used := read_record(archive, path, _UsedEdit):
+            records.append((group_id, digest, f"run {used.run_id}, {used.who}"))
     for tally in planned:
         if tally.word != Disposition.SENT_BEFORE:
             continue

@@ -15,6 +15,7 @@ from dlq_replay.errors import QueueError
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.message_order import PARKED_QUEUE
 from spark_reprocess.clients import (
     ClientFactory,
     Redelivery,
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
 """What tells which queue a message came from first."""
-
-PARKED_QUEUE = "parked_queue"
-"""A column: account and name of the parked queue that a message was drained from."""
 
 _REASON_FOREIGN = "foreign_source"
 
@@ -59,7 +57,7 @@ class Queues:
             messages of one parked queue alone.
         is_named: whether the operator named the destination for every message that is not known to
             be foreign. Otherwise it stands for the source of messages that do not name theirs.
-        sources: by name, the URLs of the queues whose messages go back there; *destination* is
+        sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
             always one of them.
         dead_letter_queue: name of the destination's dead-letter queue; None for none.
         sizes: by the URL of a destination.
@@ -144,11 +142,6 @@ class Queues:
 def _has_context() -> Column:
     named = (F.col(one).isNotNull() for one in ("parked_reason", "first_seen_at", "plan_id"))
     return reduce(or_, named)
-
-
-def parked_queue() -> Column:
-    """``PARKED_QUEUE`` of an archived message: the last two parts of its queue URL's path."""
-    return F.substring_index(F.rtrim("queue_url", F.lit("/")), "/", -2)
 
 
 def find_queues(

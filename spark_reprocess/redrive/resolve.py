@@ -10,13 +10,22 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.message_table import ORDER_COLUMNS, message_table, plan_messages
+from spark_reprocess.analysis.message_table import message_table, plan_messages
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import FILE, Held, read_some
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import POSITION, chunk_count
 from spark_reprocess.archive.message_index import read_table_columns
+from spark_reprocess.archive.message_order import (
+    DETAIL,
+    ORDER_COLUMNS,
+    PARKED_QUEUE,
+    keep_groups_whole,
+    limited,
+    parked_queue,
+    with_waiting,
+)
 from spark_reprocess.archive.message_state import strongest
 from spark_reprocess.archive.open_set import (
     claimed_table,
@@ -30,17 +39,13 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
-    DETAIL,
     has_room,
-    keep_groups_whole,
-    limited,
     with_chunks,
     with_dispositions,
-    with_waiting,
 )
 from spark_reprocess.redrive.editor import LIMIT, Editor
 from spark_reprocess.redrive.edits import with_edit_faults
-from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
+from spark_reprocess.redrive.queues import SOURCE_COLUMNS, Queues
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
 from spark_reprocess.spark.allowed_sql import Place, condition
 from spark_reprocess.spark.failures import explained
@@ -193,11 +198,11 @@ def _dispositions(
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
             dispositions = keep_groups_whole(dispositions)
-        dispositions = with_waiting(dispositions, _undecided_elsewhere(archive, numbered, ttl))
+        dispositions = with_waiting(dispositions, _pending_elsewhere(archive, numbered, ttl))
     return dispositions
 
 
-def _undecided_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> DataFrame:
+def _pending_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> DataFrame:
     """The archive's messages that are no part of the plan and that nobody has decided about."""
     pending = read_messages(archive, time.time(), ttl).pending()
     rows = read_some(numbered.sparkSession, archive, pending, (*ORDER_COLUMNS, "queue_url"))

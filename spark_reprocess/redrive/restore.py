@@ -1,4 +1,4 @@
-"""The verb ``restore``: archived messages go back to the parked queue, as they were.
+"""The verb ``restore``: archived messages go to the parked queue again, as they were.
 
 The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
 repeat restores nothing twice. Two operators share the work, but not on FIFO, where the chunks are
@@ -16,33 +16,29 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.analysis.message_table import ORDER_COLUMNS, with_positions
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
 from spark_reprocess.archive.frames import FILE, Held, read_archive
 from spark_reprocess.archive.ledger import chunk_count
+from spark_reprocess.archive.message_order import (
+    ORDER_COLUMNS,
+    PARKED_QUEUE,
+    keep_groups_whole,
+    limited,
+    parked_queue,
+    with_positions,
+    with_waiting,
+)
 from spark_reprocess.archive.message_state import strongest
 from spark_reprocess.archive.message_store import rows_named
 from spark_reprocess.archive.open_set import claimed_table
 from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.dispositions import (
-    keep_groups_whole,
-    limited,
-    with_chunks,
-    with_dispositions,
-    with_waiting,
-)
+from spark_reprocess.redrive.dispositions import with_chunks, with_dispositions
 from spark_reprocess.redrive.editor import FAULT
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
-from spark_reprocess.redrive.queues import (
-    PARKED_QUEUE,
-    SOURCE_COLUMNS,
-    Queues,
-    SizeLimits,
-    parked_queue,
-)
+from spark_reprocess.redrive.queues import SOURCE_COLUMNS, Queues, SizeLimits
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions, Sent, Tally
 from spark_reprocess.redrive.resolve import ResolvedPlan, hindered
 from spark_reprocess.redrive.run_context import RunContext
@@ -55,7 +51,7 @@ _IN_ORDER_UNITS = 8
 def restore(
     spark: SparkSession, options: RestoreOptions, *, progress: Progress = silent
 ) -> RedriveSummary:
-    """Say what would go back to the parked queue, and with ``execute`` send it. Safe to repeat.
+    """Say what would go to the parked queue, and with ``execute`` send it. Safe to repeat.
 
     Returns:
         A summary whose groups are the archive's drains.

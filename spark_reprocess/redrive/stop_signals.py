@@ -6,7 +6,6 @@ budget, or a task that met an error which concerns all tasks, writes
 at the plan lock before each claim, and before each call when its last look is over a second old.
 """
 
-import json
 import math
 import threading
 import time
@@ -72,7 +71,7 @@ def write_stop_marker(archive: Archive, path: str, why: str) -> None:
     Raises:
         ArchiveError: it cannot be written.
     """
-    archive.create(path, json.dumps({"why": why}).encode())
+    archive.create(path, why.encode())
 
 
 class StopSignals:
@@ -146,7 +145,4 @@ class StopSignals:
             marker = None
         if marker is None:
             return self._lock.trouble() if self._lock else ""
-        try:
-            return str(json.loads(marker)["why"])
-        except (ValueError, KeyError, TypeError):
-            return "the run was stopped"
+        return marker.decode(errors="replace") or "the run was stopped"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.archive_files import unnamed_files
 from tests.needs import needs_proc
 from tests.small_jobs import QUICK_SPARK
 
@@ -75,6 +76,9 @@ def test_own_messages_arrive_unchanged(queue: str, tmp_path: Path) -> None:
     assert (numbers["lost"], numbers["altered"], numbers.get("out_of_order", 0)) == (0, 0, 0)
     assert 0 < numbers["parked"] == numbers["redriven"]
     assert numbers["replayed"] > 0
+    archive = tmp_path / "kept" / "archive"
+    assert (archive / "format").exists()
+    assert unnamed_files(archive) == []
 
 
 @needs_proc

@@ -26,6 +26,7 @@ from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.glue_job import read_result
 from tests.approved_plan import approve, planned
+from tests.archive_files import unnamed_files
 from tests.builders import NOW, context, message, text
 from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
@@ -39,6 +40,7 @@ from tests.integration.spark_world import (
     recorded_as_sent,
     reported,
 )
+from tests.small_jobs import ANALYZE, DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +91,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     for notes in (sent.notes, rest.notes):
         assert "1 message of the plan is gone: erased or expired" in notes
     assert erased(spark, archive, "m-jane").messages == 0
+    assert unnamed_files(tmp_path / "archive") == []
 
 
 def test_condition_is_not_written_down(
@@ -157,10 +160,10 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
 
     where = [("--where", one) for one in REFUSED]
     to_main = ("--main-queue-url", main_queue.url)
-    assert on_glue("drain", "--parked-queue-url", parked_queue.url) == 0
-    assert {on_glue("analyze", *one) for one in where} == {2}
-    assert on_glue("analyze", "--where", BY_NAME) == 0
-    assert on_glue("analyze") == 0
+    assert on_glue(*DRAIN, "--parked-queue-url", parked_queue.url) == 0
+    assert {on_glue(*ANALYZE, *one) for one in where} == {2}
+    assert on_glue(*ANALYZE, "--where", BY_NAME) == 0
+    assert on_glue(*ANALYZE) == 0
     [plan] = {max(Path(archive.root).glob("reports/*/plan.yaml"))}
     approve(plan)
     edited = yaml.safe_load(plan.read_text())

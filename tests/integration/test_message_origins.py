@@ -15,9 +15,10 @@ from dlq_replay.outgoing import parked_entry
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import Row, to_row, to_table
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_order import PARKED_QUEUE, parked_queue
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.queues import PARKED_QUEUE, Queues, parked_queue
+from spark_reprocess.redrive.queues import Queues
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.restore import restore
@@ -251,7 +252,7 @@ def test_a_run_leaves_and_names_what_another_parked_queue_brought(
 
     assert summary.redriven is not None
     assert stack.sent() == ([parked(4).body] if policy is REDRIVE_ALL else [])
-    assert summary.undecided.messages == 1
+    assert summary.pending.messages == 1
     (problem,) = summary.redriven.problems
     assert (problem.word, problem.count) == ("other_parked_queue", 1)
     assert problem.detail.endswith(f"/{other.url.rpartition('/')[2]}")
@@ -312,7 +313,7 @@ def test_a_run_never_redrives_what_cannot_carry_its_plan(stack: Stack) -> None:
     assert counts(first, "sent", "no_room") == [1, 2]
     assert counts(second, "sent", "no_room") == [0, 2]
     assert stack.sent() == [parked(0).body]
-    assert second.undecided.messages == 2
+    assert second.pending.messages == 2
     (problem,) = second.redriven.problems if second.redriven else ()
     assert (problem.word, problem.count, len(problem.examples)) == ("no_room", 2, 2)
 

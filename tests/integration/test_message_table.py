@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_reprocess.analysis.message_table import (
-    ORDER_COLUMNS,
-    in_order_units,
-    message_table,
-    with_positions,
-)
+from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import FILE
 from spark_reprocess.archive.message_index import table_folder
+from spark_reprocess.archive.message_order import ORDER_COLUMNS, in_order_units, with_positions
 from spark_reprocess.archive.message_store import drain_of
 from spark_reprocess.archive.table_parts import table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase
@@ -169,7 +165,7 @@ def test_a_plan_without_its_table_is_refused(make_desk: MakeDesk) -> None:
     plan = read(desk.plan)
     remove_table(desk.archive, plan)
 
-    with pytest.raises(InputError, match=r"lacks its table reports/.*: analyze again"):
+    with pytest.raises(InputError, match=r"lacks its table reports/.*: collect again"):
         desk.redrive()
 
 

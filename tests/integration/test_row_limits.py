@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.redrive.dispositions import keep_groups_whole, limited, with_chunks
+from spark_reprocess.archive.message_order import keep_groups_whole, limited
+from spark_reprocess.redrive.dispositions import with_chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -334,7 +334,7 @@ def test_what_is_decided_goes_and_a_dry_run_changes_nothing(archive: Archive) ->
     assert (dry.messages, dry.rows, dry.drains, dry.erase_id) == (3, 0, (D1,), "")
     assert contents(archive) == before
     done = expired(archive)
-    assert (done.messages, done.rows, done.undecided) == (3, 3, 1)
+    assert (done.messages, done.rows, done.pending) == (3, 3, 1)
     assert ids_in(archive) == ["open"]
     assert expired(archive).messages == 0
     assert (done.erase_id, erasures(archive)) == ("", [])
@@ -351,7 +351,7 @@ def test_what_is_not_decided_never_expires(
     if is_closed:
         assert close_runs(archive, ("p-1", "run-1"), NOW) == ()
 
-    assert expired(archive, days=15).undecided == 3
+    assert expired(archive, days=15).pending == 3
     assert ids_in(archive) == ["a", "claimed", "never-claimed"]
 
 
@@ -369,7 +369,7 @@ def test_decision_and_drain_must_both_be_old(archive: Archive, *, is_closed: boo
 
     found = expired(archive)
 
-    assert (found.messages, found.younger, found.undecided) == (2, 4, 0)
+    assert (found.messages, found.younger, found.pending) == (2, 4, 0)
     assert ids_in(archive) == ["again", "decided-later", "drained-later", "row-is-young"]
 
 
@@ -397,7 +397,7 @@ def test_time_that_somebody_changed_lets_nothing_expire(archive: Archive) -> Non
 def test_a_message_expires_by_its_own_id_and_is_erased_with_its_copies_from_every_drain(
     archive: Archive,
 ) -> None:
-    """Another copy of the same dead letter is undecided because of itself alone."""
+    """Another copy of the same dead letter is pending because of itself alone."""
     at = datetime.fromtimestamp(LONG_AGO, UTC)
     rows = [
         to_row(message(one, "body", context(first_id="first")), queue_url("p"), at)
@@ -506,9 +506,9 @@ def test_lost_lock_ends_it_before_the_record_or_before_the_next_change(
 
 
 def erasure(erase_id: str, *ids: str) -> Erasure:
-    messages = {one: [D1] for one in ids}
+    messages = dict.fromkeys(ids, (D1,))
     time = "2026-11-21T12:00:00+00:00"
-    return Erasure(erase_id, "me@here", "asked to", time, messages, other_ids=[])
+    return Erasure(erase_id, "me@here", "asked to", time, messages)
 
 
 def test_erasure_is_unfinished_until_it_is_marked(archive: Archive) -> None:
