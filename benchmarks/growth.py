@@ -7,6 +7,7 @@ last one are real, and so is an analysis of a few messages among those of ten.
 import os
 import random
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -39,6 +40,7 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.archive.ledgers import close_runs
 from spark_reprocess.archive.message_index import table_folder
 from spark_reprocess.archive.message_store import drain_folder
+from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 
@@ -71,6 +73,7 @@ def measure(rig: Rig) -> list[Finding]:
             with patch.object(os, "fsync"):
                 for ago in range(nights, 0, -1):
                     write_night(archive, parts, ago, pending if ago == 1 else 0)
+            read_messages(archive, time.time()).open_set.write(archive)
             return archive
 
         old = archive_of("some", SOME_NIGHTS, PENDING)
@@ -114,15 +117,15 @@ def write_night(archive: Archive, parts: Sequence[pa.Table], ago: int, pending: 
     group = PlannedGroup("g-1", "an error", rows.num_rows, Action.REDRIVE)
     plan = Plan(plan_id, archive.root, Snapshot((drain_id,), rows.num_rows, digest), (group,))
     archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan, {"g-1": []}).encode())
-    who, time = ("me@here", None, "", "", "an old night"), at.isoformat()
-    record_run(archive, RunRecord(run_id, plan_id, "redrive", *who, time, "https://q"))
+    who, then = ("me@here", None, "", "", "an old night"), at.isoformat()
+    record_run(archive, RunRecord(run_id, plan_id, "redrive", *who, then, "https://q"))
     ids, ledger = list(map(str, rows["message_id"].to_pylist()))[pending:], Ledger(archive, plan_id)
     for chunk, first in enumerate(range(0, len(ids), CHUNK_MESSAGES)):
         some = tuple(ids[first : first + CHUNK_MESSAGES])
         drains = (drain_id,) * len(some)
-        claim = Claim(run_id, "me@here", "", "https://q", time, some, drain_ids=drains)
+        claim = Claim(run_id, "me@here", "", "https://q", then, some, drain_ids=drains)
         ledger.claim("of-1000", chunk, 1, claim)
-        sent = [Result(one, Disposition.SENT, time, one[::-1]) for one in some]
+        sent = [Result(one, Disposition.SENT, then, one[::-1]) for one in some]
         ledger.record("of-1000", chunk, 1, sent)
     close_runs(archive, (plan_id, run_id), at.timestamp())
 

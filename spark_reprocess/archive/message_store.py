@@ -242,7 +242,9 @@ def remove_messages(
         is_small = of_file.num_rows < FILE_MESSAGES and body_bytes < _FILE_BYTES
         if pc.all(stays_of_file).as_py() and not (merges and is_small):
             continue
-        if (table := rows_of_file(archive, path)) is not None:
+        if not pc.any(stays_of_file).as_py():
+            held[path] = ARROW_SCHEMA.empty_table()
+        elif (table := rows_of_file(archive, path)) is not None:
             held[path] = table.filter(stays_of_file)
         messages = sum(one.num_rows for one in held.values())
         size_bytes = sum(one.nbytes for one in held.values())

@@ -64,6 +64,9 @@ _SAID = pa.schema([("message_id", pa.string()), ("entry", pa.string()), ("drain_
 _REDELIVERY = timedelta(days=15)
 """SQS keeps a message for 14 days. A drain brings nothing again that was decided before that."""
 
+_CLOCKS = timedelta(hours=1)
+"""AWS refuses requests by a clock that is wrong by 15 minutes."""
+
 
 Count = tuple[str, str, str]
 """A drain, the plan whose attempt holds, and a state; without an attempt the plan is empty."""
@@ -234,16 +237,21 @@ def _repeated(ids: Any) -> Any:  # noqa: ANN401 - an Arrow column
     return pc.unique(ids.filter(pc.is_in(hashes, value_set=again)))
 
 
-def time_before(*ids: str) -> str:
+def time_before(*drain_ids: str, slack: timedelta = _REDELIVERY) -> str:
     """Return the time before which nothing was decided of what these drains brought; ISO 8601, UTC.
 
-    Or of what is in plans with these ids. Empty where an id does not say when it began.
+    Empty where an id does not say when it began.
     """
     try:
-        began = [datetime.strptime(f"{one[:15]}+0000", "%Y%m%dT%H%M%S%z") for one in ids]
+        began = [datetime.strptime(f"{one[:15]}+0000", "%Y%m%dT%H%M%S%z") for one in drain_ids]
     except ValueError:
         return ""
-    return min(one - _REDELIVERY for one in began).isoformat() if began else ""
+    return min(one - slack for one in began).isoformat() if began else ""
+
+
+def since_plan(plan_id: str) -> str:
+    """Return the time before which nothing was decided of what is in a plan; as ``time_before``."""
+    return time_before(plan_id, slack=_CLOCKS)
 
 
 def claimed_table(
@@ -258,7 +266,7 @@ def claimed_table(
     """Read ``CLAIMED``, as of *now_seconds*: epoch seconds, None for the clock's.
 
     *since* leaves out results that are known to be older, but for what is pending by them; see
-    ``time_before``. *by_plan* is for the runs of one plan. *wanted* returns which rows to keep.
+    ``since_plan``. *by_plan* is for the runs of one plan. *wanted* returns which rows to keep.
 
     Raises:
         ArchiveError: a file of the ledger cannot be read.
@@ -299,7 +307,7 @@ def planned_states(
         ArchiveError: a file of the ledger cannot be read.
     """
     if claimed is None:
-        claimed = claimed_table(archive, now_seconds, since=time_before(plan_id))
+        claimed = claimed_table(archive, now_seconds, since=since_plan(plan_id))
     states = states_among(claimed, message_ids)
     erased = pa.array({one for record in erasures(archive) for one in record.messages}, pa.string())
     is_lost = pc.and_not(is_in(message_ids, erased), is_in(states, [*SETTLED]))

@@ -15,7 +15,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import find_runs
 from spark_reprocess.archive.message_index import shown_table
 from spark_reprocess.archive.message_state import SETTLED
-from spark_reprocess.archive.open_set import claimed_table, planned_states, time_before
+from spark_reprocess.archive.open_set import claimed_table, planned_states, since_plan
 from spark_reprocess.clients import ClientFactory, Redelivery, require_queue, returns_table
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import duration
@@ -123,7 +123,7 @@ def read_outcomes(
         return None
     ids = members["message_id"]
     if claimed is None:
-        claimed = claimed_table(archive, since=time_before(plan.plan_id))
+        claimed = claimed_table(archive, since=since_plan(plan.plan_id))
     is_sent = pc.equal(claimed["state"], pa.scalar(str(Disposition.SENT)))
     ours = claimed.filter(pc.and_(is_sent, pc.equal(claimed["plan_id"], pa.scalar(plan.plan_id))))
     places = pc.index_in(ids, value_set=ours["message_id"].combine_chunks())

@@ -31,7 +31,7 @@ from spark_reprocess.archive.open_set import (
     claimed_table,
     is_in,
     read_messages,
-    time_before,
+    since_plan,
 )
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
@@ -182,7 +182,7 @@ def _dispositions(
         archive,
         time.time(),
         ttl,
-        since=time_before(plan.plan_id),
+        since=since_plan(plan.plan_id),
         wanted=lambda rows: is_in(rows["message_id"], ids["message_id"]),
     )
     states = spark.createDataFrame(strongest(claimed, "message_id"))

@@ -36,7 +36,7 @@ from spark_reprocess.archive.message_store import (
     with_files,
     write_messages,
 )
-from spark_reprocess.archive.open_set import OPEN_SET, claimed_table, read_messages, time_before
+from spark_reprocess.archive.open_set import OPEN_SET, claimed_table, read_messages, since_plan
 from spark_reprocess.errors import InputError
 from tests.builders import message, queue_url
 from tests.ledgers import NOW, MemoryArchive, begin
@@ -180,7 +180,7 @@ class World:
         for plan_id, planned in self.plans:
             # The same for its messages, without older results.
             of_plan = column.filter(pc.is_in(column, value_set=pa.array(planned, pa.string())))
-            newer = claimed_table(self.archive, self.now, since=time_before(plan_id))
+            newer = claimed_table(self.archive, self.now, since=since_plan(plan_id))
             known = zip(of_plan.to_pylist(), states_among(newer, of_plan).to_pylist(), strict=True)
             assert all(state == said[str(one)] for one, state in known)
         counts = Counter[str]()
