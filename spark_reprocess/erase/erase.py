@@ -309,6 +309,8 @@ def _expire(
         counts["younger"] += sum(rows_named(path) or 0 for path in files[drain_id])
     pending_ids, acted = _kept_ids(archive, now_seconds, oldest_seconds) if old else (None, None)
     for drain_id in sorted(old):
+        # Otherwise Arrow keeps what earlier drains took.
+        pa.default_memory_pool().release_unused()
         columns = ("message_id", "drained_at")
         rows = with_files(rows_by_file(archive, files[drain_id], columns), columns)
         ids = rows["message_id"]
