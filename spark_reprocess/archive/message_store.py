@@ -229,11 +229,11 @@ def remove_messages(
     """
     files = dict(rows_by_file(archive, message_files(archive, [drain_id]), _KEYS))
     rows = with_files(files.items(), _KEYS)
-    # As every read does: of several rows of a message the one that was drained first stays.
-    numbers = pa.array(range(rows.num_rows), pa.int64())
-    is_first = pc.is_in(numbers, value_set=first_rows(rows, *_KEYS[:3]))
-    is_gone = pc.is_in(rows["message_id"], value_set=pa.array(message_ids, pa.string()))
-    stays = pc.and_not(is_first, is_gone)
+    stays = pc.invert(pc.is_in(rows["message_id"], value_set=pa.array(message_ids, pa.string())))
+    if pc.count_distinct(rows["message_id"]).as_py() < rows.num_rows:
+        # As every read does: of several rows of a message the one that was drained first stays.
+        numbers = pa.array(range(rows.num_rows), pa.int64())
+        stays = pc.and_(stays, pc.is_in(numbers, value_set=first_rows(rows, *_KEYS[:3])))
     start, held = 0, dict[str, pa.Table]()
     for path, of_file in files.items():
         stays_of_file = stays.slice(start, of_file.num_rows)
