@@ -59,17 +59,16 @@ _COMPLETION = "--print-completion"
 _PLACE = {"stack", "region", "profile", "on_glue"}
 
 _ABOUT = """\
-Dead-letter handling for Amazon SQS: shows what failed and why, and puts messages back.
+Dead-letter handling for Amazon SQS: shows what failed and why, and redrives messages.
 
 Give --stack NAME, or set DLQ_STACK: the command then reads queue URLs, archive and table from the
 outputs of that stack. Without a stack, give them as options."""
 
 _EXAMPLES = f"""\
-a group of messages, from the parked queue back to the queue that it came from:
+a group of messages, from the parked queue to the main queue:
 
   export DLQ_STACK=orders-dlq
-  dlq drain                            parked queue to archive
-  dlq analyze                          why the messages failed, group by group
+  dlq collect                          parked queue to archive; why the messages failed
   dlq groups                           the groups, and what is decided about each
   dlq redrive --group g-53cb1ad25b     a dry run
   dlq redrive --group g-53cb1ad25b --execute --reason "address service is back"

@@ -81,7 +81,7 @@ def run_on_glue(
         )
     client = session.client("glue")
     archive = open_folder(str(values["archive"]))
-    privacy = privacy_options(client, job) if verb in {"analyze", "redrive", "run"} else []
+    privacy = privacy_options(client, job) if verb in {"collect", "redrive", "run"} else []
     return follow(start(client, job, archive, [verb, *words, *privacy]), archive)
 
 

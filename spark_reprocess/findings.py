@@ -34,7 +34,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A field's value that sets a group apart from other undecided messages.
+    """A field's value that sets a group apart from other pending messages.
 
     Attributes:
         field: its path: ``body.customer.region``, ``attribute.tenant``; an array's elements are
@@ -92,9 +92,9 @@ class GroupFinding:
     """One failure and what is known of it.
 
     Attributes:
-        share: of the undecided messages, 0 to 1.
+        share: of the pending messages, 0 to 1.
         arrivals: messages sent to the parked queue in each of the analysis's buckets.
-        trend: ``rising``, ``steady``, ``falling`` or ``over`` (nothing lately); empty where too
+        trend: ``rising``, ``steady``, ``falling`` or ``ended`` (nothing lately); empty where too
             little is known.
         reasons: why messages were parked, and how many; the most frequent first.
         sources: names of the queues that they came from, ARNs where only SQS noted them, and how
@@ -138,11 +138,11 @@ class GroupFinding:
 
 @dataclass(frozen=True, slots=True)
 class GoneGroup:
-    """A group that the analysis before listed, and that has no undecided message now.
+    """A group that the analysis before listed, and that has no pending message now.
 
     Attributes:
         title: as that report has it; empty where it is not there any more.
-        count: its undecided messages then.
+        count: its pending messages then.
         last_seen_at: when an analysis last listed it.
     """
 
@@ -160,9 +160,8 @@ class Findings:
         messages: those that were pending: what the groups are made of.
         bucket_starts: when each bucket of ``GroupFinding.arrivals`` begins, ascending.
         bucket_seconds: how long each is.
-        groups: the largest first.
-        unlisted_groups: how many smaller groups are not in *groups*; the plan leaves them.
-        unlisted_messages: how many messages those hold.
+        groups: the largest first. One may have all messages of smaller ones: ``grouping.OTHERS``.
+        different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all where they are few.
         gone: groups that are gone since the analysis before, by id.
@@ -180,9 +179,8 @@ class Findings:
     bucket_starts: tuple[datetime, ...]
     bucket_seconds: float
     groups: tuple[GroupFinding, ...]
-    unlisted_groups: int
-    unlisted_messages: int
     where: str | None
+    different: int = 0
     sampled: int = 0
     gone: tuple[GoneGroup, ...] = ()
     unreadable: tuple[str, ...] = ()

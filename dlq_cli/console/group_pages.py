@@ -21,7 +21,7 @@ from spark_reprocess.triage import Status, note_of
 PAGE_GROUPS = 50
 
 _SEVERITY = {status.value: place for place, status in enumerate(Status)}
-_TRENDS = {"rising": 0, "steady": 1, "falling": 2, "over": 3}
+_TRENDS = {"rising": 0, "steady": 1, "falling": 2, "ended": 3}
 _ACTIONS = {"leave": 0, "redrive": 1, "discard": 2}
 _LATE = 2**62
 
@@ -149,7 +149,7 @@ def _groups(visit: Visit) -> Response:
         plan_id, table = visit.query.get("plan"), console.failure_table
         report = read_report(console.archive, plan_id, console.now(), table)
     except NoReportError:
-        # Where a person begins: this page has the buttons to drain and to analyze.
+        # Where a person begins: this page has the button to collect.
         return visit.see_other("/works", begin="yes")
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)
@@ -204,7 +204,9 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     groups = tuple(
         replace(one, status=now.get(one.group_id, one.status)) for one in findings.groups
     )
-    findings = replace(findings, messages=findings.messages - settled, groups=groups)
+    different = 0 if settled else findings.different
+    messages = findings.messages - settled
+    findings = replace(findings, messages=messages, different=different, groups=groups)
     return {
         **head_view(findings),
         "groups": [
@@ -217,7 +219,7 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
             }
             for rank, one in enumerate(findings.groups, start=1)
         ],
-        "pending_groups": sum(map(bool, left)) + findings.unlisted_groups if settled else None,
+        "pending_groups": sum(map(bool, left)) if settled else None,
         "path_of_groups": path_of_groups,
         "data": {
             **chart_data(findings),

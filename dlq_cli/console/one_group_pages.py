@@ -4,7 +4,6 @@ Of a group: what the analysis found, its messages, and what people say about it.
 archived copy, and what runs did with each.
 """
 
-from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
@@ -14,13 +13,12 @@ from dlq_cli.console.reading import read_plan_now, read_report
 from dlq_cli.console.site import GROUPS, Console, Visit, done_of, page_route
 from dlq_replay.returns import Returns
 from spark_reprocess.analysis.mask import excerpt
-from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.editing.json_text import INDENTED
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Sample
 from spark_reprocess.inspect.outcomes import read_returns
-from spark_reprocess.inspect.show import ArchivedCopy, LedgerEntry, ShowOptions, show
+from spark_reprocess.inspect.show import ArchivedCopy, ShowOptions, show
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.views import ShownSample, group_view, shown_sample, shown_samples
 from spark_reprocess.triage import Statement, is_group_id, note_of
@@ -29,13 +27,7 @@ _MOST_STATEMENTS = 50
 """Of a group's history, the newest."""
 
 BODY_CHARACTERS = 8_000
-"""Of a body at most; ``dlq show`` and ``dlq export`` have all of it."""
-
-_OUTCOMES: dict[str | None, str] = {
-    Disposition.FAILED: "not sent",
-    Disposition.IN_DOUBT: "in doubt: it may have been sent",
-    None: "claimed, no result written",
-}
+"""Of a body at most; ``dlq show`` has all of it."""
 
 
 def _sample(console: Console, copy: ArchivedCopy) -> ShownSample:
@@ -140,7 +132,6 @@ def _message(visit: Visit) -> Response:
             "archived": one,
             "sample": _sample(console, one),
             "error": _error(console, one),
-            "entries": [_entry(entry) for entry in one.entries],
         }
         for one in history.copies
     ]
@@ -153,20 +144,6 @@ def _message(visit: Visit) -> Response:
         shown_plan=visit.query.get("plan", ""),
         command=console.command("show", message_id, *words),
     )
-
-
-def _entry(entry: LedgerEntry) -> dict[str, object]:
-    return {
-        "it": entry,
-        "word": _OUTCOMES.get(entry.outcome, entry.outcome or ""),
-        "claimed_at": _time(entry.claimed_at),
-        "settled_at": _time(entry.settled_at),
-        "caller": str(entry.caller) if entry.caller_arn or entry.caller_fault else "",
-    }
-
-
-def _time(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 def _find(visit: Visit) -> Response:

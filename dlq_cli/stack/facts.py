@@ -135,8 +135,8 @@ class Installation:
         other_main: the other main queues that are configured, as far as they could be read.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
-        closed_to: principals of services that need ``DataKmsKeyArn`` and that its key policy does
-            not name.
+        data_key_admits_alarms: whether the key policy of ``DataKmsKeyArn`` names CloudWatch; None
+            where no alarm needs it.
         unknown: what could not be found out, and why.
         denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
@@ -159,7 +159,7 @@ class Installation:
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
     has_failure_table: bool | None = None
-    closed_to: tuple[str, ...] = ()
+    data_key_admits_alarms: bool | None = None
     unknown: tuple[str, ...] = ()
     denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
@@ -172,7 +172,7 @@ class Installation:
 
         True also where that could not be found out.
         """
-        feeds = (one.is_live and one.source_arn == self.dlq.arn for one in self.triggers)
+        feeds = (feed.is_live and feed.source_arn == self.dlq.arn for feed in self.triggers)
         return (any(feeds) or not self.knows_triggers) and self.reserved_concurrency != 0
 
     @property

@@ -47,12 +47,12 @@ Rule = Callable[[Installation], Iterator[Finding]]
 
 def examine(installation: Installation) -> list[Finding]:
     """Return everything that is wrong, what is broken first."""
-    found = findings(installation, _RULES)
-    found += [
+    all_findings = findings(installation, _RULES)
+    all_findings += [
         Finding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
         for fault in installation.unknown
     ]
-    return sorted(found, key=lambda finding: list(Severity).index(finding.severity))
+    return sorted(all_findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
 def findings(installation: Installation, rules: Sequence[Rule]) -> list[Finding]:
@@ -119,11 +119,11 @@ def _redrive_policies_end_in_the_parked_queue(of: Installation) -> Iterator[Find
 
 def _nobody_else_reads(of: Installation) -> Iterator[Finding]:
     for queue in (of.dlq, of.parked):
-        for one in of.other_readers:
-            if one.is_live and one.source_arn == queue.arn:
+        for reader in of.other_readers:
+            if reader.is_live and reader.source_arn == queue.arn:
                 yield broken(
                     queue.name,
-                    f"{one.name} takes messages out too, for {one.target}: these are neither "
+                    f"{reader.name} takes messages out too, for {reader.target}: these are neither "
                     "replayed nor archived",
                     "remove it, or turn it off",
                 )
@@ -137,14 +137,6 @@ def _redrive_allow_policies_admit(of: Installation) -> Iterator[Finding]:
                 f"its RedriveAllowPolicy does not admit {source.name}",
                 f"add {source.arn} to sourceQueueArns, or allow all",
             )
-
-
-def _types_agree(of: Installation) -> Iterator[Finding]:
-    if len({queue.is_fifo for queue in of.queues}) > 1:
-        names = ", ".join(queue.name for queue in of.queues)
-        yield broken(
-            names, "are not all of one type", "use standard queues alone, or FIFO queues alone"
-        )
 
 
 def _retention_is_enough(of: Installation) -> Iterator[Finding]:
@@ -331,19 +323,11 @@ def _keys_are_usable(of: Installation) -> Iterator[Finding]:
         )
 
 
-_SERVICES_WITHOUT_A_KEY = {
-    "logs": "no log group can be created, and none can be written",
-    "cloudwatch": "no alarm reaches the topic",
-}
-"""What fails, by the first part of the service's principal."""
-
-
-def _data_key_lets_services_in(of: Installation) -> Iterator[Finding]:
-    for service in of.closed_to:
+def _data_key_lets_alarms_in(of: Installation) -> Iterator[Finding]:
+    if of.data_key_admits_alarms is False:
         yield broken(
             "DataKmsKeyArn",
-            f"its key policy does not allow {service}: "
-            f"{_SERVICES_WITHOUT_A_KEY[service.partition('.')[0]]}",
+            "its key policy does not allow cloudwatch.amazonaws.com: no alarm reaches the topic",
             "add the statement for it of docs/install.md to the key policy",
         )
 
@@ -388,7 +372,6 @@ _RULES: tuple[Rule, ...] = (
     _redrive_policies_end_in_the_parked_queue,
     _nobody_else_reads,
     _redrive_allow_policies_admit,
-    _types_agree,
     _retention_is_enough,
     _expiry_alarm_knows_the_retention,
     _visibility_fits,
@@ -397,7 +380,7 @@ _RULES: tuple[Rule, ...] = (
     _function_may_run,
     _sources_are_configured,
     _keys_are_usable,
-    _data_key_lets_services_in,
+    _data_key_lets_alarms_in,
     _sizes_fit,
     _failure_table_is_usable,
     _sends_are_allowed,
@@ -405,6 +388,9 @@ _RULES: tuple[Rule, ...] = (
 
 WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)
 """What keeps the function from seeing a message of the DLQ."""
+
+WHY_NOT_DEAD: tuple[Rule, ...] = (_main_queues_fail_to_the_dlq, _redrive_allow_policies_admit)
+"""What keeps a failed message of the main queue from the DLQ."""
 
 WHY_NOT_SENT: tuple[Rule, ...] = (_keys_are_usable, _sends_are_allowed)
 """What keeps the function from sending a message on."""

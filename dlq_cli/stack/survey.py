@@ -58,16 +58,16 @@ def list_mappings(client: Callable[[str], Any], **selection: str) -> list[Trigge
     pages = client("lambda").get_paginator("list_event_source_mappings").paginate(**selection)
     return [
         TriggerFacts(
-            name=f"event source mapping {one['UUID']}",
-            state=one["State"],
-            source_arn=one.get("EventSourceArn", ""),
+            name=f"event source mapping {mapping['UUID']}",
+            state=mapping["State"],
+            source_arn=mapping.get("EventSourceArn", ""),
             reports_batch_item_failures="ReportBatchItemFailures"
-            in one.get("FunctionResponseTypes", []),
-            target=one.get("FunctionArn", ""),
-            last_result=one.get("LastProcessingResult", ""),
+            in mapping.get("FunctionResponseTypes", []),
+            target=mapping.get("FunctionArn", ""),
+            last_result=mapping.get("LastProcessingResult", ""),
         )
         for page in pages
-        for one in page["EventSourceMappings"]
+        for mapping in page["EventSourceMappings"]
     ]
 
 
@@ -76,14 +76,14 @@ def list_pipes(client: Callable[[str], Any], **selection: str) -> list[TriggerFa
     pages = client("pipes").get_paginator("list_pipes").paginate(**selection)
     return [
         TriggerFacts(
-            name=f"pipe {one['Name']}",
-            state=one["CurrentState"],
-            source_arn=one["Source"],
+            name=f"pipe {pipe['Name']}",
+            state=pipe["CurrentState"],
+            source_arn=pipe["Source"],
             reports_batch_item_failures=True,
-            target=one.get("Target", ""),
+            target=pipe.get("Target", ""),
         )
         for page in pages
-        for one in page["Pipes"]
+        for pipe in page["Pipes"]
     ]
 
 
@@ -111,7 +111,7 @@ class _Survey:
             ask(f"main queue {url.rpartition('/')[2]}", self._queue, "main", url)
             for url in settings.other_main_queue_urls.values()
         ]
-        other_main = tuple(one for one in others if one is not None)
+        other_main = tuple(queue for queue in others if queue is not None)
         queues = (main, *other_main, dlq, parked)
         name = self.function.rpartition(":")[2]
         functions, of = self._client("lambda"), {"FunctionName": self.function}
@@ -129,7 +129,7 @@ class _Survey:
             other_main=other_main,
             triggers=(
                 *(mappings or ()),
-                *(one for one in pipes or () if one.target == self.function),
+                *(pipe for pipe in pipes or () if pipe.target == self.function),
             ),
             knows_triggers=mappings is not None and pipes is not None,
             other_readers=ask("other consumers", self._other_readers, dlq, parked) or (),
@@ -138,7 +138,7 @@ class _Survey:
             reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
             dlq_source_arns=ask("the DLQ's sources", self._sources, dlq),
             denied_keys=ask("KMS permissions", self._denied_keys, queues),
-            closed_to=ask("the policy of the data key", self._closed_to) or (),
+            data_key_admits_alarms=ask("the policy of the data key", self._data_key_admits_alarms),
             has_failure_table=ask("the failure table", self._has_failure_table),
             denied_sends=ask("permissions to send", self._denied_sends, queues),
             unknown=tuple(self.unknown),
@@ -181,8 +181,8 @@ class _Survey:
     def _consumers(self, main: QueueFacts) -> dict[str, int]:
         read = self._client("lambda").get_function_configuration
         mappings = list_mappings(self._client, EventSourceArn=main.arn)
-        found = [read(FunctionName=mapping.target) for mapping in mappings]
-        return {one["FunctionName"]: one["Timeout"] for one in found}
+        functions = [read(FunctionName=mapping.target) for mapping in mappings]
+        return {function["FunctionName"]: function["Timeout"] for function in functions}
 
     def _sources(self, dlq: QueueFacts) -> tuple[str, ...]:
         account = dlq.arn.rpartition(":")[0]
@@ -219,28 +219,25 @@ class _Survey:
         for key in sorted({queue.customer_key for queue in queues if queue.customer_key}):
             arn = self._client("kms").describe_key(KeyId=key)["KeyMetadata"]["Arn"]
             # The role may use keys through SQS alone.
-            through = ("kms:ViaService", "string", _principal("sqs", arn))
+            _, partition, _, region, *_ = arn.split(":")
+            service = f"sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
+            through = ("kms:ViaService", "string", service)
             denied += [key] if self._denied(_KEY_ACTIONS, arn, through) else []
         return tuple(denied)
 
-    def _closed_to(self) -> tuple[str, ...]:
+    def _data_key_admits_alarms(self) -> bool | None:
         answer = self._client("cloudformation").describe_stacks(StackName=self.values.stack)
-        [found] = answer["Stacks"]
+        [stack] = answer["Stacks"]
         given = {
-            one["ParameterKey"]: one.get("ParameterValue", "")
-            for one in found.get("Parameters", [])
+            parameter["ParameterKey"]: parameter.get("ParameterValue", "")
+            for parameter in stack.get("Parameters", [])
         }
         key_arn = given.get("DataKmsKeyArn")
-        if not key_arn:
-            return ()
-        answer = self._client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
         # Alarms go to a topic with this key only if the stack has created it.
-        has_topic = given.get("CreateAlarms") == "true" and not given.get("AlarmTopicArn")
-        services = [
-            _principal("logs", key_arn),
-            *(["cloudwatch.amazonaws.com"] if has_topic else []),
-        ]
-        return tuple(one for one in services if not names_service(answer["Policy"], one))
+        if not key_arn or given.get("CreateAlarms") != "true" or given.get("AlarmTopicArn"):
+            return None
+        answer = self._client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
+        return names_service(answer["Policy"], "cloudwatch.amazonaws.com")
 
     def _denied_sends(self, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
         # Every call has this key, and policies often ask for it.
@@ -277,9 +274,3 @@ def names_service(policy: str, service: str) -> bool:
         one == "*" or "*" in one.get("AWS", ()) or service in one.get("Service", ())
         for one in allowed
     )
-
-
-def _principal(service: str, key_arn: str) -> str:
-    """Return how KMS calls a service of a key's Region: ``sqs.eu-west-1.amazonaws.com``."""
-    _, partition, _, region, *_ = key_arn.split(":")
-    return f"{service}.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"

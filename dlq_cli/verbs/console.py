@@ -34,7 +34,7 @@ VALUES = ("parked-queue-url", "main-queue-url", "dlq-url", "failure-table")
 
 _ABOUT = """\
 Opens a web page on this machine, where you see the groups of an archive, decide about them, edit
-them and put them back. Prints an address that works once; whoever opens it first has the console.
+them and redrive them. Prints an address that works once; whoever opens it first has the console.
 The page listens on 127.0.0.1 alone and loads nothing from elsewhere. Every action shows the dlq
 command that does the same. Ctrl-C stops the console, and no long work that it started. Reading and
 deciding need no Spark."""

@@ -18,8 +18,6 @@ import hashlib
 import json
 import logging
 import os
-import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -27,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import boto3
 from botocore.config import Config
+from urllib3 import PoolManager, Retry
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -100,13 +99,15 @@ def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     # All are listed first: a list does not go on reliably after a version that is deleted. A page
     # has 1,000 versions at most, as many as one call deletes: S3 API reference, DeleteObjects.
     for page in list(pages):
-        found: list[ObjectIdentifierTypeDef] = [
-            {"Key": one["Key"], "VersionId": one["VersionId"]}
-            for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
-            if one["Key"].startswith(folder)
+        versions: list[ObjectIdentifierTypeDef] = [
+            {"Key": version["Key"], "VersionId": version["VersionId"]}
+            for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+            if version["Key"].startswith(folder)
         ]
-        if found:
-            answer = client.delete_objects(Bucket=bucket, Delete={"Objects": found, "Quiet": True})
+        if versions:
+            answer = client.delete_objects(
+                Bucket=bucket, Delete={"Objects": versions, "Quiet": True}
+            )
             refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
     if refused:
         raise NotRemovedError(
@@ -122,20 +123,16 @@ def put_answer(url: str, content: bytes) -> None:
         content: the answer as JSON.
 
     Raises:
-        OSError: three tries failed.
+        HTTPError: three tries failed.
     """
-    request = urllib.request.Request(  # noqa: S310 - CloudFormation's own https URL
-        url, data=content, method="PUT", headers={"Content-Type": ""}
+    retries = Retry(
+        ANSWER_ATTEMPTS - 1,
+        backoff_factor=1,
+        status_forcelist=range(400, 600),
+        allowed_methods=None,
     )
-    for attempt in range(1, ANSWER_ATTEMPTS + 1):
-        try:
-            with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS):  # noqa: S310
-                return
-        except OSError:
-            if attempt == ANSWER_ATTEMPTS:
-                raise
-            logger.warning("the answer could not be sent; retrying")
-            time.sleep(attempt)
+    http = PoolManager(timeout=ANSWER_TIMEOUT_SECONDS, retries=retries)
+    http.request("PUT", url, body=content, headers={"Content-Type": ""})
 
 
 def answer_to(
@@ -151,7 +148,7 @@ def answer_to(
         put: sends the answer to a URL.
 
     Raises:
-        OSError: the answer could not be sent.
+        HTTPError: the answer could not be sent.
     """
     status, reason, data = "SUCCESS", "", {}
     try:

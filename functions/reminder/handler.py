@@ -77,10 +77,10 @@ class Waiting:
         groups: those of the last analysis that a notice names: status, id and number of messages,
             in the order of the notice. New are those that an analysis listed for the first time
             within ``NEW_FOR``. None where no analysis left a record.
-        undecided: messages in the archive without a decision, at the end of the last run of the
+        pending: messages in the archive without a decision, at the end of the last run of the
             job; None where no run left a record.
-        oldest_undecided_seconds: how long the oldest of them had waited then.
-        blocked: undecided messages of a FIFO queue that wait behind another of their message group.
+        oldest_pending_seconds: how long the oldest of them had waited then.
+        blocked: pending messages of a FIFO queue that wait behind another of their message group.
         blockers: ids of the messages that most others wait for, each with the number of others.
         drained_at: when the last run that emptied the parked queue began; None as above.
     """
@@ -88,8 +88,8 @@ class Waiting:
     main_queue: str
     parked: int
     groups: Sequence[tuple[str, str, int]] | None = None
-    undecided: int | None = None
-    oldest_undecided_seconds: int = 0
+    pending: int | None = None
+    oldest_pending_seconds: int = 0
     blocked: int = 0
     blockers: Sequence[tuple[str, int]] = ()
     drained_at: datetime | None = None
@@ -98,7 +98,7 @@ class Waiting:
     def is_due(self) -> bool:
         """Whether somebody has to know.
 
-        Groups of other statuses were named before, and the alarm on undecided
+        Groups of other statuses were named before, and the alarm on pending
         messages still stands. What is in the parked queue no analysis has seen.
         """
         return self.parked > 0 or bool(self.total if self.groups is None else self.groups)
@@ -106,7 +106,7 @@ class Waiting:
     @property
     def total(self) -> int:
         """How many messages wait, in the parked queue and in the archive."""
-        return self.parked + (self.undecided or 0)
+        return self.parked + (self.pending or 0)
 
     @property
     def title(self) -> str:
@@ -129,10 +129,10 @@ class Waiting:
     def text(self) -> str:
         """The notice: counts, groups, and what to do. Without any part of a message."""
         lines = [f"Main queue: {self.main_queue}", f"In the parked queue: {self.parked}"]
-        if self.undecided is not None:
-            days = self.oldest_undecided_seconds // DAY_SECONDS
+        if self.pending is not None:
+            days = self.oldest_pending_seconds // DAY_SECONDS
             age = f", the oldest for {days} days" if days else ""
-            lines.append(f"Undecided in the archive: {self.undecided}{age}")
+            lines.append(f"Pending in the archive: {self.pending}{age}")
         if self.blocked:
             most = ", ".join(f"{message_id} ({count})" for message_id, count in self.blockers)
             lines.append(
@@ -153,10 +153,9 @@ class Waiting:
 
 _ADVICE = """\
 What to do, each with --stack and the name of the stack:
-  dlq drain                   moves what is in the parked queue into the archive
-  dlq analyze                 groups what is in the archive by what failed
+  dlq collect                 archives what is in the parked queue, and groups it by what failed
   dlq groups                  shows the groups
-  dlq redrive --group ID      shows what putting a group back would do, and says how to do it
+  dlq redrive --group ID      shows what a redrive of a group would do, and says how to do it
   dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
   dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed"""
 
@@ -211,7 +210,7 @@ def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str
         Bucket=bucket, Prefix=environment["SEEN_PREFIX"]
     )
     # The ids of reports, and so these keys, sort by time.
-    newest = max((one["Key"] for page in pages for one in page.get("Contents", ())), default=None)
+    newest = max((item["Key"] for page in pages for item in page.get("Contents", ())), default=None)
     groups = _groups(_read_json(s3, bucket, newest)) if newest else None
     return replace(waiting, groups=groups, **_of_last_run(status))
 
@@ -277,7 +276,7 @@ def oldest_parked(
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
     dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: os.environ["MAIN_QUEUE_NAME"]}
-    measurement = Measurement(metric.value, metric.unit, (max(0, int(age.total_seconds())),))
+    measurement = Measurement(metric.value, (max(0, int(age.total_seconds())),))
     for line in metric_lines([measurement], dimensions, datetime.now(UTC).timestamp()):
         print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
 
@@ -296,7 +295,7 @@ def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - J
                 groups.append((status, group_id, int(group["count"])))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return sorted(groups, key=lambda one: (_NAMED.index(one[0]), -one[2], one[1]))
+    return sorted(groups, key=lambda group: (_NAMED.index(group[0]), -group[2], group[1]))
 
 
 def _of_last_run(status: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -308,8 +307,8 @@ def _of_last_run(status: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
             return {}
         drained_at = status["drained_at"]
         return {
-            "undecided": int(status["undecided"]["messages"]),
-            "oldest_undecided_seconds": int(status["undecided"]["oldest_seconds"]),
+            "pending": int(status["pending"]["messages"]),
+            "oldest_pending_seconds": int(status["pending"]["oldest_seconds"]),
             "blocked": int(status["waiting"]),
             "blockers": blockers,
             "drained_at": drained_at and datetime.fromisoformat(drained_at).astimezone(UTC),

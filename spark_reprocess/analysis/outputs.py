@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_reprocess.analysis.signature import SIGNATURE_VERSION
 from spark_reprocess.figures import percent
 from spark_reprocess.findings import (
     Findings,
@@ -21,6 +20,7 @@ from spark_reprocess.findings import (
     Synonym,
     format_lead,
 )
+from spark_reprocess.grouping import SIGNATURE_VERSION
 
 _TIME = pa.timestamp("us", tz="UTC")
 _SPREAD = pa.struct([(name, pa.float64()) for name in ("least", "median", "p95", "greatest")])
@@ -158,7 +158,7 @@ def plan_notes(findings: Findings) -> dict[str, list[str]]:
     """
     notes = {}
     for group in findings.groups:
-        share = f"{percent(group.share)} of {findings.messages:,} undecided messages"
+        share = f"{percent(group.share)} of {findings.messages:,} pending messages"
         notes[group.group_id] = [f"{share}, {group.trend}" if group.trend else share]
         if group.leads:
             best = group.leads[0]

@@ -88,6 +88,6 @@ def stopped_sentence(groups: Sequence[GroupRamp]) -> str:
     bad = [one.group_id for one in groups if one.verdict is Verdict.BAD]
     which = f"stopped: {', '.join(bad)}" if bad else "groups of the plan are stopped"
     return (
-        f"{which}: more came back than may, and the rest was not sent; drain and analyze show "
+        f"{which}: more came back than may, and the rest was not sent; collect shows "
         "what came back; once it is fixed, decide again, and the next ramp begins with step one"
     )

@@ -49,9 +49,9 @@ from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
 _ABOUT = """\
-Executes the newest plan, or --plan: sends the messages of groups with action "redrive" back, each
-to the queue that it came from, and records groups with action "discard". A dry run unless --execute
-is given. You can repeat it at any time: a message that was sent is never sent again.
+Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
+queue that it came from, and records groups with action "discard". A dry run unless --execute is
+given. You can repeat it at any time: a message that was sent is never sent again.
 
 Messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before it, when every
 failure of the step before had the time to come back and no more did than may. A group of which more

@@ -134,7 +134,7 @@ class RedriveOptions(ResendOptions):
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions(ResendOptions):
-    """What goes back, and where to.
+    """The messages that are sent, and where to.
 
     Attributes:
         include_foreign: also messages that were drained from another parked queue.

@@ -131,7 +131,7 @@ def group_ramp(
     elif returned is None:
         why = "it is not known what came back"
     elif in_order and returned and not blocker:
-        why = "what came back must go first: drain and analyze again"
+        why = "what came back must go first: collect again"
     elif not blocker:
         verdict = Verdict.GOOD
     steps = len(step_sizes(left + sum(step.messages[group_id] for step in own)))

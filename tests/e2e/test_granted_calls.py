@@ -262,7 +262,7 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
     aws.calls.clear()
 
     assert privacy_options(glue, "SparkJob") == []
-    run = start(glue, "SparkJob", archive, ["analyze", "--where", "body LIKE '%anna%'"])
+    run = start(glue, "SparkJob", archive, ["collect", "--where", "body LIKE '%anna%'"])
     request_stop(archive, run.job_run_id)
     # moto lacks this call; it is recorded all the same.
     with suppress(ClientError):

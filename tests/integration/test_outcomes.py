@@ -268,7 +268,7 @@ def test_what_another_plan_sent_does_not_count_as_good_here(
     assert main(sending.words("show", RUN, "--json")) == 0
 
     first, _ = json.loads(capsys.readouterr().out)["outcomes"]
-    assert first["counts"] == {"sent": 2, "restored": 1, "undecided": 1}
+    assert first["counts"] == {"sent": 2, "restored": 1, "pending": 1}
     assert (first["sent"], first["returned"]) == (1, 0)
 
 

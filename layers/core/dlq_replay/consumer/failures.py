@@ -73,8 +73,9 @@ class FailureRecorder:
 
     Attributes:
         table: a test of the consumer may pass a fake.
-        redact: takes the text of an exception and returns what may be kept. The default hides what
-            ``masked`` finds; None keeps the full text.
+        redact: takes the text of an exception and returns what may be kept; ``normalization`` then
+            takes out ids, numbers and quoted texts. The default hides what ``masked`` finds; None
+            hides nothing more.
         ttl_seconds: how long a failure is kept.
         now_seconds: the clock, epoch seconds.
     """
@@ -132,7 +133,7 @@ class FailureRecorder:
 
         Args:
             record: a record of a Lambda event, a Powertools ``SQSRecord`` or parsed model, a
-                message of a ReceiveMessage answer or of a boto3 resource, or a ``Message``.
+                message of a ReceiveMessage answer, or a ``Message``.
         """
         with self.batch():
             try:

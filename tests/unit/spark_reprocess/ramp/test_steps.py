@@ -82,7 +82,7 @@ def test_on_fifo_a_return_that_may_come_still_goes_first() -> None:
         for in_order in (True, False)
     )
 
-    why = "what came back must go first: drain and analyze again"
+    why = "what came back must go first: collect again"
     assert ramp == GroupRamp("g", 2, 4, 3, 1, 5, UNKNOWN, why)
     assert free == GroupRamp("g", 2, 4, 3, 1, 5, GOOD)
 
