@@ -516,6 +516,7 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
         assert numbers == list(range(18))
         steps = Steps(archive, _plan_id(plan), f"main{suffix}").read()
         assert [one.messages.get(stopped) for one in steps[:3]] == [1, 2, 1]
+        assert [one.sent_of(stopped) for one in steps[:3]] == [1, 0, 1]
     else:
         assert runs[0].is_stopped
         assert len(of_group) == 1
