@@ -156,7 +156,7 @@ class Run:
             f"functions/sample_consumer takes {len(self._messages)} messages from the main queue."
             " Its database is down at first,\nand some messages meet a bug;"
             f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed tries SQS moves a message to"
-            " the\ndead-letter queue; the replay Lambda sends it back with a random, growing delay,"
+            " the\ndead-letter queue; the replay Lambda replays it after a random, growing delay,"
             f" {MAX_ATTEMPTS} times at\nmost, and then parks it. While the consumer gets nothing"
             " done, a circuit breaker holds messages\nand lets one replay a second through."
         )
@@ -285,8 +285,8 @@ class Run:
             self._screen.note(
                 f"The report: {self._report}\n"
                 f"The same in a browser, with more: {command}\n"
-                "The local queues end with this demo; make demo CONSOLE=1 keeps them while you put "
-                "the messages back."
+                "The local queues end with this demo; make demo CONSOLE=1 keeps them while you "
+                "redrive the messages."
             )
         self._screen.note(f"Logs and metrics of the functions: {self._work / FUNCTION_LOG}")
         return result

@@ -147,14 +147,24 @@ class Parser(argparse.ArgumentParser):
         """Read arguments as argparse does; exit with 2 where one is unknown."""
         values, unknown = super().parse_known_args(*args, **settings)
         if unknown and unknown[0].startswith("-"):
-            unknown_word("option", unknown[0].partition("=")[0], self._option_string_actions)
+            shown = [one for one in self._actions if one.help != argparse.SUPPRESS]
+            names = [one.option_strings[-1] for one in shown if one.option_strings]
+            known = self._option_string_actions
+            unknown_word("option", unknown[0].partition("=")[0], known, names)
         return values, unknown
 
 
-def unknown_word(kind: str, word: str, known: Collection[str]) -> NoReturn:
-    """Exit with 2: there is no such verb or option; name the *known* one that is close."""
+def unknown_word(
+    kind: str, word: str, known: Collection[str], shown: Collection[str] = ()
+) -> NoReturn:
+    """Exit with 2: there is no such verb or option.
+
+    Name the *known* one that is close, else those that the help has *shown*.
+    """
     close = difflib.get_close_matches(word, known, 1)
     hint = f"did you mean {close[0]}?" if close else "--help lists those that there are"
+    if shown and not close:
+        hint = f"there are {', '.join(shown)}; --help explains them"
     print_error(f"{word}: no such {kind}; {hint}")
     raise SystemExit(BAD_INPUT)
 

@@ -27,7 +27,7 @@ from spark_reprocess.command_line.arguments import (
     positive_number,
 )
 from spark_reprocess.command_line.collect import analysis_fields, print_analysis, print_drain
-from spark_reprocess.command_line.ramp import add_ramp, ramp_rules
+from spark_reprocess.command_line.ramp import add_ramp, minute_seconds
 from spark_reprocess.command_line.redrive import print_redrive, redrive_fields
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
@@ -112,7 +112,7 @@ def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
     from spark_reprocess.run import RunOptions
 
     make: Callable[..., RunOptions] = RunOptions
-    return make(masks=tuple(masks), ramp_rules=ramp_rules(), stack=STACK.get(), **values)
+    return make(masks=tuple(masks), minute_seconds=minute_seconds(), stack=STACK.get(), **values)
 
 
 def _run(options: "RunOptions") -> int:

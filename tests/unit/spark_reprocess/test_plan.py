@@ -137,7 +137,7 @@ def test_every_fault_is_named_at_once() -> None:
         f"snapshot.policy_sha256: 7: {digits}",
         "groups[0].action: group g-1: 'redrvie': must be leave, redrive, discard",
         "groups[1]: group g-1: is in the plan twice",
-        "groups[1].aktion: group g-1: is not known; remove it",
+        "groups[1].aktion: group g-1: is not known; did you mean action?",
         "groups[2]: must be a mapping with id and action",
     ]
 
