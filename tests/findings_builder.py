@@ -100,8 +100,6 @@ def some_findings(*groups: GroupFinding, **changes: Any) -> Findings:
         ),
         bucket_seconds=BUCKET_SECONDS,
         groups=tuple(replace(one, share=one.count / total if total else 0.0) for one in groups),
-        unlisted_groups=0,
-        unlisted_messages=0,
         where=None,
     )
     return replace(findings, **changes)

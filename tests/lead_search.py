@@ -48,7 +48,7 @@ def searched(
     counts = {group_id: len(members) * each_stands_for for group_id, members in of_group.items()}
     leads = defaultdict(list)
     batch = pa.RecordBatch.from_pylist(rows)
-    for found in find_leads_in(counts, 1.0, masks or Masks(), [batch]):
+    for found in find_leads_in(counts, masks or Masks(), [batch]):
         for lead in found.to_pylist():
             leads[lead["group_id"]].append(lead_from_row(lead))
     return [

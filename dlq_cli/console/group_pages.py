@@ -204,7 +204,9 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     groups = tuple(
         replace(group, status=now.get(group.group_id, group.status)) for group in findings.groups
     )
-    findings = replace(findings, messages=findings.messages - settled, groups=groups)
+    different = 0 if settled else findings.different
+    messages = findings.messages - settled
+    findings = replace(findings, messages=messages, different=different, groups=groups)
     return {
         **head_view(findings),
         "groups": [
@@ -217,7 +219,7 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
             }
             for rank, group in enumerate(findings.groups, start=1)
         ],
-        "pending_groups": sum(map(bool, left)) + findings.unlisted_groups if settled else None,
+        "pending_groups": sum(map(bool, left)) if settled else None,
         "path_of_groups": path_of_groups,
         "data": {
             **chart_data(findings),

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_reprocess.analysis.signature import SIGNATURE_VERSION
 from spark_reprocess.figures import percent
 from spark_reprocess.findings import (
     Findings,
@@ -21,6 +20,7 @@ from spark_reprocess.findings import (
     Synonym,
     format_lead,
 )
+from spark_reprocess.grouping import SIGNATURE_VERSION
 
 _TIME = pa.timestamp("us", tz="UTC")
 _SPREAD = pa.struct([(name, pa.float64()) for name in ("least", "median", "p95", "greatest")])

