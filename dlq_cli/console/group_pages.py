@@ -42,7 +42,7 @@ the plan."""
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a reader wants to see; an unknown word in an address counts as its default.
+    """Search, order and page of the list; an unknown word in an address counts as its default.
 
     Attributes:
         words: all of them must be in a group's texts, in any case.
@@ -84,7 +84,7 @@ class Wanted:
 
     @property
     def has_times(self) -> bool:
-        """Whether only some buckets count."""
+        """True if only some buckets count."""
         return 0 <= self.first <= self.last
 
 

@@ -86,7 +86,7 @@ _ERROR_FIELDS = {*_ERROR, "requestId", "stackTrace", "cause", "trace"}
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the function did not process a message. *text* may quote the message."""
+    """The reason that a function did not process a message. *text* may quote the message."""
 
     type: str
     text: str = ""
@@ -117,7 +117,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What a function did with the pending messages of a group.
+    """Outcomes of a function for the pending messages of a group.
 
     Attributes:
         messages: pending, at most as many as ``--limit`` allows. Erased ones have no outcome.
