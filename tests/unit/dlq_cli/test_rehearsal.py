@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.rehearsal import Failure, event_of, failure_of
+from dlq_cli.verbs.rehearse import Failure, event_of, failure_of
 from dlq_replay.message import Message
 from tests.builders import NOW, context, counter, queue_arn
 
