@@ -389,5 +389,8 @@ _RULES: tuple[Rule, ...] = (
 WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)
 """What keeps the function from seeing a message of the DLQ."""
 
+WHY_NOT_DEAD: tuple[Rule, ...] = (_main_queues_fail_to_the_dlq, _redrive_allow_policies_admit)
+"""What keeps a failed message of the main queue from the DLQ."""
+
 WHY_NOT_SENT: tuple[Rule, ...] = (_keys_are_usable, _sends_are_allowed)
 """What keeps the function from sending a message on."""

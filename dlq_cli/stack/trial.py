@@ -1,8 +1,8 @@
 """Sends one test message through an installation, and says how far it came.
 
-The message is marked, and its counter makes the function park it: no consumer sees it. Whatever
-ends this program, nothing stays for good: the next test or the next drain deletes the message from
-the parked queue.
+The message is marked, and its counter makes the function park it: no consumer sees it, unless it
+is sent through the consumer. Whatever ends this program, nothing stays for good: the next test or
+the next drain deletes the message from the parked queue.
 """
 
 import time
@@ -16,9 +16,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dlq_cli.stack.facts import Installation, QueueFacts
 from dlq_cli.stack.rules import (
     NET_MIN_RECEIVE_COUNT,
+    WHY_NOT_DEAD,
     WHY_NOT_FED,
     WHY_NOT_SENT,
     Finding,
+    Severity,
     broken,
     findings,
 )
@@ -28,7 +30,7 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sending import Confirmed, Refused
 from dlq_replay.sqs import SqsQueue, describe
-from dlq_replay.trial import trial_entry, trial_id_of
+from dlq_replay.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
 from spark_reprocess.clients import QueueCounts
 
 RECEIVABLE_MESSAGES = 100
@@ -80,6 +82,8 @@ class Trial:
         client: makes the client of a service.
         installation: from the survey.
         trial_id: the mark of the message, 16 random hexadecimal digits.
+        through_consumer: send it to the main queue instead of the DLQ. The consumer gets a body
+            that it does not know, and has to fail on it.
         now: returns seconds since any origin.
         sleep: waits so many seconds.
     """
@@ -87,8 +91,23 @@ class Trial:
     client: Callable[[str], Any]
     installation: Installation
     trial_id: str
+    through_consumer: bool = False
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
+
+    @property
+    def target(self) -> QueueFacts:
+        """The queue that the message is sent to."""
+        return self.installation.main if self.through_consumer else self.installation.dlq
+
+    @property
+    def limit_seconds(self) -> float:
+        """How long the message may take to be parked."""
+        if not self.through_consumer:
+            return FUNCTION_SECONDS
+        main = self.installation.main
+        failures_seconds = main.visibility_timeout_seconds * (main.max_receive_count or 1)
+        return failures_seconds + FUNCTION_SECONDS
 
     def run(self) -> Iterator[Check]:
         """Send the message, wait for it in the parked queue, delete it there.
@@ -97,9 +116,10 @@ class Trial:
         for the removal.
         """
         of = self.installation
-        if not of.is_fed:
-            why = f"not sent, because it would stay in {of.dlq.name}"
-            causes = tuple(findings(of, WHY_NOT_FED))
+        causes = tuple(one for one in self._why_not_dead() if one.severity is Severity.BROKEN)
+        if not of.is_fed or causes:
+            why = f"not sent, because it would stay in {self.target.name}"
+            causes = (*findings(of, () if of.is_fed else WHY_NOT_FED), *causes)
             yield Check("sent", works=False, observed=why, causes=causes)
             return
         entry = trial_entry(self.trial_id, of.settings.policy)
@@ -115,26 +135,30 @@ class Trial:
                 self._remove_from(of.parked, of.dlq)
             raise
 
+    def _why_not_dead(self) -> list[Finding]:
+        return findings(self.installation, WHY_NOT_DEAD if self.through_consumer else ())
+
     def _send(self, entry: SendEntry) -> tuple[Check, str]:
         """Return the check, and the id of the copy; the id is empty where SQS told none."""
-        dlq = self.installation.dlq
+        target = self.target
         for _ in range(_SEND_TRIES):
-            (result,) = self._queue(dlq).send([entry])
+            (result,) = self._queue(target).send([entry])
             if isinstance(result, Confirmed):
-                observed = f"{dlq.name} took it as {result.message_id}"
+                observed = f"{target.name} took it as {result.message_id}"
                 return Check("sent", works=True, observed=observed), result.message_id
             if isinstance(result, Refused):
                 fault = f"it does not take your message: {result.text or result.code}"
                 fix = "allow sqs:SendMessage to your credentials, and the use of its key"
-                cause = broken(dlq.name, fault, fix)
+                cause = broken(target.name, fault, fix)
                 return Check("sent", works=False, observed="refused", causes=(cause,)), ""
             # No answer. A second copy is recognised and removed like the first.
-        observed = f"{dlq.name} did not answer; the message may be there"
+        observed = f"{target.name} did not answer; the message may be there"
         return Check("sent", works=None, observed=observed), ""
 
     def _follow(self, entry: SendEntry, message_id: str) -> Iterator[Check]:
         of = self.installation
-        name, known = f"{of.dlq.name} → function → {of.parked.name}", message_id or "unknown"
+        way = f"{of.main.name} → consumer → " if self.through_consumer else ""
+        name, known = f"{way}{of.dlq.name} → function → {of.parked.name}", message_id or "unknown"
         copy, is_deleted, fault, seconds = self._wait()
         if copy is not None:
             yield Check(name, works=True, observed=f"after {seconds:.0f} s")
@@ -165,7 +189,7 @@ class Trial:
                 copy, is_deleted = self._sweep(self.installation.parked)
             except NotObservedError as error:
                 return None, False, str(error), seconds
-            left = FUNCTION_SECONDS - seconds
+            left = self.limit_seconds - seconds
             if copy is not None or left <= 0:
                 return copy, is_deleted, "", seconds
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS, left)
@@ -173,14 +197,18 @@ class Trial:
     def _causes(self) -> tuple[Finding, ...]:
         """Return what the rules find of a message that did not arrive; else where to look."""
         of = self.installation
-        causes = findings(of, (*WHY_NOT_FED, *WHY_NOT_SENT))
+        causes = findings(of, (*WHY_NOT_FED, *WHY_NOT_SENT)) + self._why_not_dead()
         causes += [
             broken(of.function_name, f"{trigger.name} reports: {trigger.last_result}", _READ_LOG)
             for trigger in of.triggers
             if "PROBLEM" in trigger.last_result.upper()
         ]
+        if not causes and self.through_consumer:
+            fault = f"the message was not parked within {self.limit_seconds:.0f} s"
+            fix = f"let the consumer run, and fail on messages with the attribute {TRIAL_ATTRIBUTE}"
+            causes = [broken(of.main.name, fault, fix)]
         if not causes:
-            fault = f"did not park a message of {of.dlq.name} within {FUNCTION_SECONDS:.0f} s"
+            fault = f"did not park a message of {of.dlq.name} within {self.limit_seconds:.0f} s"
             causes = [broken(of.function_name, fault, _READ_LOG)]
         return tuple(dict.fromkeys(causes))
 

@@ -11,8 +11,10 @@ from dlq_cli.stack.rules import Finding, Severity, examine
 from dlq_cli.stack.survey import survey
 from dlq_cli.stack.trial import Check, Trial
 from dlq_cli.stack_values import clients_of, required
+from dlq_cli.verbs import require_yes
 from spark_reprocess.command_line.terminal import AS_JSON, print_answer, print_line, print_parts
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, Verb
+from spark_reprocess.errors import InputError
 
 _ABOUT = """\
 Checks an installation: its queues, function, trigger, keys and table. Prints what is broken or at
@@ -33,16 +35,36 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="send one message through the DLQ, the function and the parked queue",
     )
+    parser.add_argument(
+        "--through-consumer",
+        action="store_true",
+        help="send the test message to the main queue; your consumer has to fail on it",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask before --through-consumer")
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.through_consumer and not options.send_test_message:
+        raise InputError("--through-consumer: add --send-test-message")
     installation = survey(options.session, required(options.stack))
     findings = examine(installation)
     checks: list[Check] = []
     if not AS_JSON.get():
         _print(installation, findings)
     if options.send_test_message:
-        trial = Trial(clients_of(options.session), installation, secrets.token_hex(8))
+        if options.through_consumer and not options.yes:
+            main = installation.main
+            require_yes(
+                f"The consumer of {main.name} gets a message whose body it does not know, up to "
+                f"{main.max_receive_count} times. It has to fail on it.",
+                "add --yes",
+            )
+        trial = Trial(
+            clients_of(options.session),
+            installation,
+            secrets.token_hex(8),
+            options.through_consumer,
+        )
         for check in trial.run():
             checks.append(check)
             if not AS_JSON.get():

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_cli.rehearsal import Failure, event_of, failure_of
 from dlq_cli.stack_values import aws_errors, read_stack
+from dlq_cli.verbs import require_yes
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import describe
 from spark_reprocess.analysis.mask import compile_masks
@@ -200,20 +200,13 @@ def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
 
 def _require_agreement(session: "Session", function: str, messages: int) -> None:
     """Ask before a function on AWS is invoked; raise InputError if nobody agrees."""
-    if not sys.stdin.isatty():
-        raise InputError(
-            "nobody can be asked here, because this is no terminal: --yes invokes a function on "
-            "AWS, and --endpoint one on this machine"
-        )
     with aws_errors("asking which account this is"):
         account = session.client("sts").get_caller_identity()["Account"]
-    sys.stderr.write(
+    require_yes(
         f"This invokes function {function} as account {account} in {session.region_name} for "
-        f"{counted(messages, 'message')}. It does its real work. Go on? [y/N] "
+        f"{counted(messages, 'message')}. It does its real work.",
+        "--yes invokes a function on AWS, and --endpoint one on this machine",
     )
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise InputError("nothing was done")
 
 
 def _events(

@@ -15,7 +15,7 @@ from dlq_replay.trial import TRIAL_ATTRIBUTE
 from local_sqs.client import client_for
 from local_sqs.model_queue import ModelQueue
 from tests.builders import environment
-from tests.simulation.event_source import run
+from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 
 REAL = "a-real-message-with-the-marker-of-a-test"
@@ -136,6 +136,21 @@ def verdicts(checks: list[Check]) -> dict[str, bool | None]:
 
 def way(*, is_fifo: bool = False) -> str:
     return "dlq.fifo → function → parked.fifo" if is_fifo else "dlq → function → parked"
+
+
+@pytest.mark.parametrize("has_failed", [True, False])
+def test_the_consumer_has_to_fail_on_what_is_sent_through_it(*, has_failed: bool) -> None:
+    world = World()
+    world.sources.append(
+        EventSource(world.stack.main, lambda batch: {one.message_id for one in batch if has_failed})
+    )
+
+    sent, arrived, *others = world.check(through_consumer=True)
+
+    assert (sent.works, arrived.name) == (True, f"main → consumer → {way()}")
+    assert arrived.works is has_failed
+    assert [one.works for one in others] == ([True, True] if has_failed else [None])
+    assert [cause.subject for cause in arrived.causes] == ([] if has_failed else ["main"])
 
 
 @pytest.mark.parametrize("is_fifo", [False, True])
