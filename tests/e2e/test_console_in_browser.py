@@ -16,10 +16,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from dlq_cli.console.site import Console
 from spark_reprocess.archive.files import Archive
-from tests.console_world import archive_from, console_of, plan_of, running
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
-from tests.findings_builder import many_findings
-from tests.incident import incident_findings
+from tests.support.console_world import archive_from, console_of, plan_of, running
+from tests.support.findings_builder import many_findings
+from tests.support.incident import incident_findings
 
 ROOT = Path(__file__).resolve().parents[2]
 BODY = '{"zip": 1, "vat": null, "password": "hunter2", "customer": {"region": "eu-west-3"}}'

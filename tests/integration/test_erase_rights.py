@@ -21,12 +21,12 @@ from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import store_command
-from tests.builders import NOW, context, message, queue_url
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
 from tests.integration.spark_world import analyzed, parked
-from tests.ledgers import begin
-from tests.recorded_aws import serve_recorded_aws
+from tests.support.builders import NOW, context, message, queue_url
+from tests.support.ledgers import begin
+from tests.support.recorded_aws import serve_recorded_aws
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -35,13 +35,13 @@ from spark_reprocess.redrive.steps import Step, Steps
 from spark_reprocess.run import RunOptions
 from spark_reprocess.run import run as scheduled_run
 from spark_reprocess.triage import Statement
-from tests.approved_plan import planned
-from tests.builders import context, counter, filler, message
-from tests.failure_table import create_failure_table
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
 from tests.integration.ramp_world import RampWorld, ramp_world
 from tests.integration.spark_world import archive_of, entry_of, receive_all
+from tests.support.approved_plan import planned
+from tests.support.builders import context, counter, filler, message
+from tests.support.failure_table import create_failure_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.archive.message_state import STRENGTH, planned_states, states_of
-from tests.ledgers import begin
+from tests.support.ledgers import begin
 
 NOW = 1_700_000_000.0
 TTL = 900.0
