@@ -11,7 +11,7 @@ from typing import Any
 from spark_reprocess.analysis.outputs import findings_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.message_state import claimed_table
+from spark_reprocess.archive.open_set import claimed_table, time_before
 from spark_reprocess.archive.records import DAMAGE
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding, Lead
@@ -118,7 +118,7 @@ def read_report(
         # The plan alone decides; without its summary there are no leads and no samples to show.
         pass
     memory = read_memory(archive)
-    claimed = claimed_table(archive, now.timestamp())
+    claimed = claimed_table(archive, now.timestamp(), since=time_before(plan.plan_id))
     outcomes = read_outcomes(archive, plan, failure_table, claimed)
     listed = list_groups(plan, summary, memory, {}, outcomes)
     found = {one.group_id: one for one in findings.groups} if findings else {}

@@ -29,7 +29,8 @@ from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lookup import member_rows
 from spark_reprocess.archive.message_index import Member, read_members
-from spark_reprocess.archive.message_state import SETTLED, planned_states
+from spark_reprocess.archive.message_state import SETTLED
+from spark_reprocess.archive.open_set import planned_states
 from spark_reprocess.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal
 from spark_reprocess.command_line.arguments import add_group, add_plan, whole_number
@@ -208,7 +209,9 @@ def _installation(options: argparse.Namespace) -> tuple[Archive, str | None]:
 def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
     """Return the messages of a group that no redrive has sent and nobody has discarded."""
     members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
-    states = planned_states(archive, pa.array([one.message_id for one in members], pa.string()))
+    states = planned_states(
+        archive, plan.plan_id, pa.array([one.message_id for one in members], pa.string())
+    )
     known = zip(members, states.to_pylist(), strict=True)
     pending = [member for member, state in known if state not in SETTLED]
     if not pending:
