@@ -33,8 +33,9 @@ test-all: setup ## Run all tests but the soaks; without ARGS, print which branch
 mutants: setup-test ## Put each fault of tests/mutants.toml into a copy: its tests must fail [ARGS="lock"]
 	@$(BIN)/python scripts/mutants.py $(ARGS)
 
-snapshot: setup-test ## Write tests/contract/stacks.yaml anew: read how it differs
+snapshot: setup-test ## Write tests/contract/stacks.yaml and tests/golden anew: read how they differ
 	@$(BIN)/python -m tests.contract.stored_stacks
+	@SNAPSHOT=1 $(BIN)/python -m pytest -q $$(grep -rl "import assert_stored" tests)
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from dlq_cli.console.work import Works
 from dlq_cli.verbs.console import listen
 from dlq_replay.context import body_digest
 from dlq_replay.message import Message
+from spark_reprocess.actor import actor
 from spark_reprocess.analysis.outputs import groups_table, summary_json
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
@@ -34,6 +36,8 @@ from spark_reprocess.triage import Statement, is_group_id
 from tests.approved_plan import planned, write_plan_table
 from tests.builders import message, queue_url, text
 from tests.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings
+from tests.golden import assert_stored
+from tests.page_outline import PageOutline
 
 PORT = 8765
 HERE = f"http://127.0.0.1:{PORT}"
@@ -151,6 +155,27 @@ def write_report(archive: Archive, plan_id: str, groups: Sequence[GroupFinding])
 def plan_of(archive: Archive) -> Plan:
     """The plan of the newest report, as it is now."""
     return read_plan(find_plan(archive, None).read())
+
+
+def assert_page(name: str, page: str, archive: Archive) -> None:
+    """Assert that the main part of *page* reads as ``tests/golden/console.txt`` has it.
+
+    Ids, tokens and times that differ from run to run stand there as words.
+    """
+    main = re.search("<main.*</main>", page, re.DOTALL)
+    text = "\n".join(PageOutline(main[0] if main else page).lines)
+    for pattern, word in (
+        (re.escape(actor()), "ME"),
+        (r"(?<= after )\d+ s\b", "N s"),
+        (re.escape(archive.root), "ARCHIVE"),
+        (re.escape(BASE), ""),
+        (r"\b\d{8}T\d{6}Z-[0-9a-f]+", "ID"),
+        (r"(name=csrf value=)[^\]\s]+", r"\1TOKEN"),
+        (r"\b20\d\d-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "TIME"),
+        (r"\b[0-9a-f]{64}\b", "SHA256"),
+    ):
+        text = re.sub(pattern, word, text)
+    assert_stored("console", name, text)
 
 
 @dataclass

@@ -281,15 +281,3 @@ def test_wrong_condition_is_one_sentence_without_a_body(
     assert sentence in shown.err
     assert "secret" not in shown.err + shown.out
     assert "Traceback" not in shown.err
-
-
-@pytest.mark.usefixtures("files")
-def test_broken_file_in_the_archive_is_named(
-    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    archive = archive_of(tmp_path, [parked(1)])
-    (tmp_path / "messages" / "drain_id=x").mkdir()
-    (tmp_path / "messages" / "drain_id=x" / "part-1.parquet").write_bytes(b"PAR1 no PAR1")
-
-    assert main([*ANALYZE, "--archive", archive.root]) == 2
-    assert "messages/drain_id=x/part-1.parquet cannot be read" in capsys.readouterr().err
