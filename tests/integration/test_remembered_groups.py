@@ -21,8 +21,8 @@ from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
-from tests.builders import context, message
 from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
+from tests.support.builders import context, message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,9 @@ from spark_reprocess.archive.ledger import (
     Result,
     timestamp,
 )
-from spark_reprocess.archive.message_state import STRENGTH, planned_states, states_of
-from tests.ledgers import begin
+from spark_reprocess.archive.message_state import STRENGTH, states_of
+from spark_reprocess.archive.open_set import planned_states
+from tests.support.ledgers import begin
 
 NOW = 1_700_000_000.0
 TTL = 900.0
@@ -142,7 +143,7 @@ def test_erased_message_is_not_pending_and_a_sent_one_stays_sent(tmp_path: Path)
     ledger.record("g-1", 1, 1, [Result("m-sent", Disposition.SENT, timestamp(NOW))])
 
     def found() -> list[str]:
-        states: list[str] = planned_states(archive, pa.array(ids), NOW).to_pylist()
+        states: list[str] = planned_states(archive, "p-1", pa.array(ids), NOW).to_pylist()
         return states
 
     assert found() == ["sent", "in_doubt", "pending"]

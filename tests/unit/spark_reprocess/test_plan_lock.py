@@ -22,8 +22,8 @@ from spark_reprocess.archive.plan_lock import (
     plan_lock,
 )
 from spark_reprocess.errors import ArchiveError, BusyError
-from tests.builders import NOW
-from tests.golden import assert_stored, stored_texts
+from tests.support.builders import NOW
+from tests.support.golden import assert_stored, stored_texts
 
 ANALYSIS = LockHolder("a-1", ANALYZE, "an analysis", "me@here")
 ERASE = erase_holder("e-1", "me@here")
