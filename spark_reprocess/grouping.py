@@ -25,7 +25,7 @@ _COMMON_SHARE = 0.75
 """Of their words, texts of one group have this share in common,"""
 
 _MANY_VALUES = 10
-"""or, where each position that differs has so many values, half of them."""
+"""or each position that differs has so many values: there is one, or they are codes."""
 
 LISTED_GROUPS = 1_000
 TABLE_GROUPS = 10_000
@@ -222,8 +222,10 @@ def _splits_at(values: list[Counter[str]]) -> int | None:
     words = [counter for counter in values[1:] if any(word[0] == "w" for word in counter)]
     common = sum(len(counter) == 1 for counter in words)
     have_many = all(len(values[i]) >= _MANY_VALUES for i in differing)
+    # Codes: nearly every message has another one.
+    are_codes = all(values[i].total() <= 2 * len(values[i]) for i in differing)
     if (common and common >= _COMMON_SHARE * len(words)) or (
-        have_many and len(differing) <= max(1, common)
+        have_many and (len(differing) == 1 or (are_codes and len(differing) <= common))
     ):
         differing = [i for i in differing if _stay_apart(values[i])]
     return min(differing, key=lambda i: (len(values[i]), i), default=None)

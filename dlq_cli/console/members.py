@@ -32,7 +32,7 @@ SORTS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WantedMessages:
-    """Which messages of a group a reader wants to see.
+    """Search, order and page of a list of messages.
 
     Attributes:
         text: a part of their ids, in any case.

@@ -1,4 +1,4 @@
-"""What the console reads of a report: its plan, its findings, and what is remembered. No Spark."""
+"""Reads a report for the console: plan, findings, and what people said. No Spark."""
 
 import json
 from collections.abc import Sequence
@@ -44,12 +44,12 @@ class Group:
 
     @property
     def leads(self) -> Sequence[Lead]:
-        """What sets it apart, the best first; none where nothing was found."""
+        """Its leads, the best first; none where nothing was found."""
         return self.found.leads if self.found else ()
 
     @property
     def seen(self) -> str:
-        """What the plan says of it, as a digest: a form carries what its page showed."""
+        """Digest of its entry in the plan: a form carries the one that its page showed."""
         return entry_digest(self.planned)
 
 
@@ -78,7 +78,7 @@ class Report:
 
     @property
     def place(self) -> str:
-        """What addresses say of the plan: nothing for the newest."""
+        """The plan's id in addresses; empty for the newest."""
         return self.plan.plan_id if self.newest else ""
 
     def group(self, group_id: str) -> Group:

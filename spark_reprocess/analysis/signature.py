@@ -124,15 +124,21 @@ def signature_of(
 ) -> Signature:
     """Return the signature of a message. Never raises, whatever the texts contain."""
     if has_error(error_type, error_message):
-        masked = _start(mask_error(one_line(error_message or "")))
-        error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
-        title = error if one_line(error) else _UNKNOWN_ERROR
-        return Signature(f"{ERROR}{error}", title, title)
+        return _error_signature(error_type, error_message)
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
     return Signature(
         f"shape|{reason}|{shape.key}", f"{reason}: {shape.text}", f"{reason}: {shape.textless}"
     )
+
+
+# A recorder has masked most texts, so that they are often equal.
+@lru_cache(maxsize=16_384)
+def _error_signature(error_type: str | None, error_message: str | None) -> Signature:
+    masked = _start(mask_error(one_line(error_message or "")))
+    error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
+    title = error if one_line(error) else _UNKNOWN_ERROR
+    return Signature(f"{ERROR}{error}", title, title)
 
 
 def _start(error: str) -> str:

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 
 from local_sqs.clock import VirtualClock
 from local_sqs.model import SqsModel
-from tests.sqs_driver import QueueDriver, redrive_policy, string
+from tests.support.sqs_driver import QueueDriver, redrive_policy, string
 
 _NUMBERS = {"DelaySeconds", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout"}
 _SENT = {"DelaySeconds", "MessageGroupId", "MessageDeduplicationId"}

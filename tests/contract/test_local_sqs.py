@@ -17,8 +17,8 @@ from local_sqs.clock import VirtualClock
 from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
 from tests.contract.sqs_story import Story
-from tests.golden import assert_stored, stored_texts
-from tests.sqs_driver import Driver, redrive_policy, refusal_code, string
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.sqs_driver import Driver, redrive_policy, refusal_code, string
 
 API = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_"
 GUIDE = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/"

@@ -21,7 +21,7 @@ from tests.contract.template import (
     TEMPLATE,
     environment_of,
 )
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 
 def test_the_application_has_the_version_of_the_project() -> None:

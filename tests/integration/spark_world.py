@@ -27,9 +27,9 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from tests.approved_plan import approve
-from tests.builders import NOW, context, counter, message, queue_url, text
-from tests.ledgers import begin
+from tests.support.approved_plan import approve
+from tests.support.builders import NOW, context, counter, message, queue_url, text
+from tests.support.ledgers import begin
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

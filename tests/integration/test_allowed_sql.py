@@ -15,7 +15,7 @@ from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.frames import SPARK_SCHEMA
 from spark_reprocess.errors import InputError
 from spark_reprocess.spark.allowed_sql import FUNCTIONS, Place, attribute_value, condition
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,12 +20,12 @@ from spark_reprocess.findings import format_predicate
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching
-from tests.builders import context, message, text
-from tests.event_faults import FAULTS, dead_letters
-from tests.findings_builder import HOSTILE_TEXTS
 from tests.integration.spark_world import analyzed, archive_of, parked
-from tests.page_outline import PageOutline
-from tests.small_jobs import ANALYZE
+from tests.support.builders import context, message, text
+from tests.support.event_faults import FAULTS, dead_letters
+from tests.support.findings_builder import HOSTILE_TEXTS
+from tests.support.page_outline import PageOutline
+from tests.support.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
-from tests.console_world import (
+from tests.support.console_world import (
     BASE,
     Browser,
     a_dead_letter,
@@ -31,7 +31,7 @@ from tests.console_world import (
     opened,
     plan_of,
 )
-from tests.findings_builder import many_findings
+from tests.support.findings_builder import many_findings
 
 GROUPS = 60
 

@@ -17,9 +17,9 @@ from spark_reprocess.archive.ledger import Claim, Result
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.triage import Statement
-from tests.approved_plan import planned
-from tests.builders import queue_url
-from tests.console_world import (
+from tests.support.approved_plan import planned
+from tests.support.builders import queue_url
+from tests.support.console_world import (
     BASE,
     NOW,
     Browser,
@@ -32,13 +32,13 @@ from tests.console_world import (
     opened,
     plan_of,
 )
-from tests.findings_builder import (
+from tests.support.findings_builder import (
     a_group,
     many_findings,
     some_findings,
 )
-from tests.ledgers import begin
-from tests.page_outline import PageOutline
+from tests.support.ledgers import begin
+from tests.support.page_outline import PageOutline
 
 SECRET = '{"email": "ann@example.com", "password": "hunter2", "iban": "DE02120300000000202051"}'
 

@@ -12,8 +12,8 @@ from markupsafe import escape
 from dlq_cli.console.work import Works
 from spark_reprocess.command_line.verb import SPARK_INSTALL
 from spark_reprocess.plan.plan_file import find_plan
-from tests.console_works import PARKED, QUEUES, World, redrive_answer
-from tests.console_world import a_dead_letter, archive_with, assert_page, console_of, opened
+from tests.support.console_works import PARKED, QUEUES, World, redrive_answer
+from tests.support.console_world import a_dead_letter, archive_with, assert_page, console_of, opened
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
-from tests.builders import context, message
 from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
+from tests.support.builders import context, message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,6 +166,7 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     ids = [{one.title: one.group_id for one in found.groups} for found in (first, second, third)]
     assert ids[0].items() < ids[1].items() == ids[2].items()
     assert b"customer" not in (table or b"customer")
+    assert analyzed(spark, archive, where="false").messages == 0
 
 
 def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(

@@ -15,8 +15,8 @@ from dlq_replay.failure_table import FailureTable, Recorded, table_client_config
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.builders import context, lambda_record
-from tests.sqs_driver import Driver, QueueDriver, Received
+from tests.support.builders import context, lambda_record
+from tests.support.sqs_driver import Driver, QueueDriver, Received
 
 _numbers = itertools.count(1)
 EXTEND = "ChangeMessageVisibilityBatch"

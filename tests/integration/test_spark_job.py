@@ -18,7 +18,7 @@ from spark_reprocess.archive.message_store import drain_folder
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import DRAIN_ID, OWN, bodies, entry_of, parked, receive_all
-from tests.small_jobs import ANALYZE, DRAIN, QUICK_JVM
+from tests.support.small_jobs import ANALYZE, DRAIN, QUICK_JVM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -34,10 +34,10 @@ from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
-from tests.failure_table import create_failure_table
-from tests.glue_run import run_on_glue
-from tests.golden import assert_stored
-from tests.installation import (
+from tests.support.failure_table import create_failure_table
+from tests.support.glue_run import run_on_glue
+from tests.support.golden import assert_stored
+from tests.support.installation import (
     REGION,
     arn,
     client,

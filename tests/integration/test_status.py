@@ -16,10 +16,10 @@ from spark_reprocess.archive.message_store import remove_messages
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.inspect.status import DrainCount, PlanCount, StatusOptions, count, status
-from tests.builders import NOW
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, entry_of, parked
-from tests.ledgers import begin
+from tests.support.builders import NOW
+from tests.support.ledgers import begin
 
 Capture = pytest.CaptureFixture[str]
 IDS = [f"m-{number:03d}" for number in range(10)]

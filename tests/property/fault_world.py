@@ -20,10 +20,10 @@ from dlq_replay.replay import Replayer
 from dlq_replay.sqs import SqsQueue
 from local_sqs.client import client_for
 from local_sqs.faults import Effect, Fault
-from tests.builders import context, counter
 from tests.property.strategies import binary_attributes, names, sqs_text
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
+from tests.support.builders import context, counter
 
 READ_TIMEOUT_SECONDS = 10
 """The function's own."""

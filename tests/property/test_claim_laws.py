@@ -45,10 +45,10 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
-from tests.builders import message, queue_url
-from tests.fake_limits import FakeSignals
-from tests.inline_executor import InlineExecutor
-from tests.ledgers import MemoryArchive, attempts_of, begin
+from tests.support.builders import message, queue_url
+from tests.support.fake_limits import FakeSignals
+from tests.support.inline_executor import InlineExecutor
+from tests.support.ledgers import MemoryArchive, attempts_of, begin
 
 OPTIONS = RedriveOptions("a", reason="it is fixed")
 OPEN = "its claim has no result"

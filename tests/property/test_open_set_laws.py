@@ -38,8 +38,8 @@ from spark_reprocess.archive.message_store import (
 )
 from spark_reprocess.archive.open_set import OPEN_SET, claimed_table, read_messages, since_plan
 from spark_reprocess.errors import InputError
-from tests.builders import message, queue_url
-from tests.ledgers import NOW, MemoryArchive, begin
+from tests.support.builders import message, queue_url
+from tests.support.ledgers import NOW, MemoryArchive, begin
 
 DAY = 86_400
 _OUTCOMES = (*OUTCOMES, *3 * [Disposition.DISCARDED], *2 * [Disposition.IN_DOUBT])

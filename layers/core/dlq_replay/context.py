@@ -163,7 +163,7 @@ class ReplayContext:
 
 
 def start_in_json(text: str, most_bytes: int) -> str:
-    """Return the start of *text* that takes at most so many bytes within ASCII JSON."""
+    """Return the start of *text* that takes up to *most_bytes* within ASCII JSON."""
     if len(_compact_json(text)) - 2 <= most_bytes:
         return text
     left = most_bytes

@@ -176,7 +176,7 @@ def mask_times_and_uuids(text: str) -> str:
 
 
 def whole_words(text: str, characters: int) -> str:
-    """Return the start of *text*, of at most so many characters, without a word that is cut."""
+    """Return the start of *text*, up to *characters*, without a word that is cut."""
     if len(text) <= characters:
         return text
     start = text[:characters]

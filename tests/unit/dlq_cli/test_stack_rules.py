@@ -9,8 +9,8 @@ import pytest
 from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
 from dlq_cli.stack.rules import Severity, examine
 from dlq_replay.settings import ReplaySettings
-from tests.builders import environment, queue_arn, queue_url
-from tests.golden import assert_stored, stored_texts
+from tests.support.builders import environment, queue_arn, queue_url
+from tests.support.golden import assert_stored, stored_texts
 
 TRIGGER = TriggerFacts(
     name="event source mapping 1",

@@ -1,7 +1,7 @@
 import pytest
 
 from dlq_replay.context import FailureError, ReplayContext
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 
 def test_absent_fields_are_absent_on_the_wire() -> None:

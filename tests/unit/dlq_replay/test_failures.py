@@ -16,7 +16,7 @@ from dlq_replay.failures import (
     NOT_REDACTED,
     Failure,
 )
-from tests.builders import NOW
+from tests.support.builders import NOW
 
 
 class CardRefusedError(Exception):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dlq_replay.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
 from spark_reprocess.analysis import signature
 from spark_reprocess.analysis.mask import Masks
-from tests.golden import assert_stored, stored_texts
-from tests.regular_expressions import faults, reach
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.regular_expressions import faults, reach
 
 
 @pytest.mark.parametrize("one", PATTERNS, ids=lambda one: one.pattern.pattern[:30])

@@ -16,8 +16,8 @@ from dlq_replay.measures import (
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Failed, Fate, Step, Wait
 from dlq_replay.replay import BatchOutcome
-from tests.builders import NOW, context, counter, message, policy, queue_arn
-from tests.golden import assert_stored, stored_texts
+from tests.support.builders import NOW, context, counter, message, policy, queue_arn
+from tests.support.golden import assert_stored, stored_texts
 
 DAY = 86_400
 HOLD = Hold(1, NOW + 1000, 900)

@@ -17,7 +17,7 @@ from dlq_replay.outgoing import (
     redriven_entry,
     replay_entry,
 )
-from tests.builders import (
+from tests.support.builders import (
     BODY,
     NOW,
     context,
@@ -29,7 +29,7 @@ from tests.builders import (
     queue_arn,
     text,
 )
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 ERROR = FailureError("E", "m")
 PAST = context(

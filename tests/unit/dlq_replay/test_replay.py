@@ -17,7 +17,7 @@ from dlq_replay.plan import Failed, Fate
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import InDoubt, Refused, SendResult, forever
-from tests.builders import (
+from tests.support.builders import (
     NOW,
     FakeQueue,
     context,
@@ -29,7 +29,7 @@ from tests.builders import (
     queue_url,
     text,
 )
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 Build = Callable[..., Replayer]
 

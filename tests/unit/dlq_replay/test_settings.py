@@ -7,8 +7,8 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.errors import SettingsError
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.settings import ReplaySettings
-from tests.builders import ACCOUNT, environment, queue_arn, queue_url
-from tests.golden import assert_stored, stored_texts
+from tests.support.builders import ACCOUNT, environment, queue_arn, queue_url
+from tests.support.golden import assert_stored, stored_texts
 
 
 def faults_of(**overrides: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from functions.reminder.handler import (
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import write_seen
 from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

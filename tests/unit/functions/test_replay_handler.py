@@ -21,8 +21,8 @@ from dlq_replay.replay import Replayer
 from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import InDoubt, Refused
 from functions.replay import handler
-from tests.breaker_tables import FakeBreaker, denied
-from tests.builders import (
+from tests.support.breaker_tables import FakeBreaker, denied
+from tests.support.builders import (
     ACCOUNT,
     NOW,
     FakeQueue,
@@ -36,8 +36,8 @@ from tests.builders import (
     queue_url,
     text,
 )
-from tests.golden import assert_stored, stored_texts
-from tests.returns_counters import FakeCounters
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.returns_counters import FakeCounters
 
 Change = Callable[[pytest.MonkeyPatch], None]
 

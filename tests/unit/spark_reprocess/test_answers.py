@@ -14,8 +14,8 @@ from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.findings import Lead, Synonym
 from spark_reprocess.ramp.rule import Forecast
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
-from tests.findings_builder import a_group, some_findings
-from tests.golden import assert_stored, stored_texts
+from tests.support.findings_builder import a_group, some_findings
+from tests.support.golden import assert_stored, stored_texts
 
 DRAINED = DrainSummary("d-1", "/my archive", 2.0, 10, 10, 10, 0, 0, faults=(), stopped_by=())
 EMPTY = replace(DRAINED, received=0, archived=0, deleted=0)

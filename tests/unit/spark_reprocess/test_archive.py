@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder
 from spark_reprocess.archive.frames import spark_path
 from spark_reprocess.errors import ArchiveError, InputError
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from spark_reprocess.drain.drain_task import (
     Receipt,
 )
 from spark_reprocess.errors import ArchiveError
-from tests.builders import message, policy, text
-from tests.golden import assert_stored, stored_texts
-from tests.inline_executor import InlineExecutor
+from tests.support.builders import message, policy, text
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.inline_executor import InlineExecutor
 
 Received = Message | MalformedMessageError
 

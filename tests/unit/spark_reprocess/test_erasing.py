@@ -50,9 +50,9 @@ from spark_reprocess.errors import ArchiveError, BusyError, InputError
 from spark_reprocess.inspect.show import ShowOptions, show
 from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from tests.approved_plan import planned
-from tests.builders import NOW, context, message, queue_url
-from tests.ledgers import begin
+from tests.support.approved_plan import planned
+from tests.support.builders import NOW, context, message, queue_url
+from tests.support.ledgers import begin
 
 
 class KilledError(Exception):

@@ -17,7 +17,7 @@ from spark_reprocess.figures import (
     second,
     size,
 )
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 MOMENT = datetime(2025, 11, 8, 4, 10, 30, tzinfo=UTC)
 

@@ -16,6 +16,7 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.grouping import ERROR, OTHERS, TableGroup, grouped, hidden
 
 Table = tuple[TableGroup, ...]
+DIGITS = str.maketrans(string.digits, "qrstuvwxyz")
 
 
 def keyed(counts: Mapping[str, int]) -> dict[str, int]:
@@ -42,6 +43,8 @@ def named(sentence: str, number: int, each: int = 1) -> dict[str, int]:
         (named("'{}'", 10), 1),
         (named("{}", 100), 1),
         (named("the {} is closed", 100) | named("the {} is late", 100), 2),
+        (keyed({f"{a} of {b} is late": 30 for a in "abcdefghijkl" for b in "abcdefghijkl"}), 12),
+        (keyed({f"x{n:b} of y{n:o} is late".translate(DIGITS): 1 for n in range(99)}), 1),
         # Another number of words, another separator, another type.
         (keyed({"a b": 1, "a b c": 1, "a: b": 1, "a=b": 1}), 4),
         ({f"{ERROR}{kind}: {n * 3} is closed": 1 for kind in "AB" for n in "abcdefghijk"}, 2),

@@ -22,7 +22,7 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.archive.message_state import STRENGTH, states_of
 from spark_reprocess.archive.open_set import planned_states
-from tests.ledgers import begin
+from tests.support.ledgers import begin
 
 NOW = 1_700_000_000.0
 TTL = 900.0

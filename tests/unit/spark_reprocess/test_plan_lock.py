@@ -22,8 +22,8 @@ from spark_reprocess.archive.plan_lock import (
     plan_lock,
 )
 from spark_reprocess.errors import ArchiveError, BusyError
-from tests.builders import NOW
-from tests.golden import assert_stored, stored_texts
+from tests.support.builders import NOW
+from tests.support.golden import assert_stored, stored_texts
 
 ANALYSIS = LockHolder("a-1", ANALYZE, "an analysis", "me@here")
 ERASE = erase_holder("e-1", "me@here")
@@ -262,7 +262,7 @@ def test_thread_renews_the_lock_and_no_renewal_is_written_after_the_release(lock
         locks.archive.before_write.append(renew_slowly)
         assert renews.wait(30)
 
-    assert "ended" in json.loads(locks.archive.read(lock.view.path) or b"")
+    assert json.loads(locks.archive.read(lock.view.path) or b"")["ended"]
 
 
 def test_of_many_plans_that_start_together_exactly_one_goes_on(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.run import RunOptions
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 GOOD = """\
 version: 1

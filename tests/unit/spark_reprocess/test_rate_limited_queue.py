@@ -23,8 +23,8 @@ from spark_reprocess.redrive.rate_limited_queue import (
     GlobalErrorDetector,
     RateLimitedQueue,
 )
-from tests.fake_limits import FakeLimiter, FakeSignals
-from tests.golden import assert_stored, stored_texts
+from tests.support.fake_limits import FakeLimiter, FakeSignals
+from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:
     from dlq_replay.sqs import SqsQueue

@@ -36,9 +36,9 @@ from spark_reprocess.archive.open_set import claimed_table, read_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.run import STATUS_FILE, unfinished_ramp
-from tests.approved_plan import planned
-from tests.builders import message, queue_url
-from tests.ledgers import NOW, RUNS, MemoryArchive, Try, attempts_of, begin, tries, write
+from tests.support.approved_plan import planned
+from tests.support.builders import message, queue_url
+from tests.support.ledgers import NOW, RUNS, MemoryArchive, Try, attempts_of, begin, tries, write
 
 TTL = 900.0
 RUN = ("p-1", "run-1")

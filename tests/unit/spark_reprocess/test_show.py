@@ -18,9 +18,9 @@ from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.inspect.show import ShowOptions, show
-from tests.builders import NOW, context, counter, message, queue_url, text
-from tests.golden import assert_stored
-from tests.ledgers import begin
+from tests.support.builders import NOW, context, counter, message, queue_url, text
+from tests.support.golden import assert_stored
+from tests.support.ledgers import begin
 
 Capture = pytest.CaptureFixture[str]
 BODY = '{"order": 7, "mail": "ada@example.org", "note": "\x1b[31mred"}'

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.yaml_text import compose, node_at, read_document, with_scalars
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 DOCUMENT = """\
 # a comment

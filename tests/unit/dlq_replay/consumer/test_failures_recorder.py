@@ -12,8 +12,8 @@ from dlq_replay.consumer.errors import VisibilityLostError
 from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.identity import message_id_of
 from dlq_replay.failures import Failure
-from tests.builders import NOW, lambda_record, message, received
-from tests.failure_table import CardRefusedError, FakeFailureTable, fail
+from tests.support.builders import NOW, lambda_record, message, received
+from tests.support.failure_table import CardRefusedError, FakeFailureTable, fail
 
 SECRET = "card 4111"
 

@@ -22,9 +22,9 @@ from dlq_replay.consumer.heartbeat import LIMIT_SECONDS, Heartbeat
 from dlq_replay.errors import MalformedMessageError, SettingsError
 from dlq_replay.message import Message
 from local_sqs.faults import Effect
-from tests.builders import lambda_record
-from tests.golden import assert_stored, stored_texts
 from tests.simulation.beating import EXTEND, Work
+from tests.support.builders import lambda_record
+from tests.support.golden import assert_stored, stored_texts
 
 HOUR = 3600
 PATIENCE_SECONDS = 30

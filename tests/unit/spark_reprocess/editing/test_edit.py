@@ -15,8 +15,8 @@ from spark_reprocess.editing.edit import (
     changed,
     name_fault,
 )
-from tests.builders import context, context_of, message, text
-from tests.golden import assert_stored, stored_texts
+from tests.support.builders import context, context_of, message, text
+from tests.support.golden import assert_stored, stored_texts
 
 OLD = {"tenant": text("acme", "String.name"), "size": text("7", "Number.int"), "debug": text("on")}
 

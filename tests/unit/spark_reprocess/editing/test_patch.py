@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spark_reprocess.editing.edit import EditError, Patch, patch_faults
 from spark_reprocess.editing.json_text import COMPACT, Json, JsonTextError, Number, read_json
-from tests.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_texts
 
 
 def patch(text: str) -> Patch:

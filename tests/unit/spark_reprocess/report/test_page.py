@@ -16,7 +16,7 @@ import spark_reprocess
 from spark_reprocess.findings import Findings, GoneGroup, Synonym
 from spark_reprocess.report.page import render_page
 from spark_reprocess.report.views import COLOURS
-from tests.findings_builder import (
+from tests.support.findings_builder import (
     ANALYZED_AT,
     SOURCE,
     a_group,
@@ -26,9 +26,9 @@ from tests.findings_builder import (
     many_findings,
     some_findings,
 )
-from tests.golden import assert_stored, stored_texts
-from tests.incident import incident_findings
-from tests.page_outline import PageOutline
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.incident import incident_findings
+from tests.support.page_outline import PageOutline
 
 REPORT = Path(spark_reprocess.__file__).parent / "report"
 

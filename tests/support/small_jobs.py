@@ -9,8 +9,8 @@ ANALYZE = ("collect", "--only", "analyze")
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that lives for seconds: what would take its time is the compilers."""
 
-_CLASSES = Path(__file__).resolve().parents[1] / ".tools" / "spark-classes.jsa"
-"""What ``tests.class_archive`` writes; a JVM that does not fit it must not say so in its output."""
+_CLASSES = Path(__file__).resolve().parents[2] / ".tools" / "spark-classes.jsa"
+"""What ``class_archive`` writes; a JVM that does not fit it must not say so in its output."""
 
 _MAPPED_CLASSES = f' -XX:SharedArchiveFile="{_CLASSES}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 

@@ -1,6 +1,7 @@
-"""A process that runs works, but no verb of ours: ``python -m tests.work_process [IDLE_SECONDS]``.
+"""A process that runs works, but no verb of ours.
 
-The first word of a command says what it does.
+``python -m tests.support.work_process [IDLE_SECONDS]``. The first word of a command says what it
+does.
 """
 
 import json

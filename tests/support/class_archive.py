@@ -1,4 +1,4 @@
-"""Archive the classes that a Spark job loads: ``python -m tests.class_archive FILE``.
+"""Archive the classes that a Spark job loads: ``python -m tests.support.class_archive FILE``.
 
 A JVM that maps the archive starts in half the time, and the tests start dozens of them. A JVM that
 cannot use it (another Java, other jars) loads its classes as usual.
@@ -13,9 +13,9 @@ from typing import Any
 from dlq_replay.sqs import SqsQueue
 from local_sqs.server import serve_in_thread
 from spark_reprocess.spark.session import end_session, get_session
-from tests.approved_plan import planned
 from tests.integration.spark_world import ClientAt, analyzed, archive_of, executed, parked
-from tests.small_jobs import JVM_OPTIONS
+from tests.support.approved_plan import planned
+from tests.support.small_jobs import JVM_OPTIONS
 
 
 def main(target: Path) -> None:

@@ -33,11 +33,11 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage import Statement, is_group_id
-from tests.approved_plan import planned, write_plan_table
-from tests.builders import message, queue_url, text
-from tests.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings
-from tests.golden import assert_stored
-from tests.page_outline import PageOutline
+from tests.support.approved_plan import planned, write_plan_table
+from tests.support.builders import message, queue_url, text
+from tests.support.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings
+from tests.support.golden import assert_stored
+from tests.support.page_outline import PageOutline
 
 PORT = 8765
 HERE = f"http://127.0.0.1:{PORT}"

@@ -16,7 +16,7 @@ import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from tests.served import served
+from tests.support.served import served
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
-from tests.findings_builder import (
+from tests.support.findings_builder import (
     ANALYZED_AT,
     BUCKET_SECONDS,
     BUCKETS,

@@ -16,7 +16,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 from tests.contract.permissions import Call
-from tests.served import served
+from tests.support.served import served
 
 _ACCOUNT = "us-east-1:123456789012"
 

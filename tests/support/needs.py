@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 
 needs_build = pytest.mark.skipif(
     not (_ROOT / ".aws-sam" / "build" / "template.yaml").is_file(),

@@ -12,7 +12,7 @@ from dlq_cli.console.work import State, Work, Works
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
-from tests.console_world import NOW, Browser
+from tests.support.console_world import NOW, Browser
 
 MAIN = "http://localhost/123456789012/main"
 PARKED = "http://localhost/123456789012/parked"

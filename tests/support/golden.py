@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-_FOLDER = Path(__file__).parent / "golden"
+_FOLDER = Path(__file__).parents[1] / "golden"
 
 
 def assert_stored(file: str, name: str, text: str) -> None:

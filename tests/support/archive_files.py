@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-_PAGE = Path(__file__).resolve().parents[1] / "docs" / "archive.md"
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "archive.md"
 
 
 def unnamed_files(root: Path) -> list[str]:

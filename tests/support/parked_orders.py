@@ -13,8 +13,8 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
-from tests.approved_plan import planned
-from tests.builders import NOW, context, message, queue_url
+from tests.support.approved_plan import planned
+from tests.support.builders import NOW, context, message, queue_url
 
 DRAIN_ID = "20261121T031502Z-ab12cd"
 
