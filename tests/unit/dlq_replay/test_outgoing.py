@@ -123,6 +123,25 @@ def test_every_copy_of_the_function_names_its_source_queue(
     assert [context_of(one).source_queue for one in copies] == [written] * 3
 
 
+@pytest.mark.parametrize(
+    ("moved_by_sqs", "carried", "written"),
+    [(True, "m-8", "m-9"), (True, None, "m-9"), (False, "m-8", "m-8"), (False, None, None)],
+)
+def test_held_and_parked_copies_name_the_copy_that_the_consumer_saw_last(
+    moved_by_sqs: bool, carried: str | None, written: str | None
+) -> None:
+    system = {"DeadLetterQueueSourceArn": queue_arn("main")} if moved_by_sqs else {}
+    letter = message("m-9", attributes=context(first_id="m-1", last_id=carried), **system)
+    copies = (
+        replay_entry(letter, 1, 0, NOW, policy()),
+        held_entry(letter, NOW + 5000, 900, NOW, policy()),
+        parked_entry(letter, "too_old", NOW, policy()),
+        redriven_entry(letter, "p", to_fifo=False),
+    )
+
+    assert [context_of(one).last_id for one in copies] == [None, written, written, None]
+
+
 def test_a_message_of_no_queue_is_of_none_where_several_are_configured() -> None:
     entry = parked_entry(message(), "foreign_source", NOW, policy(others={"other": {}}))
 
@@ -289,7 +308,8 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     wide = {"v": 1, "id": quotes, "plan": quotes, "src": "q" * 80, "t0": moment, "held": moment}
     marks = {"h": body_digest(BODY), "g": quotes, "back": 1, "canary": 1}
     made = json.dumps({**wide, **marks}, separators=(",", ":"))
-    dead = message("m-1", attributes={CONTEXT_ATTRIBUTE: text(made)})
+    moved = {"DeadLetterQueueSourceArn": queue_arn("q" * 80)}
+    dead = message("m" * 100, attributes={CONTEXT_ATTRIBUTE: text(made)}, **moved)
     assert dead.history.fault is None
     longest = max(ParkReason, key=len)
     parked = parked_entry(dead, longest, moment, policy(), FailureError(quotes, quotes))
