@@ -1,0 +1,293 @@
+"""Which exception a log record is about, which request wrote it, and whose it is."""
+
+import json
+
+import pytest
+
+from spark_reprocess.analysis.normalization import mask_error
+from spark_reprocess.logs.events import LogEvent
+from spark_reprocess.logs.exceptions import logged_error
+from spark_reprocess.logs.matching import DeadLetter, Matcher
+from tests.log_world import check_log_world
+
+_ID = "5fea7756-0ea4-451a-a703-a558b933e274"
+_STAMP = f"2026-11-01T03:40:00.123Z\t{_ID}"
+
+JAVA = f"""2026-11-01 03:40:00 {_ID} ERROR Handler:42 - failed
+com.shop.NoVatException: no VAT rate for HR
+\tat com.shop.Tax.rate(Tax.java:17)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+\tat org.springframework.aop.Proxy.invoke(Proxy.java:9)
+\tat com.shop.Handler.handle(Handler.java:42)
+Caused by: java.io.IOException: closed
+\tat com.shop.Db.read(Db.java:3)"""
+NODE = f"""{_STAMP}\tERROR\tfailed TypeError: Cannot read properties of undefined (reading 'vat')
+    at rate (/var/task/tax.js:17:9)
+    at process.processTicksAndRejections (node:internal/process/task_queues:95:5)
+    at handler (/var/task/node_modules/kit/index.js:1:2)"""
+PYTHON = f"""[ERROR]\t{_STAMP}\tfailed
+Traceback (most recent call last):
+  File "/var/task/db.py", line 3, in read
+    raise KeyError("HR")
+KeyError: 'HR'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/opt/python/lib/python3.13/site-packages/kit.py", line 9, in run
+    handle()
+  File "/var/task/tax.py", line 17, in rate
+    raise NoVat("no VAT rate for anna@example.com")
+shop.tax.NoVat: no VAT rate for anna@example.com"""
+DOTNET = f"""{_STAMP}\tfail\tfailed
+Shop.NoVatException: no VAT rate
+   at Shop.Tax.Rate(Order order) in /src/Tax.cs:line 17
+   at System.Threading.Tasks.Task.Run()
+   --- End of inner exception stack trace ---"""
+GO = """panic: no VAT rate [recovered]
+
+goroutine 1 [running]:
+main.rate(0xc000012345)
+\t/app/tax.go:17 +0x1d
+runtime.main()
+\t/usr/local/go/src/runtime/proc.go:250 +0x1d"""
+RUBY = """/var/task/tax.rb:17:in `rate': no VAT rate (Shop::NoVat)
+\tfrom /var/task/app.rb:3:in 'handle'
+\tfrom /var/runtime/lib/ruby.rb:1:in 'run'"""
+_JAVA_FRAMES = "com.shop.Tax.rate(Tax.java:17)\ncom.shop.Handler.handle(Handler.java:42)"
+_JAVA_FRAMES += "\ncom.shop.Db.read(Db.java:3)"
+_NODE_STACK = "TypeError: no VAT\n    at rate (/var/task/tax.js:17:9)\n    at node:internal/x:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message", "frames"),
+    [
+        (JAVA, "com.shop.NoVatException", "no VAT rate for HR", _JAVA_FRAMES),
+        (
+            NODE,
+            "TypeError",
+            "Cannot read properties of undefined (reading 'vat')",
+            "rate (/var/task/tax.js:17:9)",
+        ),
+        (
+            PYTHON,
+            "shop.tax.NoVat",
+            "no VAT rate for ***",
+            "/var/task/tax.py:17 in rate\n/var/task/db.py:3 in read",
+        ),
+        (
+            DOTNET,
+            "Shop.NoVatException",
+            "no VAT rate",
+            "Shop.Tax.Rate(Order order) in /src/Tax.cs:line 17",
+        ),
+        (GO, "panic", "no VAT rate", "/app/tax.go:17"),
+        (
+            RUBY,
+            "Shop::NoVat",
+            "no VAT rate",
+            "/var/task/tax.rb:17:in `rate'\n/var/task/app.rb:3:in 'handle'",
+        ),
+        ('level=ERROR msg=failed order=A-17 err="no VAT rate"', "error", "no VAT rate", ""),
+        ("E, [2026-11-01T03:40:00 #8] ERROR -- : no VAT (NoVat)", "NoVat", "no VAT", ""),
+    ],
+    ids=["java", "node", "python", "dotnet", "go", "ruby", "slog text", "ruby logger"],
+)
+def test_an_exception_has_type_text_and_own_frames(
+    text: str, kind: str, message: str, frames: str
+) -> None:
+    found = logged_error(text)
+
+    assert found is not None
+    assert (found.type, found.message, found.frames) == (kind, message, frames)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "message", "frames"),
+    [
+        (
+            {"level": "ERROR", "message": "failed", "exception": PYTHON, "exception_name": "NoVat"},
+            "NoVat",
+            "no VAT rate for ***",
+            "/var/task/tax.py:17 in rate\n/var/task/db.py:3 in read",
+        ),
+        (
+            {
+                "level": "ERROR",
+                "message": "failed",
+                "error": {"name": "TypeError", "message": "no VAT", "stack": _NODE_STACK},
+            },
+            "TypeError",
+            "no VAT",
+            "rate (/var/task/tax.js:17:9)",
+        ),
+        (
+            {"level": 50, "msg": "failed", "err": {"type": "NoVat", "message": "no VAT"}},
+            "NoVat",
+            "no VAT",
+            "",
+        ),
+        (
+            {"level": "ERROR", "message": "failed", "stack_trace": JAVA.partition("\n")[2]},
+            "com.shop.NoVatException",
+            "no VAT rate for HR",
+            _JAVA_FRAMES,
+        ),
+        (
+            {"@t": "2026", "@l": "Error", "@mt": "failed", "@x": DOTNET.partition("\n")[2]},
+            "Shop.NoVatException",
+            "no VAT rate",
+            "Shop.Tax.Rate(Order order) in /src/Tax.cs:line 17",
+        ),
+        (
+            {
+                "errorType": "NoVat",
+                "errorMessage": "no VAT",
+                "stackTrace": ['  File "/var/task/tax.py", line 17, in rate\n    raise\n'],
+            },
+            "NoVat",
+            "no VAT",
+            "/var/task/tax.py:17 in rate",
+        ),
+        (
+            {
+                "errorMessage": "no VAT",
+                "errorType": "errorString",
+                "stackTrace": [{"path": "app/tax.go", "line": 17, "label": "rate"}],
+            },
+            "errorString",
+            "no VAT",
+            "app/tax.go:17",
+        ),
+        ({"level": "ERROR", "msg": "failed", "error": "no VAT"}, "error", "no VAT", ""),
+    ],
+    ids=[
+        *("powertools python", "powertools node", "pino", "logback", "serilog"),
+        *("lambda", "lambda go", "slog"),
+    ],
+)
+def test_the_json_of_loggers_is_read(
+    fields: dict[str, object], kind: str, message: str, frames: str
+) -> None:
+    found = logged_error(json.dumps(fields))
+
+    assert found is not None
+    assert (found.type, found.message, found.frames) == (kind, message, frames)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WARN retrying after com.shop.TimeoutException: slow",
+        '{"level":"WARN","error":{"name":"TimeoutError","message":"slow"}}',
+        '{"level":30,"msg":"order 17","type":"order"}',
+        "INFO order 17 is done",
+        "ERROR order 17",
+        "",
+        '{"level":"ERROR","message":"failed","name":"shop"}',
+    ],
+)
+def test_what_is_no_error_gives_none(text: str) -> None:
+    assert logged_error(text) is None
+
+
+_FIRST, _LAST, _OTHER = (f"0000000{n}-0ea4-451a-a703-a558b933e274" for n in (1, 2, 3))
+_R1, _R2 = "11111111-0ea4-451a-a703-a558b933e274", "22222222-0ea4-451a-a703-a558b933e274"
+_TRACE = "com.shop.NoVat: no VAT"
+_LETTERS = {
+    _FIRST: DeadLetter((_FIRST, _LAST), 1000, 100_000),
+    _OTHER: DeadLetter((_OTHER, _OTHER), 1000, 100_000),
+}
+_VALUES = {"ORD-0001": _FIRST, "ORD-0002": _OTHER, "CUST-0001": _FIRST}
+
+
+def _reasons(*texts: str, start_ms: int = 2000, stream: str = "s") -> dict[str, tuple[str, str]]:
+    events = [LogEvent("g", stream, start_ms + n, text) for n, text in enumerate(texts)]
+    found = Matcher(_LETTERS, _VALUES, mask_error).reasons(events)
+    return {
+        name: (one.how, f"{one.error.type}: {one.error.message}") for name, one in found.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ([f"ERROR failed {_LAST}", _TRACE, "\tat com.shop.A.b(A.java:1)"], ("id", _TRACE)),
+        ([f"ERROR failed {_FIRST} {_TRACE}"], ("id", _TRACE)),
+        ([f"ERROR failed {_LAST} com.shop.Early: x", f"ERROR {_LAST} {_TRACE}"], ("id", _TRACE)),
+        ([f"ERROR {_LAST} {_TRACE}", f"ERROR {_FIRST} com.shop.Late: x"], ("id", _TRACE)),
+        ([f"ERROR {_FIRST} {_TRACE}", f"ERROR {_FIRST} com.shop.Late: x"], None),
+        ([f"ERROR failed ORD-0001 {_TRACE}"], ("value", _TRACE)),
+        ([f"ERROR ORD-0001 {_TRACE} 17", f"ERROR ORD-0001 {_TRACE} 18"], ("value", f"{_TRACE} 18")),
+        ([f"ERROR ORD-0001 {_TRACE}", "ERROR ORD-0001 com.shop.Late: x"], None),
+        ([f"ERROR CUST-0001 {_TRACE}", *["INFO CUST-0001"] * 3], ("value", _TRACE)),
+        ([f"ERROR CUST-0001 {_TRACE}", *["INFO CUST-0001"] * 4], None),
+        ([f"ERROR ORD-0001 and ORD-0002 {_TRACE}"], None),
+        (["INFO ORD-0001", f"ERROR {_TRACE}"], None),
+        ([f"ERROR ORD-0003 {_TRACE}"], None),
+        ([f"WARN ORD-0001 {_TRACE}"], None),
+        (["INFO ORD-0001", _TRACE], None),
+    ],
+)
+def test_an_exception_belongs_to_the_one_dead_letter_that_its_record_names(
+    texts: list[str], reason: tuple[str, str] | None
+) -> None:
+    assert _reasons(*texts).get(_FIRST) == reason
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ([f"START RequestId: {_R1} V", "INFO ORD-0001", f"ERROR {_TRACE}"], ("request", _TRACE)),
+        (
+            [f"INFO requestId={_R1} ORD-0001", f"ERROR requestId={_R1} {_TRACE}"],
+            ("request", _TRACE),
+        ),
+        ([f"INFO requestId={_R1} ORD-0001", f"ERROR requestId={_R2} {_TRACE}"], None),
+        (
+            [
+                f"START RequestId: {_R1} V",
+                f"START RequestId: {_R2} V",
+                "ORD-0001",
+                f"ERROR {_TRACE}",
+            ],
+            None,
+        ),
+        (
+            [f"START RequestId: {_R1} V", "ORD-0001", f"END RequestId: {_R1}", f"ERROR {_TRACE}"],
+            None,
+        ),
+        # A batch, of which another message may have failed.
+        ([f"START RequestId: {_R1} V", "INFO ORD-0001", "INFO ORD-9999", f"ERROR {_TRACE}"], None),
+        ([f"START RequestId: {_R1} V", "INFO ORD-0001", f"ERROR {_TRACE}", "ERROR a.B: x"], None),
+        ([f"START RequestId: {_R1} V", "INFO ORD-0001", f"ERROR ORD-0002 {_TRACE}"], None),
+    ],
+)
+def test_an_exception_belongs_to_the_one_dead_letter_of_its_request(
+    texts: list[str], reason: tuple[str, str] | None
+) -> None:
+    assert _reasons(*texts).get(_FIRST) == reason
+
+
+@pytest.mark.parametrize("start_ms", [900, 100_001])
+def test_a_line_counts_only_in_the_time_in_which_the_message_can_have_failed(start_ms: int) -> None:
+    assert _reasons(f"ERROR {_LAST} {_TRACE}", start_ms=start_ms) == {}
+
+
+def test_a_trace_of_another_stream_is_not_joined() -> None:
+    events = [
+        LogEvent("g", "a", 2000, f"ERROR {_LAST}"),
+        LogEvent("g", "b", 2001, f"ERROR {_OTHER}"),
+        LogEvent("g", "a", 2002, _TRACE),
+        LogEvent("g", "b", 2003, "com.shop.Other: x"),
+    ]
+    found = Matcher(_LETTERS, {}, mask_error).reasons(events)
+
+    assert {name: one.error.type for name, one in found.items()} == {
+        _FIRST: "com.shop.NoVat",
+        _OTHER: "com.shop.Other",
+    }
+
+
+def test_reasons_are_found_in_the_logs_of_four_languages() -> None:
+    check_log_world(300, seed=0)
