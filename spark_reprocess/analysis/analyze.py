@@ -35,6 +35,7 @@ from spark_reprocess.analysis.groups import (
     totals_of,
     with_groups,
 )
+from spark_reprocess.analysis.log_search import LogSearch, search_logs, with_logged
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.message_table import TABLE_COLUMNS, write_message_table
 from spark_reprocess.analysis.outputs import (
@@ -47,8 +48,9 @@ from spark_reprocess.analysis.people import follow_messages, left_for_people, no
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
 from spark_reprocess.archive.frames import FILE, read_some, tuned
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
+from spark_reprocess.archive.log_reasons import read_reasons, write_reasons
 from spark_reprocess.archive.message_index import REPORTS
-from spark_reprocess.archive.message_store import message_files, require_drains
+from spark_reprocess.archive.message_store import drain_of, message_files, require_drains
 from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.table_parts import parquet_bytes
@@ -86,6 +88,8 @@ class AnalyzeOptions:
         policy: rules that fill in the plan's actions; None leaves every group. Its conditions
             must have been checked.
         stack: name of the stack, for the report; None without one.
+        logs: log groups, or files of events, in which to look for the reasons of messages without a
+            recorded error.
     """
 
     archive: str
@@ -96,6 +100,7 @@ class AnalyzeOptions:
     has_samples: bool = True
     policy: Policy | None = None
     stack: str | None = None
+    logs: Sequence[str] = ()
 
     @property
     def condition(self) -> str | None:
@@ -171,6 +176,7 @@ class _Analysis:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
             messages = matching(rows, self.options.condition, hidden=[FILE])
+        messages, log_note = self._with_logged(rows, messages, plan_id)
         has_error = F.coalesce("error_type", "error_message").isNotNull()
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
         messages_to_group = messages.withColumn("has_error", has_error)
@@ -208,6 +214,7 @@ class _Analysis:
             where=self.options.condition,
             sampled=sampled,
             stack=self.options.stack,
+            logs=log_note,
         )
         findings, remembered = self._remember(findings, memory, unlisted)
         snapshot = Snapshot(
@@ -218,6 +225,26 @@ class _Analysis:
             self.options.policy.sha256 if self.options.policy else None,
         )
         return findings, snapshot, remembered
+
+    def _with_logged(
+        self, rows: DataFrame, messages: DataFrame, plan_id: str
+    ) -> tuple[DataFrame, str]:
+        """Add errors that logs have, now or since an earlier analysis, to messages without one."""
+        files = map(str, self.pending["file"].unique().to_pylist())
+        oldest = min(map(drain_of, files), default="")
+        reasons, note = read_reasons(self.archive, oldest), ""
+        if self.options.logs:
+            with self.progress("reading the logs", str):
+                search = self._searched(rows, with_logged(messages, reasons))
+            note = str(search)
+            if search.rows:
+                write_reasons(self.archive, plan_id, search.rows)
+                reasons = read_reasons(self.archive, oldest)
+        return with_logged(messages, reasons), note
+
+    def _searched(self, rows: DataFrame, messages: DataFrame) -> LogSearch:
+        unexplained = messages.where("coalesce(error_type, error_message) IS NULL")
+        return search_logs(rows, unexplained, self.options.logs, self.masks, is_few=self.is_few)
 
     def _remember(
         self,

@@ -48,6 +48,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="rules that set the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
     )
     add_policy_sha256(parser)
+    add(
+        "--logs",
+        metavar="GROUP|FILE",
+        action="append",
+        help="a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
+        "errors of messages without a recorded one; may be repeated",
+    )
     add_masks(
         parser,
         "hide a field with everything below it (body.customer.name, attribute.tenant), or what a "
@@ -64,6 +71,7 @@ def _run(values: dict[str, Any]) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
 
     location, sha256 = values.pop("policy"), values.pop("policy_sha256")
+    values["logs"] = values["logs"] or ()
     if sha256 and not location:
         raise InputError("--policy-sha256 needs --policy: the file that has this hash")
     spark = start_spark()
@@ -78,7 +86,7 @@ def _run(values: dict[str, Any]) -> int:
 _COLUMNS = ("group", "count", "share", "trend")
 _FIELDS = (
     *("plan_id", "archive", "analyzed_at", "messages", "unlisted_groups"),
-    *("unlisted_messages", "statuses", "unreadable", "left_for_people"),
+    *("unlisted_messages", "statuses", "unreadable", "left_for_people", "logs"),
 )
 _GROUP = ("group_id", "count", "share", "trend", "status")
 _GROUPS_IN_A_LOG = 30
@@ -113,6 +121,8 @@ def print_analysis(findings: Findings) -> None:
     print_line(f"{counted(findings.messages, 'message')} undecided in {counted(groups, 'group')}")
     if findings.statuses:
         print_line(f"groups: {format_statuses(findings.statuses)}")
+    if findings.logs:
+        print_line(findings.logs)
     for path in findings.unreadable:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")
     if left := findings.left_for_people:
