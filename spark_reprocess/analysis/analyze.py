@@ -35,7 +35,7 @@ from spark_reprocess.analysis.groups import (
     totals_of,
     with_groups,
 )
-from spark_reprocess.analysis.log_search import LogSearch, search_logs, with_logged
+from spark_reprocess.analysis.log_search import search_logs, with_logged
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.message_table import TABLE_COLUMNS, write_message_table
 from spark_reprocess.analysis.outputs import (
@@ -234,17 +234,14 @@ class _Analysis:
         oldest = min(map(drain_of, files), default="")
         reasons, note = read_reasons(self.archive, oldest), ""
         if self.options.logs:
+            known, logs = with_logged(messages, reasons), self.options.logs
+            unexplained = known.where("coalesce(error_type, error_message) IS NULL")
             with self.progress("reading the logs", str):
-                search = self._searched(rows, with_logged(messages, reasons))
-            note = str(search)
-            if search.rows:
-                write_reasons(self.archive, plan_id, search.rows)
+                found, note = search_logs(rows, unexplained, logs, self.masks, is_few=self.is_few)
+            if found:
+                write_reasons(self.archive, plan_id, found)
                 reasons = read_reasons(self.archive, oldest)
         return with_logged(messages, reasons), note
-
-    def _searched(self, rows: DataFrame, messages: DataFrame) -> LogSearch:
-        unexplained = messages.where("coalesce(error_type, error_message) IS NULL")
-        return search_logs(rows, unexplained, self.options.logs, self.masks, is_few=self.is_few)
 
     def _remember(
         self,

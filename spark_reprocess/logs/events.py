@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 TOKEN = re.compile(
     r"(?<![\w-])(?=[A-Za-z_-]*\d)(?!\d{4}-?\d\d-?\d\d(?:T\d*Z?)?(?![\w-])"
     r"|1\d{9}(?:\d{3})?(?![\w-]))"
-    r"\w[\w-]{6,126}\w",
+    r"\w[\w-]{6,126}\w(?![\w-])",
     re.ASCII,
 )
 """A word of at least eight characters with a digit, but no time: what may be somebody's id."""
@@ -96,7 +96,7 @@ def records(events: Iterable[LogEvent]) -> Iterator[Record]:
         if last is not None:
             yield held.pop(stream)
         requests = running.setdefault(stream, {})
-        if mark := _LAMBDA.match(line):
+        if mark := _LAMBDA.match(line, 0, 1000):
             if mark["word"] == "START" or mark["type"] == "start":
                 requests[mark["id"] or mark["of"]] = event.time_ms
             else:

@@ -14,15 +14,14 @@ from dlq_replay.failures import ERROR_MESSAGE_CHARACTERS, ERROR_TYPE_CHARACTERS,
 from dlq_replay.masks import mask_text
 from spark_reprocess.logs.events import HEADER, TRACEBACK, is_error
 
-FRAMES_BYTES = 1024
-_FRAMES = 5
+_FRAMES, _FRAMES_BYTES = 5, 1024
 _READ_CHARACTERS = 32_768
 
-_FRAME = re.compile(
-    r"""(?xm) ^\s+at\s(?P<at>\S.*)$            # Java, JavaScript, .NET
-    | ^\s+File\s"(?P<file>[^"]+)",\sline\s(?P<line>\d+)(?:,\sin\s(?P<name>\S+))?  # Python
-    | ^\t(?P<go>\S+\.go:\d+)                   # Go
-    | ^\s*(?:from\s)?(?P<ruby>[^\s:]+\.rb:\d+:in\s[`'"][^`'"]+['"])  # Ruby
+_FRAME = re.compile(  # of Java, JavaScript and .NET; of Python; of Go; of Ruby
+    r"""(?xm) ^[ \t]+at\s(?P<at>\S.*)$
+    | ^[ \t]+File\s(?P<python>"[^"]+",\sline\s\d+(?:,\sin\s\S+)?)
+    | ^\t(?P<go>\S+\.go:\d+)
+    | ^[ \t]*(?:from\s)?(?P<ruby>[^\s:]+\.rb:\d+:in\s[`'"][^`'"]+['"])
     """
 )
 _FOREIGN = re.compile(
@@ -33,29 +32,27 @@ _FOREIGN = re.compile(
     | /usr/(?:lib|local/(?:go|lib))/|/go/pkg/mod/|/gems/|/lib/(?:python|ruby)
     """
 )
-_BELOW = re.compile(
-    r"(?m)^(?:Caused by: |\s+at\s\S|\s+File \"|\t\S+\.go:\d|\s+(?:from )?\S+\.rb:\d)"
+_BELOW = re.compile(rf"{_FRAME.pattern} | ^Caused\sby:")
+_RAISED = re.compile(  # by Ruby; by Go
+    r"(?m)(?:^\S+\.rb:\d+:in [`'\"][^`'\"]+['\"]: |ERROR -- [^:\n]{0,99}: )"
+    r"(?P<message>.*?) \((?P<type>[A-Z][\w:]*)\)$|^panic: (?P<panic>.*?)(?: \[recovered\])?$"
 )
-_RUBY = re.compile(
-    r"(?m)(?:^\S+\.rb:\d+:in [`'\"][^`'\"]+['\"]: |ERROR -- [^:]*: )"
-    r"(?P<message>.*?) \((?P<type>[A-Z][\w:]*)\)$"
-)
-_PANIC = re.compile(r"(?m)^panic: (?:(?P<type>[\w.*]+)\{.*\}|(?P<message>.*?))(?: \[recovered\])?$")
-_GO = re.compile(r"\b(?:err|error)=(?:\"(?P<quoted>(?:[^\"\\]|\\.)*)\"|(?P<message>\S+))")
+_OF_PYTHON = re.compile(r"(?m)^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>[^\0]*))?$")
+_OF_GO = re.compile(r"\berr(?:or)?=(?:\"((?:[^\"\\]|\\.)*)\"|(\S+))")
 _IN_LINE = re.compile(rf"(?:^|(?<=[\s|\]>\"])){HEADER.pattern}", re.MULTILINE)
 
-_TYPES = ("errorType", "exception_name", "exception_class", "class", "type", "name", "error.type")
-_TEXTS = ("errorMessage", "exception_message", "message", "error.message")
+_OWN_TYPES = ("errorType", "exception_name", "exception_class", "error.type")
+_TYPES = (*_OWN_TYPES, "class", "type", "name")
+_OWN_TEXTS = ("errorMessage", "exception_message", "error.message")
 _ERRORS = ("error", "err", "exception", "thrown", "Exception", "@x", "stack_trace", "stackTrace")
-_STACKS = (*_ERRORS, "stack", "stacktrace", "extendedStackTrace", "exc_info", "errorVerbose")
+_STACKS = (*_ERRORS, "stack", "stacktrace", "extendedStackTrace", "errorVerbose")
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedError:
     """What was raised: masked, on one line, cut as what a consumer records.
 
-    Attributes:
-        frames: of the application's own code, a line each, masked; at most 1 KiB.
+    *frames* are of the application's own code, a line each, masked; at most 1 KiB.
     """
 
     type: str
@@ -67,80 +64,59 @@ def logged_error(text: str) -> LoggedError | None:
     """Return the exception that a record logs as an error; None where it logs none."""
     text = text[:_READ_CHARACTERS]
     fields = _fields(text)
-    if fields is not None:
-        found = _of_json(fields, text)
-    elif is_error(text.partition("\n")[0]) is False:
+    if is_error(text if fields else text.partition("\n")[0]) is False:
         return None
-    else:
-        found = _of_text(text)
-    if found is None or not found.type:
+    found = _of_json(fields, text) if fields else _of_text(text)
+    if found is None:
         return None
     return LoggedError(
         one_line(found.type)[-ERROR_TYPE_CHARACTERS:],
         one_line(mask_text(found.message))[:ERROR_MESSAGE_CHARACTERS].rstrip(),
-        mask_text(found.frames).encode()[:FRAMES_BYTES].decode("utf-8", "ignore"),
+        mask_text(found.frames).encode()[:_FRAMES_BYTES].decode("utf-8", "ignore"),
     )
 
 
 def _fields(text: str) -> Mapping[str, Any] | None:
-    start = text.find("{")
     # Lambda writes time, request and level before JSON that an application logs as text.
-    if start < 0 or (start > 0 and "\t" not in text[:start]):
+    before, brace, rest = text.partition("{")
+    if not brace or (before and "\t" not in before):
         return None
     try:
-        value = json.loads(text[start:])
+        return dict(json.loads(brace + rest))
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
 
 
 def _of_json(fields: Mapping[str, Any], text: str) -> LoggedError | None:
-    if is_error(text) is False:
-        return None
     stacks = "\n".join(_stacks(fields))
-    traced = _of_text(stacks) if stacks else None
-    named = next((one for one in (fields.get(name) for name in _ERRORS) if one), None)
+    traced = _of_text(stacks)
+    named = next(filter(None, map(fields.get, _ERRORS)), None)
     inside = named if isinstance(named, dict) else {}
-    own = {name: fields[name] for name in (*_TYPES[:3], *_TYPES[6:]) if fields.get(name)}
-    kind = _first(inside, _TYPES) or _first(own, _TYPES)
-    frames = _frames(stacks)
-    if kind:
-        message = _first(inside, _TEXTS) or _first(fields, (_TEXTS[0], _TEXTS[1], _TEXTS[3]))
-        if not message and traced and traced.type.endswith(kind):
-            message = traced.message
-        return LoggedError(kind, message, frames)
-    if traced:
-        return traced
+    if kind := _first(inside, _TYPES) or _first(fields, _OWN_TYPES):
+        message = _first(inside, (*_OWN_TEXTS, "message")) or _first(fields, _OWN_TEXTS)
+        return LoggedError(kind, message or (traced.message if traced else ""), _frames(stacks))
     # Go's loggers name no type.
     is_text = isinstance(named, str) and named and is_error(text)
-    return LoggedError("error", str(named).partition("\n")[0], frames) if is_text else None
+    return traced or (LoggedError("error", str(named).partition("\n")[0]) if is_text else None)
 
 
 def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    values = (fields.get(name) for name in names)
-    return next((value for value in values if isinstance(value, str) and value), "")
+    return next((one for one in map(fields.get, names) if isinstance(one, str) and one), "")
 
 
 def _stacks(fields: Mapping[str, Any], depth: int = 2) -> Iterator[str]:
-    for name in _STACKS:
-        value = fields.get(name)
+    for value in filter(None, map(fields.get, _STACKS)):
+        if isinstance(value, dict) and depth:
+            yield from _stacks(value, depth - 1)
+        for frame in value if isinstance(value, list) else ():
+            if isinstance(frame, dict):
+                yield f"\t{frame.get('path')}:{frame.get('line')}"
+            else:
+                text = str(frame)
+                is_bare = not (text[:1].isspace() or HEADER.match(text))
+                yield f"  at {text.removeprefix('at ')}" if is_bare else text
         if isinstance(value, str):
             yield value
-        elif isinstance(value, list):
-            yield "\n".join(_frame_text(one) for one in value)
-        elif isinstance(value, dict) and depth:
-            yield from _stacks(value, depth - 1)
-
-
-def _frame_text(frame: object) -> str:
-    match frame:
-        case {"path": path, "line": line}:
-            return f"\t{path}:{line}"
-        case {"class": owner, "method": method, "line": line}:
-            return f"\tat {owner}.{method}(line {line})"
-    text = str(frame)
-    is_frame = text.startswith((" ", "\t")) or HEADER.match(text)
-    return text if is_frame else f"  {'' if text.startswith(('at ', 'File ')) else 'at '}{text}"
 
 
 def _of_text(text: str) -> LoggedError | None:
@@ -148,31 +124,22 @@ def _of_text(text: str) -> LoggedError | None:
     _, is_python, trace = text.rpartition(TRACEBACK)
     if is_python:
         # Of a chain the last was raised; its line is the first that is not indented.
-        end = re.search(r"(?m)^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>[^\x00]*))?$", trace)
+        end = _OF_PYTHON.search(trace)
         return LoggedError(end["type"], end["message"] or "", frames) if end else None
-    if found := _RUBY.search(text) or _PANIC.search(text):
-        return LoggedError(found["type"] or "panic", found["message"] or "", frames)
-    # What stands below is a cause.
-    first = _BELOW.search(text)
-    if found := _IN_LINE.search(text[: first.start()] if first else text):
-        rest = text[found.end() : first.start()] if first else ""
+    if found := _RAISED.search(text):
+        return LoggedError(found["type"] or "panic", found["message"] or found["panic"], frames)
+    # What stands below a frame is a cause.
+    below = _BELOW.search(text)
+    if found := _IN_LINE.search(text[: below.start()] if below else text):
+        rest = text[found.end() : below.start()] if below else ""
         return LoggedError(found["type"], (found["message"] or "") + rest, frames)
-    if is_error(text) and (found := _GO.search(text)):
-        return LoggedError("error", found["quoted"] or found["message"] or "", frames)
+    if is_error(text) and (found := _OF_GO.search(text)):
+        return LoggedError("error", found[1] or found[2] or "", frames)
     return None
 
 
 def _frames(text: str) -> str:
-    found = []
-    for frame in _FRAME.finditer(text):
-        name = f" in {frame['name']}" if frame["name"] else ""
-        line = (
-            f"{frame['file']}:{frame['line']}{name}"
-            if frame["file"]
-            else frame[frame.lastgroup or 0]
-        )
-        if not _FOREIGN.search(line):
-            found.append(line.strip())
+    found = [one[one.lastgroup or 0].strip() for one in _FRAME.finditer(text)]
+    own = [one for one in found if not _FOREIGN.search(one)]
     # Python prints the innermost last.
-    nearest = found[::-1] if TRACEBACK in text or 'File "' in text else found
-    return "\n".join(nearest[:_FRAMES])
+    return "\n".join(own[: -_FRAMES - 1 : -1] if own[:1] and own[0][0] == '"' else own[:_FRAMES])

@@ -12,7 +12,6 @@ alike, and a value that more than three other requests name counts as nothing.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from spark_reprocess.logs.events import MOST_SECONDS, TOKEN, LogEvent, Record, records
 from spark_reprocess.logs.exceptions import LoggedError, logged_error
@@ -22,15 +21,7 @@ _LINE_CHARACTERS = 4000
 _RECORDS_BETWEEN_SWEEPS = 10_000
 
 Alike = Callable[[str], str]
-"""Returns what two texts of one failure have in common."""
-
-
-class How(StrEnum):
-    """What in the log names the dead letter: its id or a value in the trace, or its request."""
-
-    ID = "id"
-    VALUE = "value"
-    REQUEST = "request"
+"""Returns what the texts of one failure have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +38,21 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The exception of a dead letter, how it was found, and the event that begins it."""
+    """The exception of a dead letter, and the event that begins it.
+
+    *how* it was found: by an ``id`` or a ``value`` in its record, or by its ``request``. *tokens*
+    are these ids, or else these values.
+    """
 
     error: LoggedError
-    how: How
+    how: str
     event: LogEvent
-
-
-@dataclass(frozen=True, slots=True)
-class _Sighting:
-    """A reason, and the tokens that found it: an id, or values."""
-
-    reason: Reason
     tokens: frozenset[str]
 
 
 @dataclass(slots=True)
 class _Request:
-    """What a request named (the ids and values of each dead letter), and what it raised.
+    """What a request named (the tokens of each dead letter), and what it raised.
 
     *beside* are the words in lines that name one and raise nothing, *of_errors* those in the lines
     of errors: an error that names something else is of something else.
@@ -83,20 +71,18 @@ class _Request:
 class Matcher:
     """Finds the reasons of dead letters in a log that is read once.
 
-    Args:
-        letters: by the id of the first copy.
-        values: the dead letter of each value that it alone has.
-        alike: see ``Alike``.
+    *letters* are by the id of the first copy; *values* has the dead letter of each value that it
+    alone has.
     """
 
     def __init__(
         self, letters: Mapping[str, DeadLetter], values: Mapping[str, str], alike: Alike
     ) -> None:
         self._letters, self._alike = letters, alike
-        self._of_id = {one: name for name, letter in letters.items() for one in letter.ids}
-        self._of_token = {**values, **self._of_id}
+        ids = {one: name for name, letter in letters.items() for one in letter.ids}
+        self._owners = {**values, **ids}
         self._open: dict[str, _Request] = {}
-        self._found: dict[str, list[_Sighting]] = {}
+        self._found: dict[str, list[Reason]] = {}
         self._others: Counter[str] = Counter()
 
     def reasons(self, events: Iterable[LogEvent]) -> dict[str, Reason]:
@@ -109,60 +95,54 @@ class Matcher:
         return {name: found for name in self._found if (found := self._sure(name))}
 
     def _read(self, record: Record) -> None:
-        event, key = record.first, record.request
+        event, key, text = record.first, record.request, record.text
         request = _Request() if key is None else self._open.setdefault(key, _Request())
         request.last_ms = max(request.last_ms, event.time_ms)
-        text = record.text
         named: dict[str, set[str]] = {}
         for token in TOKEN.findall(text):
-            name = self._of_token.get(token)
-            letter = self._letters.get(name) if name else None
-            if name and letter and letter.first_ms <= event.time_ms <= letter.last_ms:
+            letter = self._letters.get(name := self._owners.get(token, ""))
+            if letter and letter.first_ms <= event.time_ms <= letter.last_ms:
                 named.setdefault(name, set()).add(token)
-        for name, tokens in named.items():
-            request.named.setdefault(name, set()).update(tokens)
+                request.named.setdefault(name, set()).add(token)
         line = record.lines[0][:_LINE_CHARACTERS].replace(key or "\0", "")
-        beside = tuple(TOKEN.findall(line))
-        error = logged_error(text)
-        if error is not None:
+        words = tuple(TOKEN.findall(line))
+        if error := logged_error(text):
             request.raised.append((error, event))
-            request.of_errors.update(beside)
+            request.of_errors.update(words)
             if len(named) == 1:
-                self._see(named, error, event, request)
+                self._see(request, named, error, event)
         elif named:
-            request.beside.update(beside)
+            request.beside.update(words)
         if key is None:
             self._count_others(request)
             return
-        shape, ids = hash(TOKEN.sub("", line)), hash(beside)
+        shape, ids = hash(TOKEN.sub("", line)), hash(words)
         request.is_batch |= request.ids_by_shape.setdefault(shape, ids) != ids
 
     def _close(self, before_ms: int | None) -> None:
         """Decide about the requests that wrote nothing since *before_ms*; None for all."""
-        ended = [
-            key for key, one in self._open.items() if before_ms is None or one.last_ms < before_ms
-        ]
+        ended = [k for k, one in self._open.items() if before_ms is None or one.last_ms < before_ms]
         for request in map(self._open.pop, ended):
             is_one = len(request.named) == len(self._kinds(e for e, _ in request.raised)) == 1
             others = request.of_errors - request.beside
             if is_one and not (request.is_batch or others or request.explained):
-                self._see(request.named, *request.raised[-1], request, How.REQUEST)
+                self._see(request, request.named, *request.raised[-1], how="request")
             self._count_others(request)
 
     def _see(
         self,
+        request: _Request,
         named: Mapping[str, set[str]],
         error: LoggedError,
         event: LogEvent,
-        request: _Request,
-        how: How | None = None,
+        how: str = "",
     ) -> None:
         """Note the reason of the one dead letter of *named*."""
         [(name, tokens)] = named.items()
-        ids = frozenset(tokens).intersection(self._letters[name].ids)
-        how = how or (How.ID if ids else How.VALUE)
-        seen = _Sighting(Reason(error, how, event), ids or frozenset(tokens))
-        self._found.setdefault(name, []).append(seen)
+        ids = frozenset(tokens.intersection(self._letters[name].ids))
+        how = how or ("id" if ids else "value")
+        reason = Reason(error, how, event, ids or frozenset(tokens))
+        self._found.setdefault(name, []).append(reason)
         request.explained |= tokens
 
     def _count_others(self, request: _Request) -> None:
@@ -173,17 +153,16 @@ class Matcher:
         return {(error.type, self._alike(error.message)) for error in errors}
 
     def _sure(self, name: str) -> Reason | None:
-        found, ids = self._found[name], self._letters[name].ids
-        found.sort(key=lambda one: one.reason.event.time_ms)
-        of_last = [one.reason for one in found if ids[-1] in one.tokens]
-        if of_last:
+        found = sorted(self._found[name], key=lambda one: one.event.time_ms)
+        ids = self._letters[name].ids
+        if of_last := [one for one in found if ids[-1] in one.tokens]:
             return of_last[-1]
         by_id = [one for one in found if not one.tokens.isdisjoint(ids)]
         tokens = {token for one in by_id or found for token in one.tokens}
         sure = {token for token in tokens if token in ids or self._is_sure(token, found)}
-        reasons = [one.reason for one in found if not sure.isdisjoint(one.tokens)]
+        reasons = [one for one in found if not sure.isdisjoint(one.tokens)]
         return reasons[-1] if len(self._kinds(one.error for one in reasons)) == 1 else None
 
-    def _is_sure(self, value: str, found: Iterable[_Sighting]) -> bool:
-        errors = (one.reason.error for one in found if value in one.tokens)
-        return self._others[value] <= _OTHER_REQUESTS and len(self._kinds(errors)) == 1
+    def _is_sure(self, value: str, found: Iterable[Reason]) -> bool:
+        kinds = self._kinds(one.error for one in found if value in one.tokens)
+        return self._others[value] <= _OTHER_REQUESTS and len(kinds) == 1

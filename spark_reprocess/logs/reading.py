@@ -15,7 +15,6 @@ from spark_reprocess.logs.events import LogEvent
 LIMIT_BYTES = 1_000_000_000
 LIMIT_SECONDS = 600
 _SECONDS_BETWEEN_CALLS = 0.5
-_THROTTLED = ("ThrottlingException", "LimitExceededException", "ServiceUnavailableException")
 
 
 @dataclass(slots=True)
@@ -24,70 +23,55 @@ class LogReading:
 
     Attributes:
         client: boto3's for CloudWatch Logs.
-        events: how many were read.
-        size_bytes: of their texts.
-        read_until_ms: where a limit ended the reading of a log group; None for none.
+        read_until_ms: where a limit ended the reading; None while none did.
     """
 
     client: Any
     sleep: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
-    limit_bytes: int = LIMIT_BYTES
-    events: int = 0
-    size_bytes: int = 0
+    bytes_left: int = LIMIT_BYTES
     read_until_ms: int | None = None
 
     def read(self, groups: Iterable[str], first_ms: int, last_ms: int) -> Iterator[LogEvent]:
-        """Yield the events of these times, group by group. A throttled call is repeated.
+        """Yield the events of these times, group by group.
 
         Raises:
             InputError: a log group does not exist, or may not be read.
         """
         end = self.clock() + LIMIT_SECONDS
         for group in groups:
-            wanted: dict[str, Any] = {"startTime": first_ms, "endTime": last_ms + 1}
-            wanted["logGroupName"] = group
             until_ms = first_ms
+            token: dict[str, str] = {}
             while True:
-                if self.clock() > end or self.size_bytes > self.limit_bytes:
+                if self.clock() > end or self.bytes_left < 0:
                     self.read_until_ms = min(until_ms, self.read_until_ms or until_ms)
                     break
-                began = self.clock()
-                answer = self._page(group, wanted)
+                answer = self._page(
+                    logGroupName=group, startTime=first_ms, endTime=last_ms + 1, **token
+                )
+                self.sleep(_SECONDS_BETWEEN_CALLS)
+                if answer is None:
+                    continue
                 for event in answer.get("events", ()):
                     text, until_ms = event.get("message", ""), event.get("timestamp", until_ms)
-                    self.events += 1
-                    self.size_bytes += len(text)
+                    self.bytes_left -= len(text)
                     yield LogEvent(group, event.get("logStreamName", ""), until_ms, text)
-                if answer and "nextToken" not in answer:
+                if "nextToken" not in answer:
                     break
-                wanted["nextToken"] = answer.get("nextToken", wanted.get("nextToken"))
-                if wanted["nextToken"] is None:
-                    del wanted["nextToken"]
-                self.sleep(max(0.0, began + _SECONDS_BETWEEN_CALLS - self.clock()))
+                token = {"nextToken": answer["nextToken"]}
 
-    def _page(self, group: str, wanted: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer; an empty one where it was throttled."""
+    def _page(self, **wanted: Any) -> dict[str, Any] | None:  # noqa: ANN401 - of any type
+        """Return an answer; None where the call was throttled."""
         try:
             return dict(self.client.filter_log_events(**wanted))
-        except ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "")
-            if code in _THROTTLED:
-                return {}
-            if code == "ResourceNotFoundException":
-                raise InputError(
-                    f"--logs {group}: no such log group in this account and Region"
-                ) from error
+        except (ClientError, BotoCoreError) as error:
+            code = error.response["Error"].get("Code") if isinstance(error, ClientError) else ""
+            if code in ("ThrottlingException", "ServiceUnavailableException"):
+                return None
             raise InputError(
-                f"--logs {group}: {describe(error)}; you need logs:FilterLogEvents on it"
+                f"--logs {wanted['logGroupName']}: {describe(error)}; check the name and the "
+                "Region, and that you may call logs:FilterLogEvents on it"
             ) from error
-        except BotoCoreError as error:
-            raise InputError(f"--logs {group}: {describe(error)}") from error
-
-
-def is_file(location: str) -> bool:
-    """Whether *location* names a file of events, not a log group."""
-    return location.endswith(".jsonl")
 
 
 def exported_events(text: str, name: str) -> Iterator[LogEvent]:
@@ -97,8 +81,6 @@ def exported_events(text: str, name: str) -> Iterator[LogEvent]:
         InputError: a line is none.
     """
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
         try:
             event = json.loads(line)
             stream = str(event.get("logStreamName", ""))

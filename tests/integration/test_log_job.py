@@ -68,7 +68,7 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
 
     findings = analyzed(spark, archive, logs=(log,))
 
-    assert findings.logs == "2 of 3 messages have a reason in the logs (1 by id, 1 by value)"
+    assert findings.logs == "2 of 3 messages have an error in the logs, 1 by id, 1 by value"
     [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVat")]
     assert (group.title, group.count) == ("com.shop.NoVat: no VAT for ***", 2)
     logged = {sample.message_id: sample.logged for sample in group.samples}

@@ -1,4 +1,4 @@
-import json
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 from spark_reprocess.errors import InputError
 from spark_reprocess.logs.reading import LIMIT_SECONDS, LogReading, exported_events
 
+_EVENT = '{"logStreamName": "s", "timestamp": 7, "message": "m"}'
 Answer = Mapping[str, Any] | str
 
 
@@ -40,9 +41,7 @@ def page(*times_ms: int, token: str | None = None) -> Mapping[str, Any]:
 
 
 def test_every_page_is_read_also_behind_a_throttled_call_twice_a_second() -> None:
-    logs = FakeLogs(
-        [page(1, token="a"), "ThrottlingException", page(token="b"), page(2), page(3)]  # noqa: S106
-    )
+    logs = FakeLogs([page(1, token="a"), "ThrottlingException", page(token="b"), page(2), page(3)])
     reading = logs.reading()
 
     events = list(reading.read(["g", "h"], 0, 9))
@@ -51,12 +50,12 @@ def test_every_page_is_read_also_behind_a_throttled_call_twice_a_second() -> Non
     assert [wanted.get("nextToken") for _, wanted in logs.calls] == [None, "a", "a", "b", None]
     assert {(wanted["startTime"], wanted["endTime"]) for _, wanted in logs.calls} == {(0, 10)}
     began = [seconds for seconds, _ in logs.calls]
-    assert all(later - earlier >= 0.499 for earlier, later in zip(began, began[1:], strict=False))
-    assert (reading.events, reading.read_until_ms) == (3, None)
+    assert all(later - earlier >= 0.499 for earlier, later in itertools.pairwise(began))
+    assert reading.read_until_ms is None
 
 
 def test_a_limit_of_size_ends_with_the_time_that_was_reached() -> None:
-    reading = FakeLogs([page(1, 2, token="a"), page(3)]).reading(limit_bytes=5)  # noqa: S106
+    reading = FakeLogs([page(1, 2, token="a"), page(3)]).reading(bytes_left=5)
 
     assert [one.time_ms for one in reading.read(["g"], 0, 9)] == [1, 2]
     assert reading.read_until_ms == 2
@@ -74,8 +73,8 @@ def test_a_limit_of_time_ends_a_log_that_is_always_throttled() -> None:
 @pytest.mark.parametrize(
     ("code", "part"),
     [
-        ("ResourceNotFoundException", "no such log group"),
-        ("AccessDeniedException", "you need logs:FilterLogEvents"),
+        ("ResourceNotFoundException", "check the name"),
+        ("AccessDeniedException", "logs:FilterLogEvents"),
     ],
 )
 def test_a_log_group_that_is_not_there_or_denied_is_named(code: str, part: str) -> None:
@@ -84,14 +83,12 @@ def test_a_log_group_that_is_not_there_or_denied_is_named(code: str, part: str) 
 
 
 def test_a_file_has_an_event_on_each_line() -> None:
-    event = {"logStreamName": "s", "timestamp": 7, "message": "m"}
-
-    [found] = exported_events(f"\n{json.dumps(event)}\n", "f.jsonl")
+    [found] = exported_events(f"{_EVENT}\n", "f.jsonl")
 
     assert (found.group, found.stream, found.time_ms, found.text) == ("f.jsonl", "s", 7, "m")
 
 
 @pytest.mark.parametrize("line", ["no JSON", '{"message": "x"}', "[]", '{"timestamp": 1}'])
 def test_a_line_that_is_no_event_is_named(line: str) -> None:
-    with pytest.raises(InputError, match="f.jsonl: line 2 is no event"):
-        list(exported_events(f"\n{line}", "f.jsonl"))
+    with pytest.raises(InputError, match="line 2 is no event"):
+        list(exported_events(f"{_EVENT}\n{line}", "f.jsonl"))

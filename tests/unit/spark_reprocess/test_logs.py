@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_reprocess.analysis.normalization import mask_error
 from spark_reprocess.logs.events import LogEvent
@@ -73,7 +75,7 @@ _NODE_STACK = "TypeError: no VAT\n    at rate (/var/task/tax.js:17:9)\n    at no
             PYTHON,
             "shop.tax.NoVat",
             "no VAT rate for ***",
-            "/var/task/tax.py:17 in rate\n/var/task/db.py:3 in read",
+            '"/var/task/tax.py", line 17, in rate\n"/var/task/db.py", line 3, in read',
         ),
         (
             DOTNET,
@@ -109,7 +111,7 @@ def test_an_exception_has_type_text_and_own_frames(
             {"level": "ERROR", "message": "failed", "exception": PYTHON, "exception_name": "NoVat"},
             "NoVat",
             "no VAT rate for ***",
-            "/var/task/tax.py:17 in rate\n/var/task/db.py:3 in read",
+            '"/var/task/tax.py", line 17, in rate\n"/var/task/db.py", line 3, in read',
         ),
         (
             {
@@ -147,7 +149,7 @@ def test_an_exception_has_type_text_and_own_frames(
             },
             "NoVat",
             "no VAT",
-            "/var/task/tax.py:17 in rate",
+            '"/var/task/tax.py", line 17, in rate',
         ),
         (
             {
@@ -189,6 +191,26 @@ def test_the_json_of_loggers_is_read(
 )
 def test_what_is_no_error_gives_none(text: str) -> None:
     assert logged_error(text) is None
+
+
+_PARTS = (
+    JAVA,
+    NODE,
+    PYTHON,
+    DOTNET,
+    GO,
+    RUBY,
+    '{"error": ',
+    '"stack":[',
+    "at ",
+    "ERROR",
+    "panic: ",
+)
+
+
+@given(st.lists(st.sampled_from([*_PARTS, *'{}[]":,0a \n\t']), max_size=30).map("".join))
+def test_no_text_breaks_the_reading(text: str) -> None:
+    logged_error(text)
 
 
 _FIRST, _LAST, _OTHER = (f"0000000{n}-0ea4-451a-a703-a558b933e274" for n in (1, 2, 3))
