@@ -41,7 +41,7 @@ lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 
-format: setup ## Format the code and mend what can be mended
+format: setup ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

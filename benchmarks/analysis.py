@@ -1,4 +1,4 @@
-"""Measures ``analyze`` for 1,000,000 messages and for a quarter of them, on two cores.
+"""Measures analyses of 1,000,000 messages and of a quarter of them, on two cores.
 
 The archives are written first and are the same in every run. Each analysis has its own process; the
 start of its session is measured separately. To check that the analysis is also correct, the most
@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.findings import Finding
 from benchmarks.incident import KNOWN_CAUSES, Cause, beginning_of, write_archive
 from benchmarks.rig import Rig
-from benchmarks.verbs import TimedVerb, timed_verb
+from benchmarks.verbs import ANALYZE, TimedVerb, timed_verb
 
 MESSAGES = 1_000_000
 TIMES = 4
@@ -38,7 +38,7 @@ def measure(rig: Rig) -> list[Finding]:
 
 def _analyzed(rig: Rig, archive: Path, messages: int) -> TimedVerb:
     rig.notify(f"analysis of {messages:,} messages")
-    took = timed_verb("analyze", "--archive", str(archive), driver_memory=DRIVER_MEMORY)
+    took = timed_verb(*ANALYZE, "--archive", str(archive), driver_memory=DRIVER_MEMORY)
     found = _summary(archive)["messages"]
     if found != messages:
         raise RuntimeError(f"{messages:,} messages were written, and {found:,} analyzed")

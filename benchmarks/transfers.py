@@ -1,4 +1,4 @@
-"""Measures the verbs ``drain`` and ``redrive`` against the classical loop, which writes no file."""
+"""Measures drain and redrive against the classical loop, which writes no file."""
 
 import shutil
 import tempfile
@@ -10,7 +10,7 @@ import boto3
 from benchmarks.baselines import LoopRates, fill
 from benchmarks.findings import Finding, Side
 from benchmarks.rig import Rig, Watch, by_turns
-from benchmarks.verbs import TimedVerb, approved, timed_verb
+from benchmarks.verbs import ANALYZE, DRAIN, TimedVerb, approved, timed_verb
 
 MESSAGES = 100_000
 DRAIN_TURNS = 2
@@ -50,7 +50,7 @@ class _Drains(_Runs):
         shutil.rmtree(folder, ignore_errors=True)
         url = boto3.client("sqs").create_queue(QueueName="parked")["QueueUrl"]
         fill(self.rig.server, url, count)
-        return self.run(count, "drain", "--archive", str(folder), "--parked-queue-url", url)
+        return self.run(count, *DRAIN, "--archive", str(folder), "--parked-queue-url", url)
 
 
 class _Redrives(_Runs):
@@ -58,7 +58,7 @@ class _Redrives(_Runs):
 
     def prepare(self, folder: Path, count: int) -> None:
         """Analyze the archive of a drain."""
-        timed_verb("analyze", "--archive", str(folder))
+        timed_verb(*ANALYZE, "--archive", str(folder))
         self.folder, self.count, self.plan = str(folder), count, approved(folder)
 
     def redrive(self) -> float:

@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks import ROOT
 
+DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
 _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 _MEASURING_TASKS = 16

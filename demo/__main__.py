@@ -26,7 +26,7 @@ _EPILOG = """\
 examples:
   python -m demo                                   150 generated events of a shop
   python -m demo --messages 300 --seed 7           more, and different ones
-  python -m demo --console                         you put the messages back, in a browser
+  python -m demo --console                         you redrive the messages, in a browser
   python -m demo --queue fifo                      FIFO queues: customers are message groups
   python -m demo --input messages.jsonl            your own, one JSON object a line:
       {"body": "any text"}

@@ -146,7 +146,7 @@ def account(
         sent: the messages that SQS confirmed, by identity.
         journal: what the functions received.
         left: the identities in queues and archive, by the state that this is for a message.
-        is_viewers: whether a viewer put the messages back. What they leave in the archive, or edit,
+        is_viewers: whether a viewer redrove the messages. What they leave in the archive, or edit,
             is no fault.
     """
     archived = left[FinalState.ARCHIVED]

@@ -55,16 +55,14 @@ class Operator:
                 # During the start of Spark, a JVM may ignore SIGTERM.
                 gateway.proc.kill()
 
-    def drain(self) -> None:
-        """Move the parked messages to the archive."""
+    def collect(self) -> None:
+        """Archive and analyze the parked messages; show what was moved, and how many wait."""
         # The local server answers short polls in full.
         url = self._queues.parked.url
         words = ("--parked-queue-url", url, *self._archive, "--wait-seconds", "0")
-        self._quote(self._run("drain", *words)[1])
-
-    def analyze(self) -> None:
-        """Analyze the archive, which writes a plan; show only how many messages it found."""
-        self._quote(self._run("analyze", *self._archive)[1][:1])
+        lines = self._run("collect", *words)[1]
+        end = next((n for n, line in enumerate(lines) if " pending in " in line), len(lines))
+        self._quote(lines[: end + 1])
 
     def list_groups(self) -> None:
         """Show the groups of the newest analysis."""

@@ -156,7 +156,7 @@ class Run:
             f"functions/sample_consumer takes {len(self._messages)} messages from the main queue."
             " Its database is down at first,\nand some messages meet a bug;"
             f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed tries SQS moves a message to"
-            " the\ndead-letter queue; the replay Lambda sends it back with a random, growing delay,"
+            " the\ndead-letter queue; the replay Lambda replays it after a random, growing delay,"
             f" {MAX_ATTEMPTS} times at\nmost, and then parks it. While the consumer gets nothing"
             " done, a circuit breaker holds messages\nand lets one replay a second through."
         )
@@ -213,8 +213,7 @@ class Run:
         self._screen.title(
             "2. Spark takes the parked messages into an archive and groups them by what failed"
         )
-        self._operator.drain()
-        self._operator.analyze()
+        self._operator.collect()
         self._operator.list_groups()
         if self._report:
             self._screen.say(f"open it in a browser: {self._report}", "green")
@@ -239,7 +238,7 @@ class Run:
             "yellow",
         )
         if self._queues.parked.depth().total:
-            self._operator.drain()
+            self._operator.collect()
 
     def _ramp(self, reason: str) -> int:
         """Redrive; note how many messages came back of that, and return the exit code."""
@@ -254,14 +253,13 @@ class Run:
         self._screen.say(self._shop.fix(), "green")
         # On a busy machine a message may be received too often, and come back without a bug.
         for _ in range(2):
-            self._operator.analyze()
+            self._operator.collect()
             self._operator.approve()
             if self._ramp("bugs fixed") != STOPPED:
                 break
-            self._operator.drain()
 
     def _leave_to_viewer(self) -> None:
-        self._screen.title("4. The bugs are fixed: put the messages back yourself, in the console")
+        self._screen.title("4. The bugs are fixed: redrive the messages yourself, in the console")
         self._screen.say(self._shop.fix(), "green")
         open_console(self._work, self._queues, self._screen)
 
@@ -287,8 +285,8 @@ class Run:
             self._screen.note(
                 f"The report: {self._report}\n"
                 f"The same in a browser, with more: {command}\n"
-                "The local queues end with this demo; make demo CONSOLE=1 keeps them while you put "
-                "the messages back."
+                "The local queues end with this demo; make demo CONSOLE=1 keeps them while you "
+                "redrive the messages."
             )
         self._screen.note(f"Logs and metrics of the functions: {self._work / FUNCTION_LOG}")
         return result

@@ -59,17 +59,16 @@ _COMPLETION = "--print-completion"
 _PLACE = {"stack", "region", "profile", "on_glue"}
 
 _ABOUT = """\
-Dead-letter handling for Amazon SQS: shows what failed and why, and puts messages back.
+Dead-letter handling for Amazon SQS: shows what failed and why, and redrives messages.
 
 Give --stack NAME, or set DLQ_STACK: the command then reads queue URLs, archive and table from the
 outputs of that stack. Without a stack, give them as options."""
 
 _EXAMPLES = f"""\
-a group of messages, from the parked queue back to the queue that it came from:
+a group of messages, from the parked queue to the main queue:
 
   export DLQ_STACK=orders-dlq
-  dlq drain                            parked queue to archive
-  dlq analyze                          why the messages failed, group by group
+  dlq collect                          parked queue to archive; why the messages failed
   dlq groups                           the groups, and what is decided about each
   dlq redrive --group g-53cb1ad25b     a dry run
   dlq redrive --group g-53cb1ad25b --execute --reason "address service is back"
@@ -159,8 +158,8 @@ def _run_of_the_job(
     if ON_GLUE in words and not asks_for_help:
         from dlq_cli.on_glue import run_on_glue
 
-        _parser_of(name)[0].parse_args(words)
-        return run_on_glue(make_session(), required(stack), name, _without_place(words))
+        values = vars(_parser_of(name)[0].parse_args(words))
+        return run_on_glue(make_session(), required(stack), name, _without_place(words), values)
     parser, verb = _parser_of(name, words)
     arguments = vars(parser.parse_args(words))
     options = {one: value for one, value in arguments.items() if one not in _PLACE}

@@ -5,7 +5,7 @@ The run reads its command in the archive, and writes its answer there; see ``glu
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -42,18 +42,21 @@ STOP_SECONDS = 60.0
 
 _FIX = "the stack's policy RunSparkJobPolicy allows it"
 
-_FILES = ("--archive", "--plan", "--policy", "--out")
+_FILES = ("archive", "plan", "policy", "out")
 """Options whose value may be a file on this machine, which a run on Glue cannot read."""
 
 
-def run_on_glue(session: "Session", stack: str, verb: str, words: Sequence[str]) -> int:
+def run_on_glue(
+    session: "Session", stack: str, verb: str, words: Sequence[str], values: Mapping[str, object]
+) -> int:
     """Run a verb as a run of the stack's Glue job, print its answer and return its exit code.
 
     Args:
         session: for credentials and Region.
         stack: the stack's name.
         verb: a verb of the Spark job.
-        words: its arguments; ``--archive`` is required.
+        words: its arguments.
+        values: what *words* say, by the name of the option; ``archive`` is required.
 
     Raises:
         InputError: the stack has no job, the verb cannot run on Glue, or a call of Glue failed.
@@ -62,18 +65,12 @@ def run_on_glue(session: "Session", stack: str, verb: str, words: Sequence[str])
     """
     if why := VERBS[verb].not_on_glue:
         raise InputError(f"{verb} does not run on AWS Glue: {why}")
-    # --option=value is split, as argparse does.
-    pairs = [(word, *word.partition("=")) for word in words]
-    words = [
-        part
-        for word, option, equals, value in pairs
-        for part in ([option, value] if equals and option in _FILES else [word])
-    ]
-    for option, value in pairwise(words):
-        is_local = option in _FILES and not value.startswith(("s3://", "s3a://"))
-        if is_local and not (option == "--plan" and ID.fullmatch(value)):
+    for option in _FILES:
+        value = str(values.get(option) or "s3://")
+        is_local = not value.startswith(("s3://", "s3a://"))
+        if is_local and not (option == "plan" and ID.fullmatch(value)):
             raise InputError(
-                f"{option} {value}: is on this machine, where the run cannot read it; give an "
+                f"--{option} {value}: is on this machine, where the run cannot read it; give an "
                 "address on S3, or for a plan the id of its report"
             )
     job = read_stack(session, stack).spark_job
@@ -83,8 +80,8 @@ def run_on_glue(session: "Session", stack: str, verb: str, words: Sequence[str])
             "--on-glue out"
         )
     client = session.client("glue")
-    archive = open_folder(dict(pairwise(words))["--archive"])
-    privacy = privacy_options(client, job) if verb in {"analyze", "redrive", "run"} else []
+    archive = open_folder(str(values["archive"]))
+    privacy = privacy_options(client, job) if verb in {"collect", "redrive", "run"} else []
     return follow(start(client, job, archive, [verb, *words, *privacy]), archive)
 
 
@@ -124,13 +121,19 @@ def start(client: "GlueClient", job: str, archive: Archive, words: Sequence[str]
     """Start a run of *job* with a verb and its arguments.
 
     Raises:
-        BusyError: a run is in progress; the text has its id.
+        BusyError: a run is in progress.
         InputError: the call of Glue failed. If a run did start, it finds no command, and ends.
         ArchiveError: the command could not be written. Nothing was started.
     """
     command_id = store_command(archive, words)
     try:
-        job_run_id = _start(client, job, {OPTION: argument_of(archive, command_id)})
+        with aws_errors(f"job {job}", _FIX):
+            arguments = {OPTION: argument_of(archive, command_id)}
+            try:
+                job_run_id = client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
+            except client.exceptions.ConcurrentRunsExceededException as error:
+                why = "a run is in progress; wait for its end, then run this command again"
+                raise BusyError(f"job {job}: {why}") from error
     except JobError:
         _forget(archive, command_id)
         raise
@@ -141,23 +144,6 @@ def _forget(archive: Archive, command_id: str) -> None:
     """Remove a command that no run will read. If that fails, the next erase does it."""
     with suppress(ArchiveError):
         remove_command(archive, command_id)
-
-
-def _start(client: "GlueClient", job: str, arguments: dict[str, str]) -> str:
-    with aws_errors(f"job {job}", _FIX):
-        try:
-            return client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
-        except client.exceptions.ConcurrentRunsExceededException as error:
-            runs = client.get_job_runs(JobName=job, MaxResults=20)["JobRuns"]
-            open_runs = [
-                f"{one['Id']} ({one['JobRunState'].lower()} since {one['StartedOn']:%H:%M} UTC)"
-                for one in runs
-                if one["JobRunState"] not in _ENDED
-            ]
-            which = f"run {', '.join(open_runs)}" if open_runs else "a run"
-            raise BusyError(
-                f"job {job}: {which} is in progress; wait for its end, then run this command again"
-            ) from error
 
 
 def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = time.sleep) -> int:

@@ -34,7 +34,7 @@ def event_of(
 
     Args:
         message: as a redrive would send it.
-        source_arn: of the queue that it goes back to.
+        source_arn: of the queue that it is redriven to.
         new_message_id: of the copy; on FIFO queues also its deduplication id.
         now_milliseconds: when the copy is sent and received.
     """

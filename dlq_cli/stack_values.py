@@ -1,7 +1,7 @@
 """The values that a stack's outputs give to a command's options, and the list of such stacks."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -89,13 +89,6 @@ def clients_of(session: "Session") -> Callable[[str], Any]:
     return cache(make)
 
 
-def stack_resources(client: Callable[[str], Any], stack: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the resources of a stack, as CloudFormation lists them."""
-    pages = client("cloudformation").get_paginator("list_stack_resources")
-    for page in pages.paginate(StackName=stack):
-        yield from page["StackResourceSummaries"]
-
-
 def read_stack(session: "Session", stack: str) -> StackValues:
     """Read the outputs of an installation.
 
@@ -105,7 +98,7 @@ def read_stack(session: "Session", stack: str) -> StackValues:
     hint = "check name, Region and credentials; dlq status without a stack lists the installations"
     with aws_errors(f"stack {stack}", hint):
         answer = session.client("cloudformation").describe_stacks(StackName=stack)
-        values = _values(session, answer["Stacks"][0])
+        values = _values(answer["Stacks"][0])
     if values is None:
         raise InputError(
             f"stack {stack}: has no output {_FUNCTION}, so it is not an installation of this "
@@ -127,9 +120,9 @@ def list_installations(session: "Session") -> int:
             values
             for page in pages
             for stack in page["Stacks"]
-            if stack["StackStatus"] not in _GONE and (values := _values(session, stack))
+            if stack["StackStatus"] not in _GONE and (values := _values(stack))
         ]
-    installations.sort(key=lambda one: one.stack)
+    installations.sort(key=lambda installation: installation.stack)
 
     def show() -> None:
         if not installations:
@@ -139,17 +132,17 @@ def list_installations(session: "Session") -> int:
             ("stack", "main queue", "archive", "status"),
             [
                 (
-                    one.stack,
-                    one.main_queue_url.rpartition("/")[2],
-                    one.archive or "none",
-                    one.status.lower().replace("_", " "),
+                    installation.stack,
+                    installation.main_queue_url.rpartition("/")[2],
+                    installation.archive or "none",
+                    installation.status.lower().replace("_", " "),
                 )
-                for one in installations
+                for installation in installations
             ],
         )
         print_line("give one of these names as --stack")
 
-    print_answer({"stacks": [asdict(one) for one in installations]}, show)
+    print_answer({"stacks": [asdict(installation) for installation in installations]}, show)
     return DONE
 
 
@@ -166,32 +159,25 @@ def required(stack: str | None) -> str:
     return stack
 
 
-def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
-    outputs = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", [])}
+def _values(stack: "StackTypeDef") -> StackValues | None:
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
     parameters = {one["ParameterKey"]: one["ParameterValue"] for one in stack.get("Parameters", [])}
     if _FUNCTION not in outputs:
         return None
+    main_queue_url = outputs["MainQueueUrl"]
     return StackValues(
         stack=stack["StackName"],
         status=stack["StackStatus"],
         function_arn=outputs[_FUNCTION],
-        main_queue_url=outputs["MainQueueUrl"],
-        # A DLQ is in the Region of its main queue.
-        dlq_url=QueueAddress.from_arn(outputs["DeadLetterQueueArn"]).url_beside(
-            outputs["MainQueueUrl"]
+        main_queue_url=main_queue_url,
+        # The three queues are in one Region.
+        dlq_url=QueueAddress.from_arn(outputs["DeadLetterQueueArn"]).url_beside(main_queue_url),
+        parked_queue_url=QueueAddress.from_arn(outputs["ParkedQueueArn"]).url_beside(
+            main_queue_url
         ),
-        parked_queue_url=outputs.get("ParkedQueueUrl")
-        or _url_of(session, outputs["ParkedQueueArn"]),
         archive=outputs.get("ArchiveUri"),
         failure_table=outputs.get("FailureTableName"),
         spark_job=outputs.get("SparkJobName"),
         replay_enabled=parameters.get("ReplayEnabled") != "false",
         main_retention_seconds=int(parameters.get("MessageRetentionPeriod", 345_600)),
     )
-
-
-def _url_of(session: "Session", arn: str) -> str:
-    """Return the URL of a parked queue that the stack did not create."""
-    *_, account, name = arn.split(":")
-    sqs = session.client("sqs")
-    return sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]

@@ -24,9 +24,7 @@ from shutil import copyfile
 
 from dlq_cli.__main__ import end_process, main
 from dlq_cli.console import work
-from spark_reprocess.command_line.terminal import print_error
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
-from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import in_file
 
 _LOOK_SECONDS = 0.2
@@ -87,14 +85,14 @@ def run(folder: Path, run_verb: Main) -> int:
 
     watcher = threading.Thread(target=watch, name="stop", daemon=True)
     watcher.start()
-    exit_code, words = CHECK_FAILED, work.read_words(folder)
+    exit_code = CHECK_FAILED
     token = PROGRESS.set(in_file(folder / work.PROGRESS_FILE))
     try:
         with (
             (folder / work.ANSWER_FILE).open("w", encoding="utf-8") as answer,
             redirect_stdout(answer),
         ):
-            exit_code = run_verb(words)
+            exit_code = run_verb(work.read_words(folder))
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.
         exit_code = INTERRUPTED
@@ -108,19 +106,10 @@ def run(folder: Path, run_verb: Main) -> int:
             with suppress(KeyboardInterrupt):
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
                 watcher.join()
-                _end(folder, words, exit_code)
+                sys.stderr.flush()
+                work.write_end(folder, exit_code, time.time())
                 break
     return exit_code
-
-
-def _end(folder: Path, words: Sequence[str], exit_code: int) -> None:
-    if words[0] == "erase" and "--execute" in words and exit_code == DONE:
-        try:
-            work.forget_erased(folder)
-        except (ArchiveError, OSError) as error:
-            print_error(f"{folder.parent}: remove it, it may quote erased messages: {error}")
-    sys.stderr.flush()
-    work.write_end(folder, exit_code, time.time())
 
 
 if __name__ == "__main__":

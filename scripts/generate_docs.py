@@ -20,11 +20,11 @@ from dlq_cli.simulate.bill import (
     bill_of,
     lambda_dollars,
 )
-from dlq_cli.simulate.model import Scenario, policy_of, simulate
+from dlq_cli.simulate.model import Scenario, simulate
 from dlq_replay.breaker import BreakerRules
 from dlq_replay.decision import ParkReason
 from dlq_replay.measures import Metric
-from spark_reprocess.figures import duration, percent, quantity
+from spark_reprocess.figures import duration, quantity
 from tests.contract.cloudformation import Stack
 from tests.contract.template import ALL_PARTS, TEMPLATE, as_list, statements_of
 
@@ -56,35 +56,6 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 def dollars(amount: float) -> str:
     """Format an amount to the cent."""
     return f"${amount:,.2f}"
-
-
-def outages() -> Lines:
-    """What the defaults do in outages without the breaker: README."""
-    heading = (
-        *("Outage", "parked: consumer without limit", "highest load after it, messages a second"),
-        *("last message through after", "parked: consumer of 20 a second"),
-        *("last message through after", "parked: if the first failure makes a dead letter"),
-        "parked: public app's defaults",
-    )
-    hours = (1 / 60, 1 / 6, 1, 2, 3, 4)
-    return table(heading, (_outage(round(3600 * hour)) for hour in hours))
-
-
-def _outage(seconds: int) -> Sequence[str]:
-    free = simulate(Scenario(seconds, 10), has_breaker=False)
-    limited = simulate(Scenario(seconds, 10, capacity_per_second=20), has_breaker=False)
-    hardest = Scenario(seconds, 10, visibility_timeout_seconds=0, max_receive_count=1)
-    public_app = simulate(Scenario(seconds, 10, policy_of(3, 2)), has_breaker=False)
-    return (
-        duration(seconds),
-        percent(free.parked_share),
-        quantity(free.peak_load),
-        duration(free.last_through_seconds),
-        percent(limited.parked_share),
-        duration(limited.last_through_seconds),
-        percent(simulate(hardest, has_breaker=False).parked_share),
-        percent(public_app.parked_share),
-    )
 
 
 def breaker_savings() -> Lines:
@@ -187,19 +158,6 @@ def _default(name: str) -> str:
     return "empty" if value == "" else f"`{value}`"
 
 
-def parameters() -> Lines:
-    """All parameters with their descriptions: docs/reference.md."""
-    names = re.compile(rf"\b({'|'.join(TEMPLATE['Parameters'])})\b")
-    for title, group in _groups():
-        yield from (f"**{title}**", "")
-        rows = []
-        for name in group:
-            meaning = " ".join(TEMPLATE["Parameters"][name]["Description"].split())
-            meaning = names.sub(r"`\1`", meaning.replace("*", r"\*"))
-            rows.append((f"`{name}`", _default(name), meaning))
-        yield from (*table(("Parameter", "Default", "Meaning"), rows), "")
-
-
 def parameter_names() -> Lines:
     """All parameters with their defaults: README-SAR.md."""
     rows = (
@@ -294,12 +252,10 @@ def _condition(statement: Mapping[str, Any]) -> str:
 
 
 BLOCKS: Mapping[str, Callable[[], Lines]] = {
-    "outages": outages,
     "breaker-savings": breaker_savings,
     "costs": costs,
     "endpoints": endpoints,
     "prices": prices,
-    "parameters": parameters,
     "parameter-names": parameter_names,
     "roles": roles,
 }

@@ -361,7 +361,7 @@ check_alarms() {
     run=$(aws glue start-job-run --job-name "$job" --query JobRunId --output text)
     wait_for_run "$job" "$run"
     aws lambda invoke --function-name "$reminder" --payload e30= /dev/null
-    wait_minutes 10 "UndecidedAlarm"
+    wait_minutes 10 "PendingAlarm"
     print_states dlq-try-alarms
     aws cloudwatch set-alarm-state --alarm-name "$(resource dlq-try-alarms ReplayErrorsAlarm)" \
         --state-value ALARM --state-reason "a test, do nothing"

@@ -1,4 +1,4 @@
-"""The Spark job: archive parked messages, find out why they failed, and send them back.
+"""The Spark job: archive parked messages, find out why they failed, and redrive them.
 
 ``python -m spark_reprocess VERB``. The modules in reading order; those with * use Spark, SQS or
 files:
@@ -24,10 +24,10 @@ files:
 ``ramp/`` *            steps of a redrive: their sizes, what is looked at, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
                        ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,
-                       ``stop_signals``; ``restore`` *, the verb: back to the parked queue
+                       ``stop_signals``; ``restore`` *, the verb: to the parked queue again
 ``erase/``             the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
-``inspect/`` *         the verbs ``status``, ``show`` and ``export`` *
+``inspect/`` *         the verbs ``status`` and ``show`` *
 ``command_line/``      the verbs: arguments, call, answer; exit codes, tables
 =====================  =============================================================
 """

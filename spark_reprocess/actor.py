@@ -36,7 +36,9 @@ class Caller:
     job_run_id: str = ""
 
     def __str__(self) -> str:
-        """Format the caller for people."""
+        """Format the caller for people; empty if nothing is known of it."""
+        if not (self.caller_arn or self.caller_fault):
+            return ""
         who = self.caller_arn or f"unknown ({self.caller_fault})"
         return f"{who}, job run {self.job_run_id}" if self.job_run_id else who
 

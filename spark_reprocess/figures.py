@@ -18,7 +18,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def cut(text: str, characters: int) -> str:
-    """Return at most so many characters of *text*; the last one is an ellipsis if it was cut."""
+    """Cut *text* to a number of characters; the last one is an ellipsis if it was cut."""
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 

@@ -34,7 +34,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A field's value that sets a group apart from other undecided messages.
+    """A field's value that sets a group apart from other pending messages.
 
     Attributes:
         field: its path: ``body.customer.region``, ``attribute.tenant``; an array's elements are
@@ -94,9 +94,9 @@ class GroupFinding:
     """One failure and what is known of it.
 
     Attributes:
-        share: of the undecided messages, 0 to 1.
+        share: of the pending messages, 0 to 1.
         arrivals: messages sent to the parked queue in each of the analysis's buckets.
-        trend: ``rising``, ``steady``, ``falling`` or ``over`` (nothing lately); empty where too
+        trend: ``rising``, ``steady``, ``falling`` or ``ended`` (nothing lately); empty where too
             little is known.
         reasons: why messages were parked, and how many; the most frequent first.
         sources: names of the queues that they came from, ARNs where only SQS noted them, and how
@@ -140,11 +140,11 @@ class GroupFinding:
 
 @dataclass(frozen=True, slots=True)
 class GoneGroup:
-    """A group that the analysis before listed, and that has no undecided message now.
+    """A group that the analysis before listed, and that has no pending message now.
 
     Attributes:
         title: as that report has it; empty where it is not there any more.
-        count: its undecided messages then.
+        count: its pending messages then.
         last_seen_at: when an analysis last listed it.
     """
 

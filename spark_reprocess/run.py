@@ -16,7 +16,7 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_polic
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import require_unsealed, timestamp
-from spark_reprocess.archive.message_state import UNDECIDED
+from spark_reprocess.archive.message_state import PENDING
 from spark_reprocess.archive.message_store import message_files
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
@@ -31,9 +31,9 @@ from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummar
 from spark_reprocess.redrive.stop_signals import TIME_IS_OVER, Deadline
 
 STATUS_FILE = "status.json"
-"""Below the archive's root: which messages waited at the end of the last run, by id and number, and
-when the last run began that emptied the parked queue. The daily notice reads it. Also the plan of a
-ramp that the last run did not finish: the next one goes on with it."""
+"""Below the archive's root: how many messages were pending at the end of the last run, which ones
+others waited for, and when the last run began that emptied the parked queue. The daily notice reads
+it. Also the plan of a ramp that the last run did not finish: the next one goes on with it."""
 
 NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
@@ -49,7 +49,7 @@ class RunOptions(RedriveOptions):
     Attributes:
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
         policy_sha256: the SHA-256 that this file must have, in hex; None for any.
-        has_metrics: whether to publish metrics of undecided messages.
+        has_metrics: whether to publish metrics of pending messages.
         stack: name of the stack, for the report; None without one.
     """
 
@@ -94,8 +94,8 @@ class RunOptions(RedriveOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
-    """The number of undecided messages at the end of a run, and the age of the oldest, or 0."""
+class Pending:
+    """The number of pending messages at the end of a run, and the age of the oldest, or 0."""
 
     messages: int
     oldest_seconds: int
@@ -107,7 +107,7 @@ class RunSummary:
 
     Attributes:
         findings: None if the archive has no messages.
-        redriven: None without a policy, or if nothing was undecided.
+        redriven: None without a policy, or if nothing was pending.
         policy_sha256: of the policy, in hex; None without one.
         postponed: why nothing was redriven: who acted on the same messages, or the end of the time
             budget; empty if none of these.
@@ -118,13 +118,13 @@ class RunSummary:
     drained: DrainSummary
     findings: Findings | None
     redriven: RedriveSummary | None
-    undecided: Undecided
+    pending: Pending
     policy_sha256: str | None = None
     postponed: str = ""
     warnings: tuple[str, ...] = ()
 
 
-Publish = Callable[[Undecided], str | None]
+Publish = Callable[[Pending], str | None]
 """Publishes metrics; returns what went wrong, None if nothing."""
 
 
@@ -166,7 +166,7 @@ def run(
     )
     drained = drain(spark, draining, progress=progress)
     findings, redriven, postponed = None, None, ""
-    if has_messages := bool(message_files(archive)):
+    if message_files(archive):
         try:
             analyzing = AnalyzeOptions(
                 archive=options.archive,
@@ -187,14 +187,12 @@ def run(
         budget is None or drained.seconds < budget
     )
     drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
-    undecided = Undecided(0, 0)
-    if has_messages:
-        counted = count(archive, options.claim_ttl_seconds, has_plans=False)
-        undecided = _undecided(archive, run_id, drained_at, counted, redriven)
-    fault = publish(undecided)
+    counted = count(archive, options.claim_ttl_seconds, has_plans=False)
+    pending = _pending(archive, run_id, drained_at, counted, redriven)
+    fault = publish(pending)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
-    return RunSummary(run_id, drained, findings, redriven, undecided, used, postponed, warnings)
+    return RunSummary(run_id, drained, findings, redriven, pending, used, postponed, warnings)
 
 
 def _redrive(
@@ -262,20 +260,21 @@ def _last_drained_at(archive: Archive) -> str | None:
     return drained_at if isinstance(drained_at, str) else None
 
 
-def _undecided(
+def _pending(
     archive: Archive,
     run_id: str,
     drained_at: str | None,
     now: ArchiveStatus,
     redriven: RedriveSummary | None,
-) -> Undecided:
-    """Write the waiting messages into ``STATUS_FILE``; return the number of undecided ones."""
+) -> Pending:
+    """Write the waiting messages into ``STATUS_FILE``; return the number of pending ones."""
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
     times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
     is_unfinished = redriven and redriven.ramp and redriven.stopped_by
     ramp = redriven.plan_id if redriven and is_unfinished else None
-    content = {"run_id": run_id, **times, **waiting, "ramp": ramp}
-    archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
-    oldest = now.oldest_undecided_at
+    oldest = now.oldest_pending_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0
-    return Undecided(now.count(UNDECIDED), max(0, round(age_seconds)))
+    pending = Pending(now.count(PENDING), max(0, round(age_seconds)))
+    content = {"run_id": run_id, **times, **waiting, "pending": asdict(pending), "ramp": ramp}
+    archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
+    return pending

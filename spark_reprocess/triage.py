@@ -53,7 +53,7 @@ class Status(StrEnum):
         NEW: no earlier analysis listed it.
         KNOWN: an earlier analysis listed it, and nobody said that it is resolved.
         RESOLVED: every message that an analysis saw was sent before it was resolved.
-        GONE: the analysis before listed it, and no message of it is undecided.
+        GONE: the analysis before listed it, and no message of it is pending.
     """
 
     STOPPED = STOPPED
@@ -133,7 +133,7 @@ class GroupState:
     def word(self, first_sent_at: datetime | None = None) -> str | None:
         """Return which of ``WORDS`` holds for a group; None if a policy is free.
 
-        *first_sent_at* is the time of the group's oldest undecided message, None if unknown. An
+        *first_sent_at* is the time of the group's oldest pending message, None if unknown. An
         edit is carried out when no message from before it is left.
         """
         if self.stopped is not None:
@@ -162,7 +162,7 @@ class SeenGroup:
         last_seen_at: when one last did.
         report_id: of the last report about all messages that lists it; of the first other one if
             there is none.
-        count: its undecided messages then.
+        count: its pending messages then.
         last_sent_at: when the last of all its messages that were seen was sent to the parked queue;
             None if unknown.
         status: in the last analysis that could tell.
@@ -229,7 +229,7 @@ def outcome(
     """Return the statuses, and what is remembered after this analysis.
 
     *memory* is what was remembered before. *found* are the groups that it lists; *unlisted* are
-    those of *memory* that it does not list although they have undecided messages. Only where it
+    those of *memory* that it does not list although they have pending messages. Only where it
     looked at all messages (*is_whole*) a group can be gone.
     """
     listed = [_seen(memory, one, report_id, now, is_whole=is_whole) for one in found]

@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+DRAIN = ("collect", "--only", "drain")
+ANALYZE = ("collect", "--only", "analyze")
+"""The words of either part of the verb."""
+
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that lives for seconds: what would take its time is the compilers."""
 

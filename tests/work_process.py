@@ -16,8 +16,6 @@ from spark_reprocess.command_line.verb import PROGRESS
 
 def pretend(words: Sequence[str]) -> int:
     what, *more = words
-    if what == "erase":
-        return 0
     if what == "exit":
         return int(more[0])
     if what == "print":

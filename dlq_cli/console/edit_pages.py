@@ -1,11 +1,11 @@
-"""The page on which a person edits the messages of a group: rows of a form, or JSON Patch itself.
+"""The page on which a person edits the messages of a group by a JSON Patch.
 
 While the person types, the page shows what would change in twenty messages. A dry run counts over
 the whole group.
 """
 
-import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -21,7 +21,7 @@ from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import rows_of_file
 from spark_reprocess.editing.edit import Edit, EditError, Patch, patch_faults
-from spark_reprocess.editing.json_text import COMPACT, INDENTED, Json, JsonTextError, read_json
+from spark_reprocess.editing.json_text import COMPACT, JsonTextError, read_json
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.redrive.editor import CHANGES, Editor, edit_sample
 
@@ -29,88 +29,43 @@ PREVIEW_MESSAGES = 20
 PREVIEW_FILES = 4
 """Files that the twenty messages come from, at most."""
 
-MOST_OPERATIONS = 50
 
-_OPERATIONS = ("replace", "add", "remove", "test", "move", "copy")
-
-
-@dataclass(slots=True)
-class Rows:
-    """What a form says, and the patch that it means.
+@dataclass(frozen=True, slots=True)
+class TypedPatch:
+    """A JSON Patch as it was typed.
 
     Attributes:
-        operations: the rows, each with ``op``, ``path`` and ``value`` as they were typed.
-        text: the patch as JSON; empty for none.
-        faults: what is wrong, as sentences; with any, there is no patch.
-        patch: None for no edit.
+        text: as typed; empty for no edit.
+        patch: None for no edit, or if there are faults.
+        faults: what is wrong, as sentences.
     """
 
-    operations: list[dict[str, str]] = field(default_factory=list)
     text: str = ""
-    faults: list[str] = field(default_factory=list)
     patch: Patch | None = None
+    faults: Sequence[str] = ()
 
 
-def rows_of(patch: Patch | None) -> Rows:
-    """Return the form of a patch that the plan has."""
-    if patch is None:
-        return Rows()
-    rows = []
-    for one in patch.operations:
-        value = INDENTED.write(one["value"]) if "value" in one else str(one.get("from", ""))
-        rows.append({"op": str(one["op"]), "path": str(one["path"]), "value": value})
-    lines = ",\n".join(f"  {COMPACT.write(dict(one))}" for one in patch.operations)
-    return Rows(rows, f"[\n{lines}\n]", patch=patch)
-
-
-def read_form(visit: Visit) -> Rows:
-    """Read the form: the JSON if the person works on that, else the rows."""
-    if visit.field("as") == "json":
-        return _from_text(visit.field("json").strip())
-    columns = [visit.fields(name) for name in ("op", "path", "value")]
-    typed = [
-        dict(zip(("op", "path", "value"), row, strict=True))
-        for row in zip(*columns, strict=False)
-        if row[1].strip() or row[2].strip()
-    ]
-    operations: list[Json] = []
-    faults: list[str] = []
-    for number, row in enumerate(typed[:MOST_OPERATIONS], start=1):
-        operation: dict[str, Json] = {"op": row["op"], "path": row["path"].strip()}
-        if row["op"] in ("move", "copy"):
-            operation["from"] = row["value"].strip()
-        elif row["op"] != "remove":
-            try:
-                operation["value"] = read_json(row["value"])
-            except JsonTextError:
-                faults.append(
-                    f"change {number}: the value {row['value']!r} is not JSON; text needs "
-                    f"quotation marks: {json.dumps(row['value'], ensure_ascii=False)}"
-                )
-        operations.append(operation)
-    made = _checked(operations, faults)
-    return Rows(typed, made.text, made.faults, made.patch)
-
-
-def _from_text(text: str) -> Rows:
-    if not text:
-        return Rows()
+def read_patch(text: str) -> TypedPatch:
+    """Read a patch that was typed. No text and an empty list mean no edit."""
     try:
-        made = _checked(read_json(text), [])
+        operations = read_json(text.strip() or "[]")
     except JsonTextError as error:
-        return Rows(text=text, faults=[f"the text {error}"])
-    return Rows(rows_of(made.patch).operations, text, made.faults, made.patch)
+        return TypedPatch(text, faults=[f"the text {error}"])
+    if operations == []:
+        return TypedPatch(text)
+    faults = [
+        fault if number is None else f"operation {number + 1}: {fault}"
+        for number, fault in patch_faults(operations)
+    ]
+    return TypedPatch(text, None if faults else Patch.of(operations), faults)
 
 
-def _checked(operations: Json, faults: list[str]) -> Rows:
-    if operations == [] and not faults:
-        return Rows()
-    for number, fault in patch_faults(operations):
-        faults.append(fault if number is None else f"change {number + 1}: {fault}")
-    if faults:
-        return Rows(faults=faults)
-    patch = Patch.of(operations)
-    return Rows(text=rows_of(patch).text, patch=patch)
+def patch_lines(patch: Patch | None) -> str:
+    """Format a patch with a line for each operation; empty for None."""
+    if patch is None:
+        return ""
+    lines = ",\n".join(f"  {COMPACT.write(dict(one))}" for one in patch.operations)
+    return f"[\n{lines}\n]"
 
 
 def first_rows(archive: Archive, members: pa.Table, group_id: str) -> list[dict[str, Any]]:
@@ -128,15 +83,15 @@ def _edit(visit: Visit) -> Response:
     group_id = visit.request.path_params["group_id"]
     plan = read_plan_now(visit.console.archive, visit.query.get("plan"))
     group = plan.groups[plan.index(group_id)]
-    rows = rows_of(group.edit.patch if group.edit else None)
-    return _page(visit, plan, group, rows, visit.query.get("plan", ""))
+    typed = read_patch(patch_lines(group.edit.patch if group.edit else None))
+    return _page(visit, plan, group, typed, visit.query.get("plan", ""))
 
 
 def _page(
     visit: Visit,
     plan: Plan,
     group: PlannedGroup,
-    rows: Rows,
+    typed: TypedPatch,
     shown_plan: str,
     meanwhile: PlannedGroup | None = None,
 ) -> Response:
@@ -148,28 +103,28 @@ def _page(
         HTTPStatus.CONFLICT if meanwhile else HTTPStatus.OK,
         plan=plan,
         group=group,
-        rows=rows,
+        typed=typed,
         seen=entry_digest(meanwhile or group),
         meanwhile=meanwhile,
-        meanwhile_text=rows_of(now.patch if now else None).text,
+        meanwhile_text=patch_lines(now.patch if now else None),
         shown_plan=shown_plan,
-        kinds=_OPERATIONS,
         attributes=group.edit.set_attributes if group.edit else (),
         total=members.num_rows,
-        **_preview_values(visit, plan, group, rows, members),
+        **_preview_values(visit, plan, group, typed, members),
         dry_run=visit.console.command("redrive", "--group", group.group_id),
     )
 
 
 def _preview_values(
-    visit: Visit, plan: Plan, group: PlannedGroup, rows: Rows, members: pa.Table
+    visit: Visit, plan: Plan, group: PlannedGroup, typed: TypedPatch, members: pa.Table
 ) -> dict[str, Any]:
     archive, masks = visit.console.archive, visit.console.masks
-    words = (group.group_id, group.action.value, "--edit", rows.patch.text if rows.patch else "[]")
+    text = typed.patch.text if typed.patch else "[]"
+    words = (group.group_id, group.action.value, "--edit", text)
     command = visit.console.command("decide", *words)
-    if rows.patch is None:
+    if typed.patch is None:
         return {"samples": (), "misfits": (), "command": command}
-    edits = {group.group_id: Edit(rows.patch)}
+    edits = {group.group_id: Edit(typed.patch)}
     # A queue may have a lower limit, which the dry run knows.
     limit = MAX_MESSAGE_BYTES
     editor = Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=limit)
@@ -185,35 +140,35 @@ def _preview_values(
     return {"samples": samples, "misfits": misfits, "command": command}
 
 
-def _form_context(visit: Visit) -> tuple[Plan, PlannedGroup, Rows]:
+def _form_context(visit: Visit) -> tuple[Plan, PlannedGroup, TypedPatch]:
     plan = read_plan_now(visit.console.archive, visit.field("plan"))
     group = plan.groups[plan.index(visit.request.path_params["group_id"])]
-    return plan, group, read_form(visit)
+    return plan, group, read_patch(visit.field("patch"))
 
 
 def _preview(visit: Visit) -> Response:
     """What the form as it is now would change; a fragment. Writes nothing."""
-    plan, group, rows = _form_context(visit)
+    plan, group, typed = _form_context(visit)
     members = group_members(visit.console.archive, plan, group.group_id)
     return visit.page(
         "edit_preview.html.jinja",
         group=group,
-        rows=rows,
+        typed=typed,
         total=members.num_rows,
-        **_preview_values(visit, plan, group, rows, members),
+        **_preview_values(visit, plan, group, typed, members),
     )
 
 
 def _save(visit: Visit) -> Response:
     """Write the edit into the plan, as a person would write it."""
-    plan, group, rows = _form_context(visit)
+    plan, group, typed = _form_context(visit)
     shown_plan = visit.field("shown_plan")
-    if rows.faults:
-        return _page(visit, plan, group, rows, shown_plan)
+    if typed.faults:
+        return _page(visit, plan, group, typed, shown_plan)
     try:
-        set_patch(visit.console, plan.plan_id, group.group_id, visit.field("seen"), rows.patch)
+        set_patch(visit.console, plan.plan_id, group.group_id, visit.field("seen"), typed.patch)
     except MeanwhileError as error:
-        return _page(visit, error.plan, group, rows, shown_plan, error.groups[0])
+        return _page(visit, error.plan, group, typed, shown_plan, error.groups[0])
     return visit.see_other(f"{GROUPS}{group.group_id}", plan=shown_plan, edited="1")
 
 

@@ -21,7 +21,7 @@ from spark_reprocess.triage import Status, note_of
 PAGE_GROUPS = 50
 
 _SEVERITY = {status.value: place for place, status in enumerate(Status)}
-_TRENDS = {"rising": 0, "steady": 1, "falling": 2, "over": 3}
+_TRENDS = {"rising": 0, "steady": 1, "falling": 2, "ended": 3}
 _ACTIONS = {"leave": 0, "redrive": 1, "discard": 2}
 _LATE = 2**62
 
@@ -149,7 +149,7 @@ def _groups(visit: Visit) -> Response:
         plan_id, table = visit.query.get("plan"), console.failure_table
         report = read_report(console.archive, plan_id, console.now(), table)
     except NoReportError:
-        # Where a person begins: this page has the buttons to drain and to analyze.
+        # Where a person begins: this page has the button to collect.
         return visit.see_other("/works", begin="yes")
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)

@@ -4,25 +4,21 @@ Of a group: what the analysis found, its messages, and what people say about it.
 archived copy, and what runs did with each.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
 
-from dlq_cli.console.members import SORTS, WantedMessages, group_messages
+from dlq_cli.console.members import WantedMessages, group_messages
 from dlq_cli.console.reading import read_plan_now, read_report
-from dlq_cli.console.site import GROUPS, Visit, done_of, page_route
+from dlq_cli.console.site import GROUPS, Console, Visit, done_of, page_route
 from dlq_replay.returns import Returns
-from spark_reprocess.analysis.mask import Masks, excerpt
-from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.analysis.mask import excerpt
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.editing.json_text import INDENTED
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Sample
 from spark_reprocess.inspect.outcomes import read_returns
-from spark_reprocess.inspect.show import ArchivedCopy, LedgerEntry, ShowOptions, show
+from spark_reprocess.inspect.show import ArchivedCopy, ShowOptions, show
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.views import ShownSample, group_view, shown_sample, shown_samples
 from spark_reprocess.triage import Statement, is_group_id, note_of
@@ -31,50 +27,29 @@ _MOST_STATEMENTS = 50
 """Of a group's history, the newest."""
 
 BODY_CHARACTERS = 8_000
-"""Of a body at most; ``dlq show`` and ``dlq export`` have all of it."""
-
-_OUTCOMES: dict[str | None, str] = {
-    Disposition.FAILED: "not sent",
-    Disposition.IN_DOUBT: "in doubt: it may have been sent",
-    None: "claimed, no result written",
-}
+"""Of a body at most; ``dlq show`` has all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What readers may see of messages: texts are masked as samples are. Pure.
-
-    Attributes:
-        masks: what they may not.
-        is_unmasked: whether the user asked for everything.
-    """
-
-    masks: Masks
-    is_unmasked: bool
-
-    def body(self, body: str) -> str:
-        """Return a body as a reader may see it, cut to what a page shows."""
-        return body if self.is_unmasked else excerpt(body, self.masks, BODY_CHARACTERS)
-
-    def error(self, text: str | None) -> str:
-        """Return a recorded error message as a reader may see it."""
-        return (text or "") if self.is_unmasked else self.masks.text(text or "")
-
-    def sample(self, copy: ArchivedCopy) -> ShownSample:
-        """Return body and attributes of a copy that was read unmasked, as a page shows them."""
-        attributes = tuple(
-            (
-                f"{name} ({copy.attributes[name]})",
-                value if self.is_unmasked else self.masks.value(f"attribute.{name}", value),
-            )
-            for name, value in (copy.values or {}).items()
+def _sample(console: Console, copy: ArchivedCopy) -> ShownSample:
+    """Return body and attributes of a copy, read as they are, as a reader may see them."""
+    masks, is_unmasked = console.masks, console.is_unmasked
+    body = copy.body or ""
+    attributes = tuple(
+        (
+            f"{name} ({copy.attributes[name]})",
+            value if is_unmasked else masks.value(f"attribute.{name}", value),
         )
-        body = self.body(copy.body or "")
-        return shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
+        for name, value in (copy.values or {}).items()
+    )
+    body = body if is_unmasked else excerpt(body, masks, BODY_CHARACTERS)
+    return shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
 
-    def text(self, row: Mapping[str, Any]) -> str:
-        """Return all texts of a row that a reader may see, for a search."""
-        return f"{self.body(row['body'] or '')}\n{self.error(row['error_message'])}"
+
+def _error(console: Console, copy: ArchivedCopy) -> str:
+    """Return the recorded error of a copy, as a reader may see it."""
+    message = copy.error_message or ""
+    shown = message if console.is_unmasked else console.masks.text(message)
+    return ": ".join(filter(None, (copy.error_type, shown)))
 
 
 def _group(visit: Visit) -> Response:
@@ -113,14 +88,13 @@ def _group(visit: Visit) -> Response:
 
 def _messages(visit: Visit) -> Response:
     """A page of the group's messages, as a fragment or on a page of its own."""
-    console, now = visit.console, visit.console.now()
+    console = visit.console
     group_id = visit.request.path_params["group_id"]
     plan = read_plan_now(console.archive, visit.query.get("plan"))
     group = plan.groups[plan.index(group_id)]
     wanted = WantedMessages.of(visit.query)
-    shown = Shown(console.masks, console.is_unmasked)
-    page = group_messages(console.archive, plan, group_id, wanted, now, shown.text)
-    values = {"group_id": group_id, "wanted": wanted, "page": page, "sorts": SORTS}
+    page = group_messages(console.archive, plan, group_id, wanted, console.now())
+    values: dict[str, Any] = {"group_id": group_id, "wanted": wanted, "page": page}
     values |= {"place": visit.query.get("plan", ""), "planned": group}
     returns = read_returns(console.archive, plan.plan_id, [group_id], console.failure_table)
     values["returns"] = returns.get(group_id, Returns())
@@ -150,16 +124,14 @@ def _say(visit: Visit) -> Response:
 
 def _message(visit: Visit) -> Response:
     console, message_id = visit.console, visit.request.path_params["message_id"]
-    shown = Shown(console.masks, console.is_unmasked)
     # Read as it is, and masked here as samples are: fields by their names, too.
     options = ShowOptions(console.archive.root, message_id, is_unmasked=True)
     history = show(options, console.archive)
     copies = [
         {
             "archived": one,
-            "sample": shown.sample(one),
-            "error": ": ".join(filter(None, (one.error_type, shown.error(one.error_message)))),
-            "entries": [_entry(entry) for entry in one.entries],
+            "sample": _sample(console, one),
+            "error": _error(console, one),
         }
         for one in history.copies
     ]
@@ -172,20 +144,6 @@ def _message(visit: Visit) -> Response:
         shown_plan=visit.query.get("plan", ""),
         command=console.command("show", message_id, *words),
     )
-
-
-def _entry(entry: LedgerEntry) -> dict[str, object]:
-    return {
-        "it": entry,
-        "word": _OUTCOMES.get(entry.outcome, entry.outcome or ""),
-        "claimed_at": _time(entry.claimed_at),
-        "settled_at": _time(entry.settled_at),
-        "caller": str(entry.caller) if entry.caller_arn or entry.caller_fault else "",
-    }
-
-
-def _time(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 def _find(visit: Visit) -> Response:

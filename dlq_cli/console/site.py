@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -37,7 +36,7 @@ CONSOLE = files("dlq_cli.console")
 GROUPS = "/groups/"
 """What the path of a group's page begins with."""
 
-NAVIGATION = (("/", "Groups"), ("/redrive", "Put back"), ("/works", "Work"))
+NAVIGATION = (("/", "Groups"), ("/redrive", "Redrive"), ("/works", "Work"))
 """Path and name of each page in the navigation, in this order."""
 
 _SCRIPTS = (
@@ -215,28 +214,24 @@ Handler = Callable[[Visit], Response]
 
 
 def page_route(path: str, handler: Handler, *methods: str) -> Route:
-    """Return a route whose *handler* may block. Without *methods* it answers GET.
+    """Return a route whose *handler* runs in a thread. Without *methods* it answers GET.
 
     A ``JobError`` of the handler is shown as a page, or as a fragment, with its sentence.
     """
 
-    async def endpoint(request: Request) -> Response:
+    def endpoint(request: Request) -> Response:
         scope = request.scope
         visit = Visit(request.app.state.console, request, scope["session"], scope["form"])
-
-        def answer() -> Response:
-            try:
-                return handler(visit)
-            except RefusalError as refusal:
-                return fault_page(visit, str(refusal), refusal.status)
-            except JobError as error:
-                return fault_page(visit, str(error))
-            except Exception:  # noqa: BLE001 - a fault of ours: the other pages go on
-                traceback.print_exc()
-                why = "The console failed. The terminal in which it runs says why."
-                return fault_page(visit, why, HTTPStatus.INTERNAL_SERVER_ERROR)
-
-        return await run_in_threadpool(answer)
+        try:
+            return handler(visit)
+        except RefusalError as refusal:
+            return fault_page(visit, str(refusal), refusal.status)
+        except JobError as error:
+            return fault_page(visit, str(error))
+        except Exception:  # noqa: BLE001 - a fault of ours: the other pages go on
+            traceback.print_exc()
+            why = "The console failed. The terminal in which it runs says why."
+            return fault_page(visit, why, HTTPStatus.INTERNAL_SERVER_ERROR)
 
     return Route(path, endpoint, methods=list(methods or ("GET",)))
 

@@ -47,7 +47,6 @@ _TAIL_BYTES = 64 * 1024
 MOST_STOPS = 2
 """The first request to stop waits for open calls, the second one ends at once."""
 
-KEPT_WORKS = 50
 KEPT_AGE = timedelta(days=30)
 
 _PROCESS = (sys.executable, "-m", "dlq_cli.work_process")
@@ -101,7 +100,6 @@ class Work:
         words: the command, without ``dlq``.
         who: started it, as ``actor.actor`` says.
         started_at: when.
-        after: the work that it continues, or whose answer it acts on; empty if there is none.
         exit_code: None unless it has ended.
         ended_at: likewise.
         stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
@@ -113,7 +111,6 @@ class Work:
     words: tuple[str, ...]
     who: str
     started_at: datetime
-    after: str
     folder: Path
     state: State
     exit_code: int | None
@@ -185,13 +182,12 @@ class Works:
         """Make the id of a work that is about to be started."""
         return new_id(self.now_seconds())
 
-    def start(self, work_id: str, words: Sequence[str], after: str = "") -> Work:
+    def start(self, work_id: str, words: Sequence[str]) -> Work:
         """Start a command, unless this id was started before: a form that is sent twice starts one.
 
         Args:
             work_id: of ``make_id``.
             words: the verb and its options; ``--json`` is added.
-            after: see ``Work``.
 
         Returns:
             The work, or that which was started before.
@@ -210,7 +206,7 @@ class Works:
                     above.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.check_owner()
                 folder.mkdir(mode=0o700)
-                self._run(folder, [*words, _AS_JSON], after)
+                self._run(folder, [*words, _AS_JSON])
             except FileExistsError:
                 pass
             except OSError as error:
@@ -218,9 +214,8 @@ class Works:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
         oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
-        for number, other in enumerate(self.all()):
-            is_old = number >= KEPT_WORKS or other.started_at < oldest
-            if is_old and other.state is not State.RUNNING:
+        for other in self.all():
+            if other.started_at < oldest and other.state is not State.RUNNING:
                 shutil.rmtree(other.folder, ignore_errors=True)
         work = self.get(work_id)
         if work is None:
@@ -242,7 +237,6 @@ class Works:
                 words=tuple(str(word) for word in record["words"]),
                 who=str(record["who"]),
                 started_at=_time(record["started_at"]),
-                after=str(record["after"]),
                 folder=folder,
                 state=State.ENDED if end else State.RUNNING if is_running else State.DIED,
                 exit_code=int(end["exit_code"]) if end else None,
@@ -294,7 +288,7 @@ class Works:
     def _folders(self) -> tuple[Path, ...]:
         return self.folder.parents[1], self.folder.parents[0], self.folder
 
-    def _run(self, folder: Path, words: Sequence[str], after: str) -> None:
+    def _run(self, folder: Path, words: Sequence[str]) -> None:
         """Start the process of a work. Its lock is held from before its record is there."""
         lock = os.open(folder / _LOCK_FILE, os.O_CREAT | os.O_RDWR, 0o600)
         try:
@@ -303,7 +297,6 @@ class Works:
                 "words": list(words),
                 "who": actor(),
                 "started_at": self.now_seconds(),
-                "after": after,
             }
             with (folder / ERRORS_FILE).open("ab") as errors:
                 # The record comes last: a folder without it is no work.
@@ -368,31 +361,6 @@ def write_end(folder: Path, exit_code: int, now_seconds: float) -> None:
     """Write durably how a work ended. Raises ArchiveError."""
     content = {"exit_code": exit_code, "ended_at": now_seconds}
     LocalArchive(str(folder)).write(_END_FILE, json.dumps(content).encode())
-
-
-def forget_erased(folder: Path) -> None:
-    """Forget what the works beside this one, an erase that is done, may know of erased messages.
-
-    Conditions may identify a person, and errors quote them; previews of edits quote messages.
-
-    Raises:
-        ArchiveError: a record cannot be written.
-    """
-    for other in folder.parent.iterdir():
-        record = _read(other / _COMMAND_FILE)
-        words = record.get("words") if record else None
-        if not (record and isinstance(words, list) and words):
-            continue
-        if condition := value_of(words, "--where"):
-            named = {condition: "(forgotten)", f"--where={condition}": "--where=(forgotten)"}
-            record["words"] = [named.get(word, word) for word in words]
-            LocalArchive(str(other)).write(_COMMAND_FILE, json.dumps(record).encode())
-        if (other / _END_FILE).exists():
-            stale = {ERRORS_FILE: condition, ANSWER_FILE: words[0] == "redrive"}
-            for name in filter(stale.get, stale):
-                # A process that waits for the next work has the file open.
-                with suppress(FileNotFoundError):
-                    os.truncate(other / name, 0)
 
 
 def stop_file(folder: Path, number: int) -> Path:

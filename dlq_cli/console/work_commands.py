@@ -5,7 +5,7 @@ person may get wrong is refused here, before a process is started.
 """
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -13,7 +13,6 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, RefusalError
 from dlq_cli.console.work import Work, value_of, without_json
 from spark_reprocess.command_line.arguments import positive_number, since, whole_number
-from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.verb import option
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import ID
@@ -26,19 +25,17 @@ WHOLE_PLAN = "plan"
 """The value of the field ``what`` that means every group that the plan redrives."""
 
 
-def drain(console: Console, fields: Fields) -> list[str]:
-    """Make the command that empties the parked queue into the archive."""
+def collect(console: Console, fields: Fields) -> list[str]:
+    """Make the command that drains, analyzes, or does both."""
+    only = fields("only")
     words = [
-        *_queue(console, fields, "parked-queue-url"),
-        *_checked(fields, "limit", "--limit", whole_number(1)),
+        *_queue(console, fields, "parked-queue-url", is_needed=only != "analyze"),
+        *(["--only", only] if only in {"drain", "analyze"} else []),
+        *([] if only == "analyze" else _options(fields, "limit")),
+        *([] if only == "drain" else _options(fields, "since")),
+        *console.mask_words,
     ]
-    return _here(console, "drain", words)
-
-
-def analyze(console: Console, fields: Fields) -> list[str]:
-    """Make the command that groups the undecided messages."""
-    words = [*_checked(fields, "since", "--since", since), *console.mask_words]
-    return _here(console, "analyze", words)
+    return _here(console, "collect", words)
 
 
 def preview(console: Console, fields: Fields) -> list[str]:
@@ -49,9 +46,7 @@ def preview(console: Console, fields: Fields) -> list[str]:
     """
     what, plan = fields("what"), fields("plan")
     if not what:
-        raise InputError(
-            "choose what to put back: one group, or every group that the plan redrives"
-        )
+        raise InputError("choose what to redrive: one group, or every group of this action")
     if not ID.fullmatch(plan):
         raise InputError("this form names no plan; open it again")
     other = _queue(console, fields, "to-queue-url", is_needed=False)
@@ -60,10 +55,7 @@ def preview(console: Console, fields: Fields) -> list[str]:
         *([] if what == WHOLE_PLAN else option("--group", what)),
         *_queue(console, fields, "main-queue-url", is_needed=not other),
         *other,
-        *_text(fields, "where", "--where"),
-        *_checked(fields, "limit", "--limit", whole_number(1)),
-        *_flag(fields, "include_foreign", "--include-foreign"),
-        *_flag(fields, "allow_reordering", "--allow-reordering"),
+        *_options(fields, "where", "limit", "include_foreign", "allow_reordering"),
         *console.mask_words,
     ]
     return _here(console, "redrive", words)
@@ -79,7 +71,7 @@ def redrive(console: Console, dry_run: Work, fields: Fields) -> list[str]:
         InputError: a field is wrong, or the dry run did not end well.
         RefusalError: somebody has decided something else since the dry run.
     """
-    answer = _answer_of(dry_run, "redrive")
+    answer = _answer_of(dry_run)
     decided = str(answer.get("decisions_sha256", ""))
     plan = read_plan_now(console.archive, value_of(dry_run.words, "--plan"))
     group = value_of(dry_run.words, "--group")
@@ -90,54 +82,18 @@ def redrive(console: Console, dry_run: Work, fields: Fields) -> list[str]:
         raise InputError("choose: by ramp, or all at once")
     how = ["--at-once"]
     if fields("how") == "ramp":
-        how = ["--ramp", *_checked(fields, "allow_returns", "--allow-returns", AllowedReturns.of)]
+        how = ["--ramp", *_options(fields, "allow_returns")]
+    reason = _options(fields, "reason")
+    if not reason:
+        raise InputError("reason: say in one sentence why; the ledger keeps it")
     return [
         *without_json(dry_run.words),
         *option("--decisions-sha256", decided),
         *how,
-        *_pace(fields),
-        *_execution(fields),
+        *_options(fields, "max_rate", "claim_ttl"),
+        *(["--in-doubt", "send"] if fields("in_doubt") else []),
+        *["--execute", *reason],
     ]
-
-
-def restore_preview(console: Console, fields: Fields) -> list[str]:
-    """Make the dry run of a restore.
-
-    Raises:
-        InputError: a field is wrong, or neither a condition nor a number is given.
-    """
-    words = [
-        *_queue(console, fields, "parked-queue-url"),
-        *_text(fields, "where", "--where"),
-        *_checked(fields, "limit", "--limit", whole_number(1)),
-        *_flag(fields, "include_discarded", "--include-discarded"),
-        *_flag(fields, "include_foreign", "--include-foreign"),
-    ]
-    if not (fields("where").strip() or fields("limit").strip() or fields("everything")):
-        raise InputError("give a condition or a number, or say that you mean all messages")
-    return _here(console, "restore", words)
-
-
-def restore(_console: Console, dry_run: Work, fields: Fields) -> list[str]:
-    """Make the command that restores what a dry run has shown. Raises InputError."""
-    groups = _answer_of(dry_run, "restore").get("groups", [])
-    _require_typed(fields, sum(int(group["counts"].get("send", 0)) for group in groups))
-    return [*without_json(dry_run.words), *_pace(fields), *_execution(fields)]
-
-
-def erase_preview(console: Console, fields: Fields) -> list[str]:
-    """Make the dry run of an erase. Raises InputError."""
-    ids = fields("ids").split()
-    if bool(ids) == bool(fields("where").strip()):
-        raise InputError("give message ids or a condition, and not both: what is to go")
-    words = [word for one in ids for word in option("--id", one)]
-    return _here(console, "erase", [*words, *_text(fields, "where", "--where")])
-
-
-def erase(_console: Console, dry_run: Work, fields: Fields) -> list[str]:
-    """Make the command that erases what a dry run has shown. Raises InputError."""
-    _require_typed(fields, int(_answer_of(dry_run, "erase").get("messages", 0)))
-    return [*without_json(dry_run.words), *_execution(fields)]
 
 
 def again(work: Work, fields: Fields) -> list[str]:
@@ -151,70 +107,56 @@ def again(work: Work, fields: Fields) -> list[str]:
 def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
     """Add what the verb gets of the console, and where it runs."""
     _, *rest = console.words(verb, *words)
-    return [*rest, *(["--on-glue"] if console.on_glue and not VERBS[verb].not_on_glue else [])]
+    return [*rest, *(["--on-glue"] if console.on_glue else [])]
 
 
-def _answer_of(dry_run: Work, verb: str) -> dict[str, Any]:
+def _answer_of(dry_run: Work) -> dict[str, Any]:
     answer = dry_run.answer()
-    if dry_run.verb != verb or "--execute" in dry_run.words:
-        raise InputError(f"work {dry_run.work_id} is no dry run of {verb}")
+    if dry_run.verb != "redrive" or "--execute" in dry_run.words:
+        raise InputError(f"work {dry_run.work_id} is no dry run of a redrive")
     if dry_run.exit_code != 0 or answer is None:
         raise InputError("this dry run did not end well: make it again")
     return dict(answer)
-
-
-def _pace(fields: Fields) -> list[str]:
-    return [
-        *_checked(fields, "max_rate", "--max-rate", positive_number),
-        *_checked(fields, "claim_ttl", "--claim-ttl", whole_number(60, 43_200)),
-        *(["--in-doubt", "send"] if fields("in_doubt") else []),
-    ]
-
-
-def _execution(fields: Fields) -> list[str]:
-    reason = _text(fields, "reason", "--reason")
-    if not reason:
-        raise InputError("reason: say in one sentence why; the ledger keeps it")
-    return ["--execute", *reason]
-
-
-def _require_typed(fields: Fields, count: int) -> None:
-    if not count:
-        raise InputError("the dry run found no messages: there is nothing to do")
-    if fields("typed").replace(",", "").strip() != str(count):
-        raise InputError(f"to confirm, type the number of messages: {count}")
 
 
 def _queue(console: Console, fields: Fields, name: str, *, is_needed: bool = True) -> list[str]:
     """Return the words of a queue that only the form names. Raises InputError if none does."""
     if name in console.values:
         return []
-    words = _text(fields, name.replace("-", "_"), f"--{name}")
+    words = _options(fields, name.replace("-", "_"))
     if is_needed and not words:
         raise InputError(f"{name.replace('-', ' ')}: give the address of the queue")
     return words
 
 
-def _text(fields: Fields, field: str, name: str) -> list[str]:
-    value = fields(field).strip()
-    if "\0" in value:
-        raise InputError(f"{_label(field)}: must not contain a NUL")
-    return list(option(name, value)) if value else []
+_FLAGS = {"include_foreign", "allow_reordering"}
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "limit": whole_number(1),
+    "since": since,
+    "allow_returns": AllowedReturns.of,
+    "max_rate": positive_number,
+    "claim_ttl": whole_number(60, 43_200),
+}
+"""What refuses a value, as the command would."""
 
 
-def _flag(fields: Fields, field: str, name: str) -> list[str]:
-    return [name] if fields(field) else []
+def _options(fields: Fields, *names: str) -> list[str]:
+    """Return the words of the options that these fields fill in.
 
-
-def _checked(fields: Fields, field: str, name: str, read: Callable[[str], object]) -> list[str]:
-    words = _text(fields, field, name)
-    if words:
+    Raises:
+        InputError: a value is wrong.
+    """
+    words: list[str] = []
+    for name in names:
+        value, label = fields(name).strip(), name.replace("_", " ")
+        if not value:
+            continue
+        if "\0" in value:
+            raise InputError(f"{label}: must not contain a NUL")
         try:
-            read(fields(field).strip())
+            _READERS.get(name, str)(value)
         except (ArgumentTypeError, ValueError) as error:
-            raise InputError(f"{_label(field)}: {error}") from error
+            raise InputError(f"{label}: {error}") from error
+        word = f"--{name.replace('_', '-')}"
+        words += [word] if name in _FLAGS else option(word, value)
     return words
-
-
-def _label(field: str) -> str:
-    return field.replace("_", " ")

@@ -1,6 +1,6 @@
 """Pages about long work: what there is to do, what runs, and one work with its answer.
 
-What sends or erases begins with a dry run. An answer may be damaged. Templates show it as it is:
+What sends begins with a dry run. An answer may be damaged. Templates show it as it is:
 where that fails, the page is shown without the answer.
 """
 
@@ -10,7 +10,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,9 @@ from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_rou
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
 from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
 from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
-from spark_reprocess.archive.message_state import UNDECIDED
+from spark_reprocess.archive.message_state import PENDING
 from spark_reprocess.archive.records import DAMAGE
 from spark_reprocess.clients import sqs_client
-from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.verb import (
     INTERRUPTED,
@@ -51,8 +49,7 @@ _OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
 _UNFINISHED = {NOT_ALL_SENT, STOPPED, INTERRUPTED}
 """Exit codes after which the same command goes on with what is left."""
 
-_REPEATABLE = {"drain", "analyze", "redrive", "restore", "erase"}
-_ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED, Disposition.DISCARDED)
+_ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.DISCARDED)
 
 
 def _work(visit: Visit) -> Response:
@@ -83,7 +80,7 @@ def _counts(visit: Visit) -> Response:
     except JobError as error:
         # A queue that cannot be asked must not hide what is in the archive.
         found, fault = status(StatusOptions(console.archive.root)), str(error)
-    return visit.page("work_counts.html.jinja", found=found, fault=fault, UNDECIDED=UNDECIDED)
+    return visit.page("work_counts.html.jinja", found=found, fault=fault, PENDING=PENDING)
 
 
 def _state(visit: Visit) -> Response:
@@ -109,11 +106,8 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
     Raises one of ``DAMAGE``, or an ``UndefinedError``, for an answer of another shape.
     """
     lines = work.errors().splitlines()
-    sending = None
-    if answer and work.verb in {"redrive", "restore"}:
-        sending = _sending(answer, restores=work.verb == "restore")
-    has_stopped = work.state is State.DIED or work.exit_code in _UNFINISHED
-    is_dry_run = work.verb in {"redrive", "restore", "erase"} and "--execute" not in work.words
+    sending = _sending(answer) if answer and work.verb == "redrive" else None
+    is_dry_run = work.verb == "redrive" and "--execute" not in work.words
     return visit.page(
         template,
         work=work,
@@ -123,7 +117,7 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
         answer=answer,
         sending=sending,
         is_dry_run=is_dry_run,
-        goes_on=has_stopped and work.verb in _REPEATABLE,
+        goes_on=work.state is State.DIED or work.exit_code in _UNFINISHED,
         is_running=work.state is State.RUNNING,
         titles=_titles(visit.console, value_of(work.words, "--plan")) if sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
@@ -133,14 +127,14 @@ def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, templat
     )
 
 
-def _sending(answer: Mapping[str, Any], *, restores: bool) -> dict[str, Any]:
-    """Return the answer of a redrive or a restore, with its table and its problems as sentences.
+def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of a redrive, with its table and its problems as sentences.
 
     A row is an id, its action, and a number for each column.
     """
     groups: Sequence[Mapping[str, Any]] = answer["groups"]
     counts = sum((Counter[str](group["counts"]) for group in groups), Counter[str]())
-    named = columns(counts, executed=bool(answer["run_id"]), restores=restores)
+    named = columns(counts, executed=bool(answer["run_id"]), restores=False)
     problems = answer["problems"]
     return {
         **answer,
@@ -156,10 +150,10 @@ def _sending(answer: Mapping[str, Any], *, restores: bool) -> dict[str, Any]:
             if group["action"] != "leave" or any(group["counts"].get(one) for one in _ACTED_ON)
         ],
         "planned": counts[Disposition.SEND],
-        "done": counts[Disposition.RESTORED if restores else Disposition.SENT],
+        "done": counts[Disposition.SENT],
         "problems": [
             problem_sentence(
-                one["word"], one["count"], one["detail"], one["examples"], restores=restores
+                one["word"], one["count"], one["detail"], one["examples"], restores=False
             )
             for one in problems
         ],
@@ -208,7 +202,7 @@ def _outcomes(visit: Visit) -> Response:
 
 def _again(visit: Visit) -> Response:
     work = _found(visit)
-    return _started(visit, commands.again(work, visit.field), work.work_id)
+    return _started(visit, commands.again(work, visit.field))
 
 
 def _stop(visit: Visit) -> Response:
@@ -226,12 +220,12 @@ def _found(visit: Visit) -> Work:
     return work
 
 
-def _started(visit: Visit, words: list[str], after: str = "") -> Response:
+def _started(visit: Visit, words: list[str]) -> Response:
     """Start a command, and send the browser to its page.
 
     The form names the work that it starts: one that is sent twice starts one.
     """
-    work = visit.console.works.start(visit.field("start_id"), words, after)
+    work = visit.console.works.start(visit.field("start_id"), words)
     return visit.see_other(f"/works/{work.work_id}")
 
 
@@ -254,27 +248,16 @@ def _redrive(visit: Visit) -> Response:
     )
 
 
-def _form(verb: str) -> Handler:
-    def form(visit: Visit) -> Response:
-        start_id, lacks = visit.console.works.make_id(), _lacking(visit.console, verb)
-        return visit.page(f"{verb}.html.jinja", start_id=start_id, lacks=lacks)
-
-    return form
-
-
-def _execution(command: Callable[[Console, Work, Fields], list[str]]) -> Handler:
-    def execution(visit: Visit) -> Response:
-        dry_run = visit.console.works.get(visit.field("after"))
-        if dry_run is None:
-            raise RefusalError("This dry run is gone: make it again.", HTTPStatus.NOT_FOUND)
-        return _started(visit, command(visit.console, dry_run, visit.field), dry_run.work_id)
-
-    return execution
+def _execute(visit: Visit) -> Response:
+    dry_run = visit.console.works.get(visit.field("after"))
+    if dry_run is None:
+        raise RefusalError("This dry run is gone: make it again.", HTTPStatus.NOT_FOUND)
+    return _started(visit, commands.redrive(visit.console, dry_run, visit.field))
 
 
-def _lacking(console: Console, verb: str = "") -> tuple[str, str] | None:
+def _lacking(console: Console) -> tuple[str, str] | None:
     """Return what long work lacks on this machine, and the command that helps; None for nothing."""
-    if console.on_glue and not VERBS[verb].not_on_glue:
+    if console.on_glue:
         return None
     if importlib.util.find_spec("pyspark") is None:
         return "Spark is not installed here", SPARK_INSTALL
@@ -284,31 +267,18 @@ def _lacking(console: Console, verb: str = "") -> tuple[str, str] | None:
     return None
 
 
-_SENDING = (
-    ("/redrive", _redrive, commands.preview, commands.redrive),
-    ("/restore", _form("restore"), commands.restore_preview, commands.restore),
-    ("/erase", _form("erase"), commands.erase_preview, commands.erase),
-)
-"""What sends or erases: its page, whose form makes a dry run, and what does what that has shown."""
-
 ROUTES = (
     page_route("/works", _work),
     page_route("/works/list", _list),
     page_route("/works/counts", _counts),
-    page_route("/works/drain", _start(commands.drain), "POST"),
-    page_route("/works/analyze", _start(commands.analyze), "POST"),
+    page_route("/works/collect", _start(commands.collect), "POST"),
     page_route("/works/{work_id}", lambda one: _shown(one, _found(one), "one_work.html.jinja")),
     page_route("/works/{work_id}/state", _state),
     page_route("/works/{work_id}/ledger", _ledger),
     page_route("/outcomes", _outcomes),
     page_route("/works/{work_id}/again", _again, "POST"),
     page_route("/works/{work_id}/stop", _stop, "POST"),
-    *chain.from_iterable(
-        (
-            page_route(path, page),
-            page_route(path, _start(dry_run), "POST"),
-            page_route(f"{path}/execute", _execution(execution), "POST"),
-        )
-        for path, page, dry_run, execution in _SENDING
-    ),
+    page_route("/redrive", _redrive),
+    page_route("/redrive", _start(commands.preview), "POST"),
+    page_route("/redrive/execute", _execute, "POST"),
 )

@@ -104,7 +104,7 @@ class Recovery:
         arrived: messages of the outage.
         recovered: of these, processed without a person.
         parked: of these, in the parked queue.
-        replays: copies that the function sent back to main.
+        replays: copies that the function sent to main.
         failed_tries: tries of the consumer that failed.
         failed_tries_of_replays: of these, tries of replayed copies.
         held: how often the circuit breaker held a message.

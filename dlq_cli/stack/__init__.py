@@ -2,7 +2,7 @@
 
 ==============  ==================================================================
 ``facts``       what was found, as values; a fact that could not be had is None
-``rules``       what is wrong with the facts, and how to mend it; pure
+``rules``       what is wrong with the facts, and how to fix it; pure
 ``survey``      asks AWS for the facts
 ``trial``       sends a test message through the installation
 ==============  ==================================================================

@@ -3,19 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from dlq_replay.settings import ReplaySettings
-
-_CALLS = (
-    "ReceiveMessage",
-    "DeleteMessage",
-    "ChangeMessageVisibility",
-    "SendMessage",
-    "GetQueueAttributes",
-)
-_WITHOUT_TLS = {"Bool": {"aws:SecureTransport": "false"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +52,6 @@ class QueueFacts:
         return int(self.attributes["MaximumMessageSize"])
 
     @property
-    def in_flight(self) -> int:
-        """Messages that somebody has received and not yet deleted, approximately."""
-        return int(self.attributes.get("ApproximateNumberOfMessagesNotVisible", 0))
-
-    @property
     def customer_key(self) -> str | None:
         """The KMS key that encrypts it, None where that is SQS's own or AWS's for SQS."""
         key = self.attributes.get("KmsMasterKeyId")
@@ -90,24 +75,6 @@ class QueueFacts:
         if permission == "byQueue":
             return source_arn in policy.get("sourceQueueArns", [])
         return bool(permission == "allowAll")
-
-    @property
-    def denials(self) -> tuple[str, ...]:
-        """Names of the statements of its queue policy that deny calls with messages.
-
-        Principals and conditions are not evaluated, but a denial of calls without TLS is left out.
-        """
-        return tuple(
-            str(one.get("Sid", "without a Sid"))
-            for one in as_list(self._policy("Policy").get("Statement", []))
-            if one.get("Effect") == "Deny"
-            and one.get("Condition") != _WITHOUT_TLS
-            and any(
-                fnmatchcase(f"sqs:{call}".lower(), action.lower())
-                for call in _CALLS
-                for action in as_list(one.get("Action", "*"))
-            )
-        )
 
     def _policy(self, name: str) -> dict[str, Any]:
         return dict(json.loads(self.attributes.get(name) or "{}"))
@@ -165,20 +132,12 @@ class Installation:
         other_readers: those of other functions and targets, on the DLQ and the parked queue.
         consumers: the time-out in seconds of each function that event source mappings feed from
             the main queue, by its name.
-        dlq_alarms: the account's alarms on metrics that SQS publishes of the DLQ, without the
-            stack's own: names of the alarm and of the metric.
         other_main: the other main queues that are configured, as far as they could be read.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
-        closed_to: principals of services that need ``DataKmsKeyArn`` and that its key policy does
-            not name.
-        denied_to_breaker: actions that the circuit breaker needs and the role may not do.
-        vpc_without_metrics: the function's VPC, if it has no endpoint for CloudWatch.
-        account_id: the function's.
-        most_attributes: the most attributes of the producer's own that a message of the peek had,
-            None where nobody peeked or nothing was there.
+        data_key_admits_alarms: whether the key policy of ``DataKmsKeyArn`` names CloudWatch; None
+            where no alarm needs it.
         unknown: what could not be found out, and why.
-        log_group: where the function writes its log.
         denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
         replay_enabled: the stack's parameter ``ReplayEnabled``.
@@ -195,19 +154,13 @@ class Installation:
     triggers: tuple[TriggerFacts, ...] = ()
     other_readers: tuple[TriggerFacts, ...] = ()
     consumers: Mapping[str, int] = field(default_factory=dict)
-    dlq_alarms: tuple[tuple[str, str], ...] = ()
     recursive_loop: str | None = None
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
     has_failure_table: bool | None = None
-    closed_to: tuple[str, ...] = ()
-    denied_to_breaker: tuple[str, ...] | None = None
-    vpc_without_metrics: str = ""
-    account_id: str = ""
-    most_attributes: int | None = None
+    data_key_admits_alarms: bool | None = None
     unknown: tuple[str, ...] = ()
-    log_group: str = ""
     denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
     replay_enabled: bool = True
@@ -219,7 +172,7 @@ class Installation:
 
         True also where that could not be found out.
         """
-        feeds = (one.is_live and one.source_arn == self.dlq.arn for one in self.triggers)
+        feeds = (feed.is_live and feed.source_arn == self.dlq.arn for feed in self.triggers)
         return (any(feeds) or not self.knows_triggers) and self.reserved_concurrency != 0
 
     @property

@@ -10,7 +10,6 @@ from enum import StrEnum
 
 from dlq_cli.stack.facts import Installation, QueueFacts
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.attributes import MAX_ATTRIBUTES
 
 LAMBDA_MIN_RECEIVE_COUNT = 5
 """Below it Lambda's own throttling sends good messages to the DLQ."""
@@ -23,10 +22,6 @@ FIFO_DLQ_MAX_VISIBILITY_SECONDS = 240
 MAX_RETENTION_SECONDS = 1_209_600
 EXPIRY_ALARM_SECONDS = 172_800
 """NearestExpiryAlarm and ParkedExpiryAlarm ring 2 days before SQS deletes a message."""
-
-MAX_IN_FLIGHT = 120_000
-_IN_FLIGHT_SHARE = 0.8
-_OUR_ATTRIBUTES = 2
 
 
 class Severity(StrEnum):
@@ -52,12 +47,12 @@ Rule = Callable[[Installation], Iterator[Finding]]
 
 def examine(installation: Installation) -> list[Finding]:
     """Return everything that is wrong, what is broken first."""
-    found = findings(installation, _RULES)
-    found += [
+    all_findings = findings(installation, _RULES)
+    all_findings += [
         Finding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
         for fault in installation.unknown
     ]
-    return sorted(found, key=lambda finding: list(Severity).index(finding.severity))
+    return sorted(all_findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
 def findings(installation: Installation, rules: Sequence[Rule]) -> list[Finding]:
@@ -124,32 +119,14 @@ def _redrive_policies_end_in_the_parked_queue(of: Installation) -> Iterator[Find
 
 def _nobody_else_reads(of: Installation) -> Iterator[Finding]:
     for queue in (of.dlq, of.parked):
-        for one in of.other_readers:
-            if one.is_live and one.source_arn == queue.arn:
+        for reader in of.other_readers:
+            if reader.is_live and reader.source_arn == queue.arn:
                 yield broken(
                     queue.name,
-                    f"{one.name} takes messages out too, for {one.target}: these are neither "
+                    f"{reader.name} takes messages out too, for {reader.target}: these are neither "
                     "replayed nor archived",
                     "remove it, or turn it off",
                 )
-
-
-def _queues_are_usable(of: Installation) -> Iterator[Finding]:
-    for queue in of.queues:
-        if queue.in_flight > MAX_IN_FLIGHT * _IN_FLIGHT_SHARE:
-            yield _risk(
-                queue.name,
-                f"has {queue.in_flight:,} messages in flight; SQS gives out no more than "
-                f"{MAX_IN_FLIGHT:,}",
-                "see what receives without deleting",
-            )
-        if queue.denials:
-            yield _risk(
-                queue.name,
-                f"its queue policy denies, in {', '.join(queue.denials)}: whom and when is not "
-                "evaluated here, and no role's permission helps against it",
-                "see that it exempts the function's role, the Spark job's and the operators'",
-            )
 
 
 def _redrive_allow_policies_admit(of: Installation) -> Iterator[Finding]:
@@ -160,14 +137,6 @@ def _redrive_allow_policies_admit(of: Installation) -> Iterator[Finding]:
                 f"its RedriveAllowPolicy does not admit {source.name}",
                 f"add {source.arn} to sourceQueueArns, or allow all",
             )
-
-
-def _types_agree(of: Installation) -> Iterator[Finding]:
-    if len({queue.is_fifo for queue in of.queues}) > 1:
-        names = ", ".join(queue.name for queue in of.queues)
-        yield broken(
-            names, "are not all of one type", "use standard queues alone, or FIFO queues alone"
-        )
 
 
 def _retention_is_enough(of: Installation) -> Iterator[Finding]:
@@ -262,29 +231,6 @@ def _consumers_have_time(of: Installation) -> Iterator[Finding]:
         )
 
 
-_TAKEN_OUT = (
-    "The function takes dead letters out within seconds, so this alarm does not ring any more"
-)
-_CHANGED_METRICS = {
-    "ApproximateNumberOfMessagesVisible": _TAKEN_OUT,
-    "ApproximateAgeOfOldestMessage": _TAKEN_OUT,
-    "NumberOfMessagesSent": (
-        "A dead letter that waits is sent to its own queue again, so this alarm rings for waits"
-    ),
-}
-"""Metrics of a DLQ that mean something else with the stack, and the consequence."""
-
-
-def _alarms_match_metrics(of: Installation) -> Iterator[Finding]:
-    for name, metric_name in of.dlq_alarms:
-        if consequence := _CHANGED_METRICS.get(metric_name):
-            yield _risk(
-                name,
-                f"watches {metric_name} of {of.dlq.name}. {consequence}",
-                "watch the stack's alarms instead, then delete this one",
-            )
-
-
 def _trigger_is_right(of: Installation) -> Iterator[Finding]:
     if not of.knows_triggers and not any(trigger.is_live for trigger in of.triggers):
         # Something that could not be listed may feed the function.
@@ -341,15 +287,6 @@ def _function_may_run(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _function_replays(of: Installation) -> Iterator[Finding]:
-    if of.settings.policy.max_attempts == 0:
-        yield _risk(
-            of.function_name,
-            "MaxAttempts is 0: every dead letter is parked at once",
-            "raise MaxAttempts unless that is what you want",
-        )
-
-
 def _sources_are_configured(of: Installation) -> Iterator[Finding]:
     if of.dlq_source_arns is None:
         return
@@ -386,19 +323,11 @@ def _keys_are_usable(of: Installation) -> Iterator[Finding]:
         )
 
 
-_SERVICES_WITHOUT_A_KEY = {
-    "logs": "no log group can be created, and none can be written",
-    "cloudwatch": "no alarm reaches the topic",
-}
-"""What fails, by the first part of the service's principal."""
-
-
-def _data_key_lets_services_in(of: Installation) -> Iterator[Finding]:
-    for service in of.closed_to:
+def _data_key_lets_alarms_in(of: Installation) -> Iterator[Finding]:
+    if of.data_key_admits_alarms is False:
         yield broken(
             "DataKmsKeyArn",
-            f"its key policy does not allow {service}: "
-            f"{_SERVICES_WITHOUT_A_KEY[service.partition('.')[0]]}",
+            "its key policy does not allow cloudwatch.amazonaws.com: no alarm reaches the topic",
             "add the statement for it of docs/install.md to the key policy",
         )
 
@@ -415,25 +344,6 @@ def _sizes_fit(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _attributes_have_room(of: Installation) -> Iterator[Finding]:
-    most = of.most_attributes or 0
-    if most >= MAX_ATTRIBUTES:
-        yield broken(
-            of.main.name,
-            f"messages with {most} attributes have no room for the counter; they are parked, and "
-            "no scheduled run redrives them",
-            f"have producers send {MAX_ATTRIBUTES - _OUR_ATTRIBUTES} at most",
-        )
-    elif most > MAX_ATTRIBUTES - _OUR_ATTRIBUTES:
-        yield _risk(
-            of.main.name,
-            f"messages with {most} attributes have no room for the context: they are replayed, "
-            "but no wait of theirs is longer than 900 s, parked copies do not say why or from "
-            "which queue, and no scheduled run redrives them",
-            f"have producers send {MAX_ATTRIBUTES - _OUR_ATTRIBUTES} at most",
-        )
-
-
 def _failure_table_is_usable(of: Installation) -> Iterator[Finding]:
     if of.settings.failure_table and of.has_failure_table is False:
         yield _risk(
@@ -441,36 +351,6 @@ def _failure_table_is_usable(of: Installation) -> Iterator[Finding]:
             "the table of failure reasons does not exist; nothing is parked as non_retryable",
             "deploy the stack again, or clear FAILURE_TABLE",
         )
-    if of.denied_to_breaker:
-        yield _risk(
-            of.function_name,
-            f"its role may not {', '.join(of.denied_to_breaker)}: the circuit breaker sets "
-            "no limit, so in an outage every message is replayed",
-            "deploy the stack again, or set CircuitBreaker to false",
-        )
-
-
-def _breaker_can_read_its_metric(of: Installation) -> Iterator[Finding]:
-    if not (of.settings.has_breaker and of.settings.failure_table):
-        return
-    if of.vpc_without_metrics:
-        # A NAT gateway leads to CloudWatch as well; it is not looked for.
-        yield Finding(
-            Severity.UNKNOWN,
-            of.function_name,
-            f"{of.vpc_without_metrics} has no endpoint for CloudWatch: without a NAT gateway the "
-            "circuit breaker cannot read its metric, and sets no limit",
-            "create the interface endpoint monitoring, or set CircuitBreaker to false",
-        )
-    for queue in of.main_queues:
-        account = QueueAddress.from_arn(queue.arn).account_id
-        if of.account_id and account != of.account_id:
-            yield _risk(
-                queue.name,
-                f"is in account {account}: CloudWatch has no metric of it here, so the circuit "
-                "breaker sets no limit for it",
-                "install the stack in that account, or set CircuitBreaker to false",
-            )
 
 
 def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
@@ -491,35 +371,26 @@ _RULES: tuple[Rule, ...] = (
     _main_queues_fail_to_the_dlq,
     _redrive_policies_end_in_the_parked_queue,
     _nobody_else_reads,
-    _queues_are_usable,
     _redrive_allow_policies_admit,
-    _types_agree,
     _retention_is_enough,
     _expiry_alarm_knows_the_retention,
     _visibility_fits,
     _consumers_have_time,
-    _alarms_match_metrics,
     _trigger_is_right,
     _function_may_run,
-    _function_replays,
     _sources_are_configured,
     _keys_are_usable,
-    _data_key_lets_services_in,
+    _data_key_lets_alarms_in,
     _sizes_fit,
-    _attributes_have_room,
     _failure_table_is_usable,
-    _breaker_can_read_its_metric,
     _sends_are_allowed,
 )
 
 WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)
 """What keeps the function from seeing a message of the DLQ."""
 
+WHY_NOT_DEAD: tuple[Rule, ...] = (_main_queues_fail_to_the_dlq, _redrive_allow_policies_admit)
+"""What keeps a failed message of the main queue from the DLQ."""
+
 WHY_NOT_SENT: tuple[Rule, ...] = (_keys_are_usable, _sends_are_allowed)
 """What keeps the function from sending a message on."""
-
-WHY_NOT_DEAD: tuple[Rule, ...] = (
-    _main_queues_fail_to_the_dlq,
-    _redrive_allow_policies_admit,
-)
-"""What keeps a failed message of the main queue from the DLQ."""

@@ -1,4 +1,4 @@
-"""Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
+"""Asks AWS for the facts of an installation. Reads only."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +14,8 @@ from dlq_cli.stack_values import (
     aws_errors,
     clients_of,
     read_stack,
-    stack_resources,
 )
-from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, describe
 from spark_reprocess.clients import SOURCES_PAGE
@@ -29,21 +25,17 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 _KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
-_BREAKER_ACTIONS = ("dynamodb:BatchGetItem", "dynamodb:UpdateItem")
-_PEEK_MESSAGES = 10
 
 Fact = TypeVar("Fact")
 P = ParamSpec("P")
 
 
-def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
+def survey(session: "Session", stack: str) -> Installation:
     """Gather what can be had; what cannot is in ``unknown``.
 
     Args:
         session: whose credentials and Region are used.
         stack: the stack's name.
-        peek: whether to receive up to 10 messages of the parked queue, and give them back at once,
-            to see how many attributes they have. A queue with a redrive policy is left alone.
 
     Raises:
         InputError: the stack, its function, its settings or one of its queues cannot be read.
@@ -58,7 +50,7 @@ def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
         settings = ReplaySettings.from_env(variables)
     except SettingsError as error:
         raise InputError(f"function {function}: {error}") from error
-    return _Survey(client, values, configuration, settings).installation(peek=peek)
+    return _Survey(client, values, configuration, settings).installation()
 
 
 def list_mappings(client: Callable[[str], Any], **selection: str) -> list[TriggerFacts]:
@@ -66,16 +58,16 @@ def list_mappings(client: Callable[[str], Any], **selection: str) -> list[Trigge
     pages = client("lambda").get_paginator("list_event_source_mappings").paginate(**selection)
     return [
         TriggerFacts(
-            name=f"event source mapping {one['UUID']}",
-            state=one["State"],
-            source_arn=one.get("EventSourceArn", ""),
+            name=f"event source mapping {mapping['UUID']}",
+            state=mapping["State"],
+            source_arn=mapping.get("EventSourceArn", ""),
             reports_batch_item_failures="ReportBatchItemFailures"
-            in one.get("FunctionResponseTypes", []),
-            target=one.get("FunctionArn", ""),
-            last_result=one.get("LastProcessingResult", ""),
+            in mapping.get("FunctionResponseTypes", []),
+            target=mapping.get("FunctionArn", ""),
+            last_result=mapping.get("LastProcessingResult", ""),
         )
         for page in pages
-        for one in page["EventSourceMappings"]
+        for mapping in page["EventSourceMappings"]
     ]
 
 
@@ -84,14 +76,14 @@ def list_pipes(client: Callable[[str], Any], **selection: str) -> list[TriggerFa
     pages = client("pipes").get_paginator("list_pipes").paginate(**selection)
     return [
         TriggerFacts(
-            name=f"pipe {one['Name']}",
-            state=one["CurrentState"],
-            source_arn=one["Source"],
+            name=f"pipe {pipe['Name']}",
+            state=pipe["CurrentState"],
+            source_arn=pipe["Source"],
             reports_batch_item_failures=True,
-            target=one.get("Target", ""),
+            target=pipe.get("Target", ""),
         )
         for page in pages
-        for one in page["Pipes"]
+        for pipe in page["Pipes"]
     ]
 
 
@@ -107,7 +99,7 @@ class _Survey:
     def function(self) -> str:
         return self.values.function_arn
 
-    def installation(self, *, peek: bool) -> Installation:
+    def installation(self) -> Installation:
         settings, configuration, ask = self.settings, self.configuration, self._ask
         try:
             main = self._queue("main", settings.main_queue_url)
@@ -119,7 +111,7 @@ class _Survey:
             ask(f"main queue {url.rpartition('/')[2]}", self._queue, "main", url)
             for url in settings.other_main_queue_urls.values()
         ]
-        other_main = tuple(one for one in others if one is not None)
+        other_main = tuple(queue for queue in others if queue is not None)
         queues = (main, *other_main, dlq, parked)
         name = self.function.rpartition(":")[2]
         functions, of = self._client("lambda"), {"FunctionName": self.function}
@@ -137,26 +129,19 @@ class _Survey:
             other_main=other_main,
             triggers=(
                 *(mappings or ()),
-                *(one for one in pipes or () if one.target == self.function),
+                *(pipe for pipe in pipes or () if pipe.target == self.function),
             ),
             knows_triggers=mappings is not None and pipes is not None,
             other_readers=ask("other consumers", self._other_readers, dlq, parked) or (),
             consumers=ask("the main queue's consumers", self._consumers, main) or {},
-            dlq_alarms=ask("alarms on the DLQ", self._alarms, dlq) or (),
             recursive_loop=recursion.get("RecursiveLoop"),
             reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
             dlq_source_arns=ask("the DLQ's sources", self._sources, dlq),
             denied_keys=ask("KMS permissions", self._denied_keys, queues),
-            closed_to=ask("the policy of the data key", self._closed_to) or (),
-            denied_to_breaker=ask("the circuit breaker's permissions", self._denied_to_breaker),
-            vpc_without_metrics=ask("the VPC's endpoints", self._vpc_without_metrics) or "",
-            account_id=self.function.split(":")[4],
+            data_key_admits_alarms=ask("the policy of the data key", self._data_key_admits_alarms),
             has_failure_table=ask("the failure table", self._has_failure_table),
-            most_attributes=ask("a peek", self._peek, parked) if peek else None,
             denied_sends=ask("permissions to send", self._denied_sends, queues),
             unknown=tuple(self.unknown),
-            log_group=configuration.get("LoggingConfig", {}).get("LogGroup")
-            or f"/aws/lambda/{configuration['FunctionName']}",
             replay_enabled=self.values.replay_enabled,
             main_retention_seconds=self.values.main_retention_seconds,
         )
@@ -196,22 +181,8 @@ class _Survey:
     def _consumers(self, main: QueueFacts) -> dict[str, int]:
         read = self._client("lambda").get_function_configuration
         mappings = list_mappings(self._client, EventSourceArn=main.arn)
-        found = [read(FunctionName=mapping.target) for mapping in mappings]
-        return {one["FunctionName"]: one["Timeout"] for one in found}
-
-    def _alarms(self, dlq: QueueFacts) -> tuple[tuple[str, str], ...]:
-        """Find the alarms on the DLQ, those of metric math too."""
-        resources = stack_resources(self._client, self.values.stack)
-        own = {resource.get("PhysicalResourceId") for resource in resources}
-        return tuple(
-            (alarm["AlarmName"], metric["MetricName"])
-            for page in self._pages("cloudwatch", "describe_alarms", AlarmTypes=["MetricAlarm"])
-            for alarm in page["MetricAlarms"]
-            if alarm["AlarmName"] not in own
-            for metric in _metrics_of(alarm)
-            if metric.get("Namespace") == "AWS/SQS"
-            and {"Name": "QueueName", "Value": dlq.name} in metric.get("Dimensions", [])
-        )
+        functions = [read(FunctionName=mapping.target) for mapping in mappings]
+        return {function["FunctionName"]: function["Timeout"] for function in functions}
 
     def _sources(self, dlq: QueueFacts) -> tuple[str, ...]:
         account = dlq.arn.rpartition(":")[0]
@@ -248,49 +219,25 @@ class _Survey:
         for key in sorted({queue.customer_key for queue in queues if queue.customer_key}):
             arn = self._client("kms").describe_key(KeyId=key)["KeyMetadata"]["Arn"]
             # The role may use keys through SQS alone.
-            through = ("kms:ViaService", "string", _principal("sqs", arn))
+            _, partition, _, region, *_ = arn.split(":")
+            service = f"sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
+            through = ("kms:ViaService", "string", service)
             denied += [key] if self._denied(_KEY_ACTIONS, arn, through) else []
         return tuple(denied)
 
-    def _closed_to(self) -> tuple[str, ...]:
+    def _data_key_admits_alarms(self) -> bool | None:
         answer = self._client("cloudformation").describe_stacks(StackName=self.values.stack)
-        [found] = answer["Stacks"]
+        [stack] = answer["Stacks"]
         given = {
-            one["ParameterKey"]: one.get("ParameterValue", "")
-            for one in found.get("Parameters", [])
+            parameter["ParameterKey"]: parameter.get("ParameterValue", "")
+            for parameter in stack.get("Parameters", [])
         }
         key_arn = given.get("DataKmsKeyArn")
-        if not key_arn:
-            return ()
-        answer = self._client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
         # Alarms go to a topic with this key only if the stack has created it.
-        has_topic = given.get("CreateAlarms") == "true" and not given.get("AlarmTopicArn")
-        services = [
-            _principal("logs", key_arn),
-            *(["cloudwatch.amazonaws.com"] if has_topic else []),
-        ]
-        return tuple(one for one in services if not names_service(answer["Policy"], one))
-
-    def _denied_to_breaker(self) -> tuple[str, ...]:
-        settings = self.settings
-        if not (settings.has_breaker and settings.failure_table):
-            return ()
-        client = self._client("dynamodb")
-        table = client.describe_table(TableName=settings.failure_table)["Table"]["TableArn"]
-        items = ("dynamodb:LeadingKeys", "stringList", f"breaker#{settings.policy.main_queue.name}")
-        return (
-            *self._denied(_BREAKER_ACTIONS, table, items),
-            *self._denied(["cloudwatch:GetMetricStatistics"], "*", items),
-        )
-
-    def _vpc_without_metrics(self) -> str:
-        vpc = str(self.configuration.get("VpcConfig", {}).get("VpcId") or "")
-        if not (vpc and self.settings.has_breaker):
-            return ""
-        filters = [{"Name": "vpc-id", "Values": [vpc]}]
-        found = self._pages("ec2", "describe_vpc_endpoints", Filters=filters)
-        services = [one["ServiceName"] for page in found for one in page["VpcEndpoints"]]
-        return "" if any(one.endswith(".monitoring") for one in services) else vpc
+        if not key_arn or given.get("CreateAlarms") != "true" or given.get("AlarmTopicArn"):
+            return None
+        answer = self._client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
+        return names_service(answer["Policy"], "cloudwatch.amazonaws.com")
 
     def _denied_sends(self, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
         # Every call has this key, and policies often ask for it.
@@ -313,19 +260,6 @@ class _Survey:
             return False
         return True
 
-    def _peek(self, parked: QueueFacts) -> int | None:
-        if parked.redrive_target_arn:
-            # Each receive brings a message nearer to where this policy leads.
-            return None
-        queue = SqsQueue(self._client("sqs"), parked.url)
-        received = queue.receive(
-            max_messages=_PEEK_MESSAGES, wait_seconds=1, visibility_timeout_seconds=10
-        )
-        messages = [one for one in received if isinstance(one, Message)]
-        queue.change_visibility([(one, 0) for one in messages])
-        ours = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
-        return max((len(one.attributes.keys() - ours) for one in messages), default=None)
-
 
 def names_service(policy: str, service: str) -> bool:
     """Whether a key policy, a JSON document, allows anything to a service.
@@ -340,15 +274,3 @@ def names_service(policy: str, service: str) -> bool:
         one == "*" or "*" in one.get("AWS", ()) or service in one.get("Service", ())
         for one in allowed
     )
-
-
-def _metrics_of(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the metrics that an alarm of DescribeAlarms watches, those of metric math too."""
-    queries = alarm.get("Metrics") or []
-    return [one["MetricStat"]["Metric"] for one in queries if "MetricStat" in one] or [alarm]
-
-
-def _principal(service: str, key_arn: str) -> str:
-    """Return how KMS calls a service of a key's Region: ``sqs.eu-west-1.amazonaws.com``."""
-    _, partition, _, region, *_ = key_arn.split(":")
-    return f"{service}.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"

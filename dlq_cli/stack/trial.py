@@ -32,7 +32,6 @@ from dlq_replay.sending import Confirmed, Refused
 from dlq_replay.sqs import SqsQueue, describe
 from dlq_replay.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
 from spark_reprocess.clients import QueueCounts
-from spark_reprocess.errors import InputError
 
 RECEIVABLE_MESSAGES = 100
 """The most messages in a queue that are received to find the test message among them. SQS cannot
@@ -40,9 +39,6 @@ select messages, so all of them are hidden for some seconds."""
 
 FUNCTION_SECONDS = 180.0
 """A batching window of 60 s, the poller's own wait of 20 s, a cold start, and a retry."""
-
-CONSUMER_MAX_SECONDS = 500.0
-"""The most that the main queue may need to give a message up."""
 
 _HIDDEN_SECONDS = 10
 """Of a received message. It comes back by itself where the program is killed."""
@@ -75,19 +71,7 @@ class Check:
 
 
 class NotObservedError(Exception):
-    """A queue or the log could not be read; the text says why."""
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What was seen of the message in the parked queue, or else in the function's log."""
-
-    copy: Message | None = None
-    is_deleted: bool = False
-    fault: str = ""
-    """Why nothing could be received from the parked queue; empty if it could."""
-    is_logged: bool = False
-    seconds: float = 0.0
+    """A queue could not be read; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,29 +95,19 @@ class Trial:
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
 
-    def __post_init__(self) -> None:
-        """Refuse a main queue that needs too long to give a message up.
-
-        Raises:
-            InputError: with the seconds that it needs.
-        """
-        if self.through_consumer and self._consumer_seconds > CONSUMER_MAX_SECONDS:
-            raise InputError(
-                f"--through-consumer: {self.installation.main.name} may take "
-                f"{self._consumer_seconds:.0f} s until a message is a dead letter "
-                f"(VisibilityTimeout · maxReceiveCount), and this waits "
-                f"{CONSUMER_MAX_SECONDS:.0f} s at most; run it without the option"
-            )
-
     @property
     def target(self) -> QueueFacts:
         """The queue that the message is sent to."""
         return self.installation.main if self.through_consumer else self.installation.dlq
 
     @property
-    def _consumer_seconds(self) -> float:
+    def limit_seconds(self) -> float:
+        """How long the message may take to be parked."""
+        if not self.through_consumer:
+            return FUNCTION_SECONDS
         main = self.installation.main
-        return main.visibility_timeout_seconds * (main.max_receive_count or 1) + 60.0
+        failures_seconds = main.visibility_timeout_seconds * (main.max_receive_count or 1)
+        return failures_seconds + FUNCTION_SECONDS
 
     def run(self) -> Iterator[Check]:
         """Send the message, wait for it in the parked queue, delete it there.
@@ -142,10 +116,11 @@ class Trial:
         for the removal.
         """
         of = self.installation
-        not_fed = [] if of.is_fed else findings(of, WHY_NOT_FED)
-        if blockers := tuple(dict.fromkeys([*not_fed, *self._why_not_dead()])):
+        causes = tuple(one for one in self._why_not_dead() if one.severity is Severity.BROKEN)
+        if not of.is_fed or causes:
             why = f"not sent, because it would stay in {self.target.name}"
-            yield Check("sent", works=False, observed=why, causes=blockers)
+            causes = (*findings(of, () if of.is_fed else WHY_NOT_FED), *causes)
+            yield Check("sent", works=False, observed=why, causes=causes)
             return
         entry = trial_entry(self.trial_id, of.settings.policy)
         sent, message_id = self._send(entry)
@@ -161,84 +136,81 @@ class Trial:
             raise
 
     def _why_not_dead(self) -> list[Finding]:
-        found = findings(self.installation, WHY_NOT_DEAD) if self.through_consumer else []
-        return [finding for finding in found if finding.severity is Severity.BROKEN]
+        return findings(self.installation, WHY_NOT_DEAD if self.through_consumer else ())
 
     def _send(self, entry: SendEntry) -> tuple[Check, str]:
         """Return the check, and the id of the copy; the id is empty where SQS told none."""
+        target = self.target
         for _ in range(_SEND_TRIES):
-            (result,) = self._queue(self.target).send([entry])
+            (result,) = self._queue(target).send([entry])
             if isinstance(result, Confirmed):
-                observed = f"{self.target.name} took it as {result.message_id}"
+                observed = f"{target.name} took it as {result.message_id}"
                 return Check("sent", works=True, observed=observed), result.message_id
             if isinstance(result, Refused):
                 fault = f"it does not take your message: {result.text or result.code}"
                 fix = "allow sqs:SendMessage to your credentials, and the use of its key"
-                cause = broken(self.target.name, fault, fix)
+                cause = broken(target.name, fault, fix)
                 return Check("sent", works=False, observed="refused", causes=(cause,)), ""
             # No answer. A second copy is recognised and removed like the first.
-        observed = f"{self.target.name} did not answer; the message may be there"
+        observed = f"{target.name} did not answer; the message may be there"
         return Check("sent", works=None, observed=observed), ""
 
     def _follow(self, entry: SendEntry, message_id: str) -> Iterator[Check]:
         of = self.installation
         way = f"{of.main.name} → consumer → " if self.through_consumer else ""
-        name = f"{way}{of.dlq.name} → function → {of.parked.name}"
-        limit_seconds = FUNCTION_SECONDS + (self._consumer_seconds if self.through_consumer else 0)
-        seen = self._wait(message_id, limit_seconds)
-        if seen.copy is not None:
-            yield Check(name, works=True, observed=f"after {seen.seconds:.0f} s")
-            yield self._compared(seen.copy, entry, message_id)
-        elif seen.is_logged:
-            yield Check(name, works=True, observed=f"its log says so, after {seen.seconds:.0f} s")
-        elif seen.fault:
-            yield Check(name, works=None, observed=f"{seen.fault}, and the log has no line of it")
+        name, known = f"{way}{of.dlq.name} → function → {of.parked.name}", message_id or "unknown"
+        copy, is_deleted, fault, seconds = self._wait()
+        if copy is not None:
+            yield Check(name, works=True, observed=f"after {seconds:.0f} s")
+            yield self._compared(copy, entry, message_id)
+        elif fault:
+            observed = f"{fault}; if the function parks it, its log has the id {known}"
+            yield Check(name, works=None, observed=observed)
         else:
-            observed = f"not there after {seen.seconds:.0f} s"
-            yield Check(name, works=False, observed=observed, causes=self._causes(limit_seconds))
-            seen.is_deleted = self._remove_from(of.dlq, of.parked)
-        if seen.is_deleted:
+            observed = f"not there after {seconds:.0f} s"
+            yield Check(name, works=False, observed=observed, causes=self._causes())
+            is_deleted = self._remove_from(of.dlq, of.parked)
+        if is_deleted:
             yield Check("removed", works=True, observed="the test message is deleted")
         else:
-            why = f"{seen.fault}: " if seen.fault else ""
             later = "the function parks it if it can, and the next drain deletes it"
-            yield Check("removed", works=None, observed=f"{why}{later}")
+            yield Check("removed", works=None, observed=later)
 
-    def _wait(self, message_id: str, limit_seconds: float) -> _Seen:
-        """Look into the parked queue, or into the log where nothing may be received from it."""
-        seen, started, pause = _Seen(), self.now(), _FIRST_LOOK_SECONDS
+    def _wait(self) -> tuple[Message | None, bool, str, float]:
+        """Look into the parked queue until the message is there, or cannot be looked for.
+
+        Return the message, whether it is deleted, why nothing could be received, and the seconds.
+        """
+        started, pause = self.now(), _FIRST_LOOK_SECONDS
         while True:
             self.sleep(pause)
-            seen.seconds = self.now() - started
+            seconds = self.now() - started
             try:
-                seen.fault = ""
-                seen.copy, seen.is_deleted = self._sweep(self.installation.parked)
+                copy, is_deleted = self._sweep(self.installation.parked)
             except NotObservedError as error:
-                seen.fault = str(error)
-                seen.is_logged = self._log_says_parked(message_id)
-            left = limit_seconds - seen.seconds
-            if seen.copy is not None or seen.is_logged or left <= 0:
-                return seen
+                return None, False, str(error), seconds
+            left = self.limit_seconds - seconds
+            if copy is not None or left <= 0:
+                return copy, is_deleted, "", seconds
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS, left)
 
-    def _causes(self, limit_seconds: float) -> tuple[Finding, ...]:
+    def _causes(self) -> tuple[Finding, ...]:
         """Return what the rules find of a message that did not arrive; else where to look."""
         of = self.installation
-        found = findings(of, (*WHY_NOT_FED, *WHY_NOT_SENT))
-        found += self._why_not_dead()
-        found += [
+        causes = findings(of, (*WHY_NOT_FED, *WHY_NOT_SENT)) + self._why_not_dead()
+        causes += [
             broken(of.function_name, f"{trigger.name} reports: {trigger.last_result}", _READ_LOG)
             for trigger in of.triggers
             if "PROBLEM" in trigger.last_result.upper()
         ]
-        if not found and self.through_consumer:
-            fault = f"the message did not become a dead letter within {limit_seconds:.0f} s"
+        if not causes and self.through_consumer:
+            fault = f"the message was not parked within {self.limit_seconds:.0f} s"
             fix = f"let the consumer run, and fail on messages with the attribute {TRIAL_ATTRIBUTE}"
-            found = [broken(of.main.name, fault, fix)]
-        if not found:
-            fault = f"did not park a message of {of.dlq.name} within {limit_seconds:.0f} s"
-            found = [broken(of.function_name, fault, _READ_LOG)]
-        return tuple(dict.fromkeys(found))
+            causes = [broken(of.main.name, fault, fix)]
+        if not causes:
+            fault = f"did not park a message of {of.dlq.name} within {self.limit_seconds:.0f} s"
+            causes = [broken(of.function_name, fault, _READ_LOG)]
+        return tuple(dict.fromkeys(causes))
 
     def _compared(self, copy: Message, entry: SendEntry, message_id: str) -> Check:
         """Return whether the parked copy is what the wire format promises."""
@@ -308,14 +280,3 @@ class Trial:
             raise NotObservedError(str(error)) from error
         own = next((message for message in tests if trial_id_of(message) == self.trial_id), None)
         return own, own is not None and own.message_id not in left
-
-    def _log_says_parked(self, message_id: str) -> bool:
-        """Return whether the function's log says that it parked the message."""
-        request = {
-            "logGroupName": self.installation.log_group,
-            "filterPattern": f'"{message_id}" "parked"',
-        }
-        with suppress(ClientError, BotoCoreError):
-            pages = self.client("logs").get_paginator("filter_log_events").paginate(**request)
-            return bool(message_id) and any(page["events"] for page in pages)
-        return False

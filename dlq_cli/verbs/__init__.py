@@ -12,14 +12,10 @@ from spark_reprocess.errors import InputError
 
 
 def require_yes(question: str, otherwise: str) -> None:
-    """Ask a question on the terminal.
-
-    Args:
-        question: without "Go on?".
-        otherwise: what to do where nobody can be asked.
+    """Ask a question, given without "Go on?", on the terminal.
 
     Raises:
-        InputError: the answer is no, or nobody can be asked.
+        InputError: the answer is no; or nobody can be asked, and *otherwise* says what to do.
     """
     if not sys.stdin.isatty():
         raise InputError(f"nobody can be asked here, because this is no terminal: {otherwise}")

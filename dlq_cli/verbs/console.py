@@ -26,18 +26,15 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 """The only address that the console listens on."""
 
-SLOW_SECONDS = 10.0
-"""After which a browser that was started is taken for one that cannot read our file."""
-
 OFFERED_SECONDS = 60.0
-"""How long that file is there."""
+"""How long the file with the address for the browser is there."""
 
 VALUES = ("parked-queue-url", "main-queue-url", "dlq-url", "failure-table")
 """Options that a stack has values for, and that the console's own commands need."""
 
 _ABOUT = """\
 Opens a web page on this machine, where you see the groups of an archive, decide about them, edit
-them and put them back. Prints an address that works once; whoever opens it first has the console.
+them and redrive them. Prints an address that works once; whoever opens it first has the console.
 The page listens on 127.0.0.1 alone and loads nothing from elsewhere. Every action shows the dlq
 command that does the same. Ctrl-C stops the console, and no long work that it started. Reading and
 deciding need no Spark."""
@@ -91,9 +88,9 @@ def _run(options: argparse.Namespace) -> int:
     console = console_of(options)
     listener = listen(options.port)
     sessions = Sessions(port=listener.getsockname()[1])
-    _print_address(
-        f"the console of {console.stack or console.archive.root}, until Ctrl-C:", sessions
-    )
+    print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
+    print_line(f"  {sessions.address()}")
+    sys.stdout.flush()
     if options.opens_browser and sys.stdout.isatty():
         threading.Thread(target=open_in_browser, args=[sessions], daemon=True).start()
     # It handles Ctrl-C and SIGTERM itself, and then lets open requests end.
@@ -109,8 +106,9 @@ def open_in_browser(
     """Hand an address of the console to the browser, in a file that only this user can read.
 
     Every user of the machine can read the words of a command, and so those of the browser's start.
-    If nobody has opened the console after ``SLOW_SECONDS``, a fresh address is printed. After
-    ``OFFERED_SECONDS``, or once it is opened, the file is gone and its address works no more.
+    A browser from a snap, a flatpak or outside of WSL may not be able to read it; the printed
+    address works, too. After ``OFFERED_SECONDS``, or once the console is opened, the file is gone
+    and its address works no more.
 
     Args:
         sessions: of the console.
@@ -125,20 +123,8 @@ def open_in_browser(
         file.touch(0o600, exist_ok=False)
         file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">\n')
         threading.Thread(target=opens, args=[file.as_uri()], daemon=True).start()
-        if not wait(SLOW_SECONDS):
-            why = (
-                "the browser has not opened the page: from a snap, a flatpak or WSL it may not be "
-                "able to read our file. Open this address yourself:"
-            )
-            _print_address(why, sessions)
-            wait(OFFERED_SECONDS - SLOW_SECONDS)
+        wait(OFFERED_SECONDS)
     sessions.withdraw(address)
-
-
-def _print_address(why: str, sessions: "Sessions") -> None:
-    print_line(why)
-    print_line(f"  {sessions.address()}")
-    sys.stdout.flush()
 
 
 def console_of(options: argparse.Namespace) -> "Console":

@@ -18,9 +18,7 @@ from spark_reprocess.errors import InputError
 
 _ABOUT = """\
 Checks an installation: its queues, function, trigger, keys and table. Prints what is broken or at
-risk, and what to change. Exit code 1 if something is broken. Changes nothing. It receives up to 10
-parked messages and makes them visible again at once, unless you give --no-peek or the parked queue
-has a redrive policy.
+risk, and what to change. Exit code 1 if something is broken. Changes nothing.
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
 function park it: no consumer sees it. It finds the message in the parked queue, compares it and
@@ -32,12 +30,6 @@ _STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNKNOWN: "c
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--no-peek",
-        dest="peek",
-        action="store_false",
-        help="do not receive up to 10 parked messages to check the room for attributes",
-    )
     parser.add_argument(
         "--send-test-message",
         action="store_true",
@@ -54,18 +46,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.through_consumer and not options.send_test_message:
         raise InputError("--through-consumer: add --send-test-message")
-    installation = survey(options.session, required(options.stack), peek=options.peek)
+    installation = survey(options.session, required(options.stack))
     findings = examine(installation)
     checks: list[Check] = []
     if not AS_JSON.get():
         _print(installation, findings)
     if options.send_test_message:
-        trial = Trial(
-            clients_of(options.session),
-            installation,
-            secrets.token_hex(8),
-            through_consumer=options.through_consumer,
-        )
         if options.through_consumer and not options.yes:
             main = installation.main
             require_yes(
@@ -73,6 +59,12 @@ def _run(options: argparse.Namespace) -> int:
                 f"{main.max_receive_count} times. It has to fail on it.",
                 "add --yes",
             )
+        trial = Trial(
+            clients_of(options.session),
+            installation,
+            secrets.token_hex(8),
+            options.through_consumer,
+        )
         for check in trial.run():
             checks.append(check)
             if not AS_JSON.get():
@@ -98,12 +90,12 @@ def _print_check(check: Check) -> None:
 def _print(installation: Installation, findings: Sequence[Finding]) -> None:
     queues = ", ".join(queue.name for queue in installation.queues)
     print_line(f"{installation.function_name}: {queues}")
-    for one in findings:
+    for finding in findings:
         print_parts(
-            (f"{one.severity.value:<8}", _STYLES[one.severity]),
-            (f" {one.subject}: {one.fault}\n         to do: {one.fix}", ""),
+            (f"{finding.severity.value:<8}", _STYLES[finding.severity]),
+            (f" {finding.subject}: {finding.fault}\n         to do: {finding.fix}", ""),
         )
-    counts = Counter(one.severity for one in findings)
+    counts = Counter(finding.severity for finding in findings)
     print_line(
         f"{counts[Severity.BROKEN]} broken, {counts[Severity.RISK]} at risk, "
         f"{counts[Severity.UNKNOWN]} could not be checked"

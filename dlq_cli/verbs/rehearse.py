@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
-from botocore import UNSIGNED, exceptions
+from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -74,21 +73,7 @@ _LONGEST_SECONDS = 920
 
 _EXAMPLES_SHOWN = 3
 _REASON_CHARACTERS = 160
-_ACCOUNT_IN_NAME = re.compile(r"(?:.*:)?(\d{12}):function:")
 _INTERRUPTED = "interrupted; the function may have processed the message that it had"
-_FIXES = {
-    "ResourceNotFoundException": "give a function of this account and Region, or --region",
-    "TooManyRequestsException": "Lambda throttles the function; raise its concurrency, or wait",
-    "AccessDeniedException": "the call needs lambda:InvokeFunction on the function",
-    "404": "the emulator of a base image has one function, whose name is function",
-}
-_NEVER_SENT = (
-    exceptions.ConnectTimeoutError,
-    exceptions.EndpointConnectionError,
-    exceptions.NoCredentialsError,
-    exceptions.ParamValidationError,
-)
-
 Invoke = Callable[[bytes, str], Failure | None]
 """Invokes the function with an event about a message, and its id; None where it processed it.
 
@@ -130,13 +115,13 @@ class Rehearsal:
     stopped_by: str | None = None
 
     def count(self, *verdicts: str) -> int:
-        """Return how many messages have one of these verdicts."""
-        return sum(one.count for one in self.outcomes if one.verdict in verdicts)
+        """Count the messages that have one of these verdicts."""
+        return sum(outcome.count for outcome in self.outcomes if outcome.verdict in verdicts)
 
     def add(self, message_id: str, failure: Failure | None) -> None:
         """Count a message."""
         error_type = failure.type if failure else ""
-        outcome = next((one for one in self.outcomes if one.error_type == error_type), None)
+        outcome = next((known for known in self.outcomes if known.error_type == error_type), None)
         if outcome is None:
             error = compile_masks(()).start(failure.text, _REASON_CHARACTERS) if failure else ""
             outcome = Outcome("fail" if failure else "pass", error_type, error)
@@ -215,11 +200,10 @@ def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
 
 def _require_agreement(session: "Session", function: str, messages: int) -> None:
     """Ask before a function on AWS is invoked; raise InputError if nobody agrees."""
-    named = _ACCOUNT_IN_NAME.match(function)
     with aws_errors("asking which account this is"):
-        account = named[1] if named else session.client("sts").get_caller_identity()["Account"]
+        account = session.client("sts").get_caller_identity()["Account"]
     require_yes(
-        f"This invokes function {function} of account {account} in {session.region_name} for "
+        f"This invokes function {function} as account {account} in {session.region_name} for "
         f"{counted(messages, 'message')}. It does its real work.",
         "--yes invokes a function on AWS, and --endpoint one on this machine",
     )
@@ -245,7 +229,7 @@ def _events(
 
 
 def _source_arn(row: Row, main_queue_url: str | None, session: "Session") -> str:
-    """Return the ARN of the queue that a message goes back to."""
+    """Return the ARN of the queue that a message is redriven to."""
     url, name = main_queue_url or row["queue_url"], row["source_queue"]
     if not name and not main_queue_url:
         raise InputError(
@@ -297,25 +281,14 @@ def _rehearse(
                 failure = event if isinstance(event, Failure) else invoke(event, new_id)
                 rehearsal.add(message_id, failure)
         except (ClientError, BotoCoreError) as error:
-            rehearsal.stopped_by = f"{rehearsal.function}: {_fault(error, message_id, new_id)}"
+            rehearsal.stopped_by = (
+                f"{rehearsal.function}: {describe(error).strip()}; if the call reached the "
+                f"function, it may have processed message {message_id}, which it knows as {new_id}"
+            )
         except InputError as error:
             rehearsal.stopped_by = str(error)
         except KeyboardInterrupt:
             rehearsal.stopped_by = _INTERRUPTED
-
-
-def _fault(error: ClientError | BotoCoreError, message_id: str, new_id: str) -> str:
-    """Describe a failed call, what to do, and whether the function may have run nevertheless."""
-    code, is_refusal = "", isinstance(error, _NEVER_SENT)
-    if isinstance(error, ClientError):
-        code = error.response["Error"]["Code"]
-        is_refusal = error.response["ResponseMetadata"]["HTTPStatusCode"] < 500  # noqa: PLR2004
-    lost = (
-        f"the answer was lost: the function may have processed message {message_id}, which it "
-        f"knows as {new_id}"
-    )
-    parts = (describe(error).strip(), _FIXES.get(code, ""), "" if is_refusal else lost)
-    return "; ".join(filter(None, parts))
 
 
 def _print(rehearsal: Rehearsal) -> None:

@@ -43,7 +43,7 @@ def switch(
     client = clients_of(session)
     with aws_errors(f"stack {stack}"):
         mappings = list_mappings(client, FunctionName=arn.rpartition(":")[2])
-        pipes = [one for one in list_pipes(client, TargetPrefix=arn) if one.target == arn]
+        pipes = [pipe for pipe in list_pipes(client, TargetPrefix=arn) if pipe.target == arn]
         triggers = (pipes or mappings) if on else [*mappings, *pipes]
         if not triggers:
             raise InputError(f"stack {stack}: nothing feeds its function; deploy it again")

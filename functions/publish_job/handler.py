@@ -18,8 +18,6 @@ import hashlib
 import json
 import logging
 import os
-import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -27,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import boto3
 from botocore.config import Config
+from urllib3 import PoolManager, Retry
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -37,12 +36,6 @@ PACKAGE = "spark_reprocess.zip"
 SCRIPT = "glue_job.py"
 
 HASH_CHARACTERS = 16
-
-ANSWER_RESERVE_SECONDS = 90.0
-"""Reserved for a call in progress, up to 65 s, and for the answer, up to 18 s."""
-
-DELETE_OBJECTS = 1000
-"""The most that one call deletes: S3 API reference, DeleteObjects."""
 
 ANSWER_ATTEMPTS = 3
 ANSWER_TIMEOUT_SECONDS = 5
@@ -57,20 +50,17 @@ class NotRemovedError(Exception):
     """Versions of the code are left in the bucket."""
 
 
-def lambda_handler(event: Mapping[str, Any], context: Any) -> None:  # noqa: ANN401 - Lambda's own
+def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     """Publish the job on Create and Update, remove it on Delete, and answer CloudFormation.
 
     Args:
         event: a custom resource's request; its properties are ``Bucket``, ``Prefix`` and, for a job
             in a VPC, ``SubnetId``. The answer's data are ``ScriptUri`` and ``PackageUri``,
             ``s3://...``, and with a subnet ``AvailabilityZone``.
-        context: Lambda's own; for the remaining time.
+        context: Lambda's own; not used.
     """
-
-    def seconds_left() -> float:
-        return float(context.get_remaining_time_in_millis()) / 1000 - ANSWER_RESERVE_SECONDS
-
-    answer_to(event, lambda event: _act(event, seconds_left))
+    del context
+    answer_to(event, _act)
 
 
 def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict[str, str]:
@@ -86,9 +76,7 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
     return {"ScriptUri": f"{uri}/{SCRIPT}", "PackageUri": f"{uri}/{PACKAGE}"}
 
 
-def remove_job(
-    client: "S3Client", bucket: str, prefix: str, seconds_left: Callable[[], float]
-) -> None:
+def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     """Delete every version and every delete marker below the folder *prefix* of *bucket*.
 
     Safe to repeat. Whatever else the bucket has stays.
@@ -97,10 +85,9 @@ def remove_job(
         client: of S3.
         bucket: its name.
         prefix: the folder, without the slash at its end.
-        seconds_left: how long calls may still begin.
 
     Raises:
-        NotRemovedError: S3 refused some of them, or the time ended.
+        NotRemovedError: S3 refused some of them.
         ClientError, BotoCoreError: a call failed, for example because the bucket is gone.
         ValueError: *prefix* is empty.
     """
@@ -108,20 +95,20 @@ def remove_job(
         raise ValueError("no prefix: the code is never at the top of the bucket")
     folder = f"{prefix}/"
     pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=folder)
-    # All are listed first: a list does not go on reliably after a version that is deleted.
-    found: list[ObjectIdentifierTypeDef] = [
-        {"Key": one["Key"], "VersionId": one["VersionId"]}
-        for page in pages
-        for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
-        if one["Key"].startswith(folder)
-    ]
     refused: list[str] = []
-    for start in range(0, len(found), DELETE_OBJECTS):
-        if seconds_left() <= 0:
-            raise NotRemovedError(f"the time ended: s3://{bucket}/{folder} still has versions")
-        batch = found[start : start + DELETE_OBJECTS]
-        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
-        refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
+    # All are listed first: a list does not go on reliably after a version that is deleted. A page
+    # has 1,000 versions at most, as many as one call deletes: S3 API reference, DeleteObjects.
+    for page in list(pages):
+        versions: list[ObjectIdentifierTypeDef] = [
+            {"Key": version["Key"], "VersionId": version["VersionId"]}
+            for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+            if version["Key"].startswith(folder)
+        ]
+        if versions:
+            answer = client.delete_objects(
+                Bucket=bucket, Delete={"Objects": versions, "Quiet": True}
+            )
+            refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
     if refused:
         raise NotRemovedError(
             f"S3 refused {len(refused)} of s3://{bucket}: {', '.join(refused[:5])}"
@@ -136,20 +123,16 @@ def put_answer(url: str, content: bytes) -> None:
         content: the answer as JSON.
 
     Raises:
-        OSError: three tries failed.
+        HTTPError: three tries failed.
     """
-    request = urllib.request.Request(  # noqa: S310 - CloudFormation's own https URL
-        url, data=content, method="PUT", headers={"Content-Type": ""}
+    retries = Retry(
+        ANSWER_ATTEMPTS - 1,
+        backoff_factor=1,
+        status_forcelist=range(400, 600),
+        allowed_methods=None,
     )
-    for attempt in range(1, ANSWER_ATTEMPTS + 1):
-        try:
-            with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS):  # noqa: S310
-                return
-        except OSError:
-            if attempt == ANSWER_ATTEMPTS:
-                raise
-            logger.warning("the answer could not be sent; retrying")
-            time.sleep(attempt)
+    http = PoolManager(timeout=ANSWER_TIMEOUT_SECONDS, retries=retries)
+    http.request("PUT", url, body=content, headers={"Content-Type": ""})
 
 
 def answer_to(
@@ -165,7 +148,7 @@ def answer_to(
         put: sends the answer to a URL.
 
     Raises:
-        OSError: the answer could not be sent.
+        HTTPError: the answer could not be sent.
     """
     status, reason, data = "SUCCESS", "", {}
     try:
@@ -187,10 +170,10 @@ def answer_to(
     put(event["ResponseURL"], json.dumps(answer).encode())
 
 
-def _act(event: Event, seconds_left: Callable[[], float]) -> dict[str, str]:
+def _act(event: Event) -> dict[str, str]:
     properties = event["ResourceProperties"]
     if event["RequestType"] == "Delete":
-        remove_job(_client("s3"), properties["Bucket"], properties["Prefix"], seconds_left)
+        remove_job(_client("s3"), properties["Bucket"], properties["Prefix"])
         return {}
     answer = {}
     if subnet_id := properties.get("SubnetId"):

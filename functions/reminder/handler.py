@@ -9,8 +9,8 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from botocore.exceptions import ClientError
 
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
-    NAMESPACE,
     SERVICE,
     SERVICE_DIMENSION,
     Measurement,
@@ -31,11 +30,6 @@ from dlq_replay.measures import (
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
-    from mypy_boto3_cloudwatch.type_defs import (
-        MetricDataQueryTypeDef,
-        MetricStatTypeDef,
-        MetricTypeDef,
-    )
     from mypy_boto3_glue import GlueClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
@@ -52,10 +46,6 @@ LONGEST_GAP = timedelta(minutes=10)
 """A queue that has messages publishes their number each minute. After a longer gap it was empty."""
 
 DAY_SECONDS = 86_400
-
-_REPORT = "report.html"
-_MOST_FOLDERS = 20
-"""How many folders are searched for the newest report."""
 
 NEW_FOR = timedelta(hours=25)
 """How long a group is new: a notice comes once a day, not to the second."""
@@ -75,44 +65,6 @@ _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
     "ApproximateNumberOfMessagesDelayed",
 )
 _COUNT_METRICS = ("ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible")
-_CONSOLES = {
-    "aws": "console.aws.amazon.com",
-    "aws-cn": "console.amazonaws.cn",
-    "aws-us-gov": "console.amazonaws-us-gov.com",
-}
-"""Host names by partition. In another partition a notice has names instead of links."""
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """The groups of the last analysis that a notice names.
-
-    Attributes:
-        named: status, id and number of messages of each, in the order of the notice: by status, and
-            then the most messages first. New are those that an analysis listed for the first time
-            within ``NEW_FOR``.
-    """
-
-    named: tuple[tuple[str, str, int], ...] = ()
-
-    @property
-    def title(self) -> str:
-        """How many there are: ``1 stopped, 1 regressed and 2 new groups``; empty for none."""
-        counts = Counter(status for status, *_ in self.named)
-        *others, last = [f"{count} {status}" for status, count in counts.items()] or [""]
-        text = f"{', '.join(others)} and {last}" if others else last
-        return text and f"{text} group{'' if counts.total() == 1 else 's'}"
-
-    @property
-    def lines(self) -> list[str]:
-        """One line for each, and one for those that are left out."""
-        lines = [
-            f"  {group_id}  {status}, {n} message{'' if n == 1 else 's'}"
-            for status, group_id, n in self.named
-        ]
-        left_out = len(lines) - _MOST_GROUPS
-        more = [f"  and {left_out} more: see dlq groups"] if left_out > 0 else []
-        return lines[:_MOST_GROUPS] + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,81 +74,88 @@ class Waiting:
     Attributes:
         main_queue: name of the main queue.
         parked: approximate number of messages in the parked queue.
-        undecided: messages in the archive without a decision, at the end of the last run of the
-            job; None if no run in the last 15 days recorded it.
-        oldest_undecided_seconds: how long the oldest of them has waited; None as above.
-        report: URL of the newest report, or its S3 URI; None if there is none.
-        blocked: undecided messages of a FIFO queue that wait behind another of their message group.
+        groups: those of the last analysis that a notice names: status, id and number of messages,
+            in the order of the notice. New are those that an analysis listed for the first time
+            within ``NEW_FOR``. None where no analysis left a record.
+        pending: messages in the archive without a decision, at the end of the last run of the
+            job; None where no run left a record.
+        oldest_pending_seconds: how long the oldest of them had waited then.
+        blocked: pending messages of a FIFO queue that wait behind another of their message group.
         blockers: ids of the messages that most others wait for, each with the number of others.
-        groups: what the last analysis found; None where none left a record.
         drained_at: when the last run that emptied the parked queue began; None as above.
     """
 
     main_queue: str
     parked: int
-    undecided: int | None = None
-    oldest_undecided_seconds: int | None = None
-    report: str | None = None
+    groups: Sequence[tuple[str, str, int]] | None = None
+    pending: int | None = None
+    oldest_pending_seconds: int = 0
     blocked: int = 0
-    blockers: tuple[tuple[str, int], ...] = ()
-    groups: Groups | None = None
+    blockers: Sequence[tuple[str, int]] = ()
     drained_at: datetime | None = None
 
     @property
     def is_due(self) -> bool:
         """Whether somebody has to know.
 
-        Groups of other statuses were named before, and the alarm on undecided
+        Groups of other statuses were named before, and the alarm on pending
         messages still stands. What is in the parked queue no analysis has seen.
         """
-        if self.groups is None:
-            return self.total > 0
-        return self.parked > 0 or bool(self.groups.title)
+        return self.parked > 0 or bool(self.total if self.groups is None else self.groups)
 
     @property
     def total(self) -> int:
         """How many messages wait, in the parked queue and in the archive."""
-        return self.parked + (self.undecided or 0)
+        return self.parked + (self.pending or 0)
+
+    @property
+    def title(self) -> str:
+        """The number of groups: ``1 stopped, 1 regressed and 2 new groups``; empty for none."""
+        counts = Counter(status for status, *_ in self.groups or ())
+        *others, last = [f"{count} {status}" for status, count in counts.items()] or [""]
+        text = f"{', '.join(others)} and {last}" if others else last
+        return text and f"{text} group{'' if counts.total() == 1 else 's'}"
 
     @property
     def subject(self) -> str:
         """The subject of the notice: how many groups need somebody, or how many messages wait."""
         what, does = f"{self.total} dead letters", " wait for you"
-        if self.groups and self.groups.title:
-            what, does = f"{self.groups.title} of dead letters", ""
+        if self.groups:
+            what, does = f"{self.title} of dead letters", ""
         subject = f"{what} of {self.main_queue}{does}"
         return subject if len(subject) <= SUBJECT_MAX_CHARACTERS else f"{what}{does}"
 
     @property
     def text(self) -> str:
-        """The notice: counts, the newest report, and what to do. Without any part of a message."""
+        """The notice: counts, groups, and what to do. Without any part of a message."""
         lines = [f"Main queue: {self.main_queue}", f"In the parked queue: {self.parked}"]
-        if self.undecided is not None:
-            days = (self.oldest_undecided_seconds or 0) // DAY_SECONDS
+        if self.pending is not None:
+            days = self.oldest_pending_seconds // DAY_SECONDS
             age = f", the oldest for {days} days" if days else ""
-            lines.append(f"Undecided in the archive: {self.undecided}{age}")
+            lines.append(f"Pending in the archive: {self.pending}{age}")
         if self.blocked:
             most = ", ".join(f"{message_id} ({count})" for message_id, count in self.blockers)
             lines.append(
                 f"Of them, {self.blocked} wait behind an earlier message of their message group, "
                 f"which comes first: {most}"
             )
-        if self.groups and self.groups.title:
-            lines += [f"In the last analysis: {self.groups.title}", *self.groups.lines]
-            if self.groups.named[0][0] == "stopped":
+        if self.groups:
+            lines.append(f"In the last analysis: {self.title}")
+            for status, group_id, count in self.groups[:_MOST_GROUPS]:
+                lines.append(f"  {group_id}  {status}, {count} message{'' if count == 1 else 's'}")
+            if (left_out := len(self.groups) - _MOST_GROUPS) > 0:
+                lines.append(f"  and {left_out} more: see dlq groups")
+            if self.groups[0][0] == "stopped":
                 lines.append(_OF_STOPPED)
-        if self.report is not None:
-            lines.append(f"Latest report: {self.report}")
         until = _UNTIL_NOTHING_WAITS if self.groups is None else _UNTIL_NO_GROUP_IS_NEW
         return "\n".join([*lines, "", _ADVICE, until])
 
 
 _ADVICE = """\
 What to do, each with --stack and the name of the stack:
-  dlq drain                   moves what is in the parked queue into the archive
-  dlq analyze                 groups what is in the archive by what failed
+  dlq collect                 archives what is in the parked queue, and groups it by what failed
   dlq groups                  shows the groups
-  dlq redrive --group ID      shows what putting a group back would do, and says how to do it
+  dlq redrive --group ID      shows what a redrive of a group would do, and says how to do it
   dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
   dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed"""
 
@@ -224,12 +183,12 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     """
     del context
     if event.get("detail-type") == "Glue Job State Change":
-        _publish(*_failed_run(event["detail"], os.environ))
+        _publish(*_failed_run(event["detail"]))
         return
     if job := os.environ.get("SPARK_JOB"):
         age = datetime.now(UTC) - last_scheduled_start(_client("glue"), job)
         _print_metric(Metric.LAST_RUN_AGE_SECONDS, age)
-    waiting = read_waiting(_client("sqs"), _client("cloudwatch"), _client("s3"), os.environ)
+    waiting = read_waiting(_client("sqs"), _client("s3"), os.environ)
     if waiting.parked:
         queue = os.environ["PARKED_QUEUE_URL"].rpartition("/")[2]
         age = oldest_parked(_client("cloudwatch"), queue, waiting.drained_at)
@@ -238,28 +197,22 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
         _publish(waiting.subject, waiting.text)
 
 
-def read_waiting(
-    sqs: "SQSClient",
-    cloudwatch: "CloudWatchClient",
-    s3: "S3Client",
-    environment: Mapping[str, str],
-) -> Waiting:
+def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str]) -> Waiting:
     """Return what waits now."""
-    main_queue, bucket = environment["MAIN_QUEUE_NAME"], environment.get("ARCHIVE_BUCKET")
-    status = _read_json(s3, bucket, environment.get("STATUS_KEY"))
-    folder = _newest_report(s3, bucket, environment.get("REPORTS_PREFIX", ""))
-    parked_queue_url = environment["PARKED_QUEUE_URL"]
-    counts = sqs.get_queue_attributes(QueueUrl=parked_queue_url, AttributeNames=_COUNTS)
-    return Waiting(
-        main_queue,
-        sum(int(counts["Attributes"][name]) for name in _COUNTS),
-        _latest(cloudwatch, Metric.UNDECIDED_MESSAGES, main_queue),
-        _latest(cloudwatch, Metric.OLDEST_UNDECIDED_SECONDS, main_queue),
-        place_of_folder(environment["TOPIC_ARN"], bucket, folder) if bucket and folder else None,
-        *_blocked(status),
-        _groups(s3, bucket, environment.get("SEEN_PREFIX"), folder),
-        _drained_at(status),
+    url = environment["PARKED_QUEUE_URL"]
+    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=_COUNTS)["Attributes"]
+    parked = sum(int(counts[name]) for name in _COUNTS)
+    waiting = Waiting(environment["MAIN_QUEUE_NAME"], parked)
+    if not (bucket := environment.get("ARCHIVE_BUCKET")):
+        return waiting
+    status = _read_json(s3, bucket, environment["STATUS_KEY"])
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=environment["SEEN_PREFIX"]
     )
+    # The ids of reports, and so these keys, sort by time.
+    newest = max((item["Key"] for page in pages for item in page.get("Contents", ())), default=None)
+    groups = _groups(_read_json(s3, bucket, newest)) if newest else None
+    return replace(waiting, groups=groups, **_of_last_run(status))
 
 
 def last_scheduled_start(glue: "GlueClient", job: str) -> datetime:
@@ -293,7 +246,18 @@ def oldest_parked(
     times = set()
     for page in cloudwatch.get_paginator("get_metric_data").paginate(
         MetricDataQueries=[
-            _query(f"of{number}", "AWS/SQS", name, {"QueueName": queue})
+            {
+                "Id": f"of{number}",
+                "MetricStat": {
+                    "Metric": {
+                        "Namespace": "AWS/SQS",
+                        "MetricName": name,
+                        "Dimensions": [{"Name": "QueueName", "Value": queue}],
+                    },
+                    "Period": MINUTE_SECONDS,
+                    "Stat": "Maximum",
+                },
+            }
             for number, name in enumerate(_COUNT_METRICS)
         ],
         StartTime=now - LOOK_BACK,
@@ -312,133 +276,64 @@ def oldest_parked(
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
     dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: os.environ["MAIN_QUEUE_NAME"]}
-    measurement = Measurement(metric.value, metric.unit, (max(0, int(age.total_seconds())),))
+    measurement = Measurement(metric.value, (max(0, int(age.total_seconds())),))
     for line in metric_lines([measurement], dimensions, datetime.now(UTC).timestamp()):
         print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
 
 
-def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> int | None:
-    now = datetime.now(UTC)
-    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: main_queue}
-    answer = cloudwatch.get_metric_data(
-        MetricDataQueries=[_query("latest", NAMESPACE, metric.value, dimensions)],
-        StartTime=now - LOOK_BACK,
-        # Includes the current minute.
-        EndTime=now + timedelta(seconds=MINUTE_SECONDS),
-        ScanBy="TimestampDescending",
-    )
-    values = answer["MetricDataResults"][0]["Values"]
-    return int(values[0]) if values else None
-
-
-def _query(
-    query_id: str, namespace: str, name: str, dimensions: Mapping[str, str]
-) -> "MetricDataQueryTypeDef":
-    metric: MetricTypeDef = {
-        "Namespace": namespace,
-        "MetricName": name,
-        "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
-    }
-    # The shortest period, so that the newest value is that of the last run.
-    stat: MetricStatTypeDef = {"Metric": metric, "Period": MINUTE_SECONDS, "Stat": "Maximum"}
-    return {"Id": query_id, "MetricStat": stat}
-
-
-def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | None:
-    """Return the prefix of the newest report. The ids of reports sort by time."""
-    if not bucket:
-        return None
-    pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=prefix, Delimiter="/"
-    )
-    folders = [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", [])]
-    # An analysis that failed, or wrote its report elsewhere, leaves a folder without a report.
-    for folder in sorted(folders, reverse=True)[:_MOST_FOLDERS]:
-        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}{_REPORT}", MaxKeys=1)
-        if found.get("KeyCount"):
-            return folder
-    return None
-
-
-def _groups(
-    s3: "S3Client", bucket: str | None, prefix: str | None, folder: str | None
-) -> Groups | None:
-    """Return what the analysis of the newest report found; None if it left nothing readable."""
-    if not prefix or not folder:
-        return None
-    report_id = folder.rstrip("/").rpartition("/")[2]
-    raw, now = _read_json(s3, bucket, f"{prefix}{report_id}.json"), datetime.now(UTC)
-    found = []
+def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - JSON
+    """Return the groups to name of what an analysis wrote down; None if it is not readable."""
+    now, groups = datetime.now(UTC), []
     try:
-        for group_id, group in raw["groups"].items():
+        for group_id, group in seen["groups"].items():
             status = group["status"]
             if status in ("new", "known"):
                 is_new = now - datetime.fromisoformat(group["first_seen_at"]) < NEW_FOR
                 status = "new" if is_new else "known"
             # Only ids may go into a notice, whatever the file contains.
             if status in _NAMED and _GROUP_ID.fullmatch(group_id):
-                found.append((status, group_id, int(group["count"])))
+                groups.append((status, group_id, int(group["count"])))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    found.sort(key=lambda one: (_NAMED.index(one[0]), -one[2], one[1]))
-    return Groups(tuple(found))
+    return sorted(groups, key=lambda group: (_NAMED.index(group[0]), -group[2], group[1]))
 
 
-def _read_json(s3: "S3Client", bucket: str | None, key: str | None) -> Any:  # noqa: ANN401 - JSON
+def _of_last_run(status: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """Return the fields of ``Waiting`` that the last run wrote; none if a part is unreadable."""
+    try:
+        blockers = [(one["message_id"], int(one["waiting"])) for one in status["blockers"]]
+        # Only ids may go into a notice, whatever the file contains.
+        if not all(_MESSAGE_ID.fullmatch(message_id) for message_id, _ in blockers):
+            return {}
+        drained_at = status["drained_at"]
+        return {
+            "pending": int(status["pending"]["messages"]),
+            "oldest_pending_seconds": int(status["pending"]["oldest_seconds"]),
+            "blocked": int(status["waiting"]),
+            "blockers": blockers,
+            "drained_at": drained_at and datetime.fromisoformat(drained_at).astimezone(UTC),
+        }
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def _read_json(s3: "S3Client", bucket: str, key: str) -> Any:  # noqa: ANN401 - JSON
     """Return what an object of the archive holds; None if nothing readable is there."""
-    if not bucket or not key:
-        return None
     try:
         return json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
     except (ClientError, ValueError):
         return None
 
 
-def _drained_at(status: Any) -> datetime | None:  # noqa: ANN401 - JSON
-    try:
-        return datetime.fromisoformat(status["drained_at"]).astimezone(UTC)
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _blocked(status: Any) -> tuple[int, tuple[tuple[str, int], ...]]:  # noqa: ANN401 - JSON
-    """Return ``blocked`` and ``blockers`` as the last run wrote them; 0 and () if unreadable."""
-    try:
-        found = [(one["message_id"], int(one["waiting"])) for one in status["blockers"]]
-        # Only ids may go into a notice, whatever the file contains.
-        if not all(_MESSAGE_ID.fullmatch(message_id) for message_id, _ in found):
-            return 0, ()
-        return int(status["waiting"]), tuple(found)
-    except (ValueError, KeyError, TypeError):
-        return 0, ()
-
-
-def place_of_folder(topic_arn: str, bucket: str, folder: str) -> str:
-    """Return the URL of a folder in the S3 console, or its S3 URI where no console is known.
-
-    Args:
-        topic_arn: an ARN of the same Region.
-        bucket: the name of the bucket.
-        folder: the prefix, with the slash at its end.
-    """
-    _, partition, _, region, *_ = topic_arn.split(":")
-    domain = _CONSOLES.get(partition)
-    if domain is None:
-        return f"s3://{bucket}/{folder}"
-    return f"https://{region}.{domain}/s3/buckets/{bucket}?region={region}&prefix={folder}"
-
-
-def _failed_run(detail: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return subject and text of the notice: which run failed, and the stream of its log.
+def _failed_run(detail: Mapping[str, Any]) -> tuple[str, str]:
+    """Return subject and text of the notice: which run failed, and its exit code.
 
     The event's own message is not forwarded: the text of an exception may quote a message.
     """
-    state, run = detail["state"], detail["jobRunId"]
-    lines = [f"Job: {detail['jobName']}", f"Run: {run}", f"State: {state}"]
+    state = detail["state"]
+    lines = [f"Job: {detail['jobName']}", f"Run: {detail['jobRunId']}", f"State: {state}"]
     if (code := _EXIT_CODE.search(detail.get("message", ""))) and code[1] in _MEANINGS:
         lines.append(f"Exit code: {code[1]}, {_MEANINGS[code[1]]}")
-    if group := environment.get("SPARK_JOB_LOG_GROUP"):
-        lines.append(f"Log: {run} in {group}")
     text = "\n".join([*lines, "", "No message is lost: the next run continues."])
     return f"The scheduled run over the parked queue ended as {state}", text
 

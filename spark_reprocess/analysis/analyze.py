@@ -1,4 +1,4 @@
-"""The verb ``analyze``: undecided messages, grouped by failure; a report and a plan."""
+"""The verb ``analyze``: pending messages, grouped by failure; a report and a plan."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -297,7 +297,7 @@ class _Analysis:
             tallied,
             shown.to_pylist(),
             leads.to_pylist(),
-            undecided=totals.messages,
+            pending=totals.messages,
             buckets=buckets,
             now=self.now,
         )

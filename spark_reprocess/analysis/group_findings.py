@@ -79,17 +79,17 @@ def buckets_between(first: datetime | None, last: datetime | None) -> Buckets:
 
 
 def trend_of(arrivals: Sequence[int]) -> str:
-    """Return the trend of a group: ``rising``, ``steady``, ``falling`` or ``over``.
+    """Return the trend of a group: ``rising``, ``steady``, ``falling`` or ``ended``.
 
-    ``over``: the last quarter of the time has no messages. ``rising``, ``falling``: one half of the
-    time has at least 1.5 times the messages of the other, and the difference is at least three
-    standard deviations. Empty if there are too few messages or buckets.
+    ``ended``: the last quarter of the time has no messages. ``rising``, ``falling``: one half has
+    at least 1.5 times the messages of the other, and the difference is at least three standard
+    deviations. Empty if there are too few messages or buckets.
     """
     total = sum(arrivals)
     if total < _LEAST_MESSAGES or len(arrivals) < _LEAST_BUCKETS:
         return ""
     if not any(arrivals[-max(1, int(len(arrivals) * _LATELY)) :]):
-        return "over"
+        return "ended"
     half = len(arrivals) // 2
     early, late = sum(arrivals[:half]), sum(arrivals[len(arrivals) - half :])
     more, fewer = max(early, late), min(early, late)
@@ -104,7 +104,7 @@ def group_findings(
     shown: Iterable[Row],
     leads: Iterable[Row],
     *,
-    undecided: int,
+    pending: int,
     buckets: Buckets,
     now: datetime,
 ) -> tuple[GroupFinding, ...]:
@@ -112,7 +112,7 @@ def group_findings(
 
     *rows* are as ``groups.group_rows`` returns them, with ``expires_at``, *tallies* as
     ``groups.tallies`` does, and *leads* as ``feature_extraction.leads_among``. *shown* are the
-    messages to show, each with its group's title; *undecided* is the number of all messages.
+    messages to show, each with its group's title; *pending* is the number of all messages.
     """
     counts: defaultdict[str, defaultdict[str, dict[str | None, int]]]
     counts = defaultdict(lambda: defaultdict(dict))
@@ -128,7 +128,7 @@ def group_findings(
             group_id=group_id,
             title=messages[0]["title"] if messages else group_id,
             count=row["count"],
-            share=row["count"] / undecided,
+            share=row["count"] / pending,
             first_sent_at=row["first_sent_at"],
             last_sent_at=row["last_sent_at"],
             arrivals=arrivals,

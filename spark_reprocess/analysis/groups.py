@@ -73,7 +73,7 @@ def _group_ids(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spa
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """All undecided messages together."""
+    """All pending messages together."""
 
     messages: int
     groups: int

@@ -39,7 +39,7 @@ from spark_reprocess.findings import LEAST_GROUP
 
 LEADS = 5
 CORRELATED = 3
-"""At most so many correlated predicates are shown beside a lead."""
+"""The most correlated predicates that are shown beside a lead."""
 
 ALPHA = 0.01
 """The probability that a whole report without any cause shows a lead."""

@@ -47,7 +47,7 @@ class Masks:
         return text
 
     def start(self, text: str, characters: int) -> str:
-        """Return the masked start of a text, in at most so many characters on one line.
+        """Return the masked start of a text, up to *characters*, on one line.
 
         The text is cut before it is masked: how long it is does not matter.
         """
@@ -57,7 +57,7 @@ class Masks:
     def value(self, field: str, text: str, characters: int | None = None) -> str:
         """Return a field's value as it may be shown: all of it, parts, or ``***``.
 
-        With *characters* it is its start in at most so many, on one line.
+        With *characters* it is its start, up to this number, on one line.
         """
         if not self.shows_values or self.hides(field):
             return MASKED
@@ -142,7 +142,7 @@ _SHRINKS = 4
 
 
 def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str:
-    """Return *body* masked and in at most so many characters."""
+    """Return *body* masked, up to *characters*."""
     value = parse_json(body)
     if value is not NOT_JSON:
         return _json_excerpt(value, masks, characters, len(body))

@@ -61,7 +61,7 @@ def message_table(spark: SparkSession, archive: Archive, plan: Plan) -> DataFram
     if table_digest(archive, folder) is None:
         raise InputError(
             f"plan {plan.plan_id}: archive {archive.root} lacks its table {folder}; somebody "
-            "removed it, or this is another archive: analyze again"
+            "removed it, or this is another archive: collect again"
         )
     return read_table(spark, archive, folder, _COLUMNS, digest)
 

@@ -159,7 +159,7 @@ def plan_notes(findings: Findings) -> dict[str, list[str]]:
     """
     notes = {}
     for group in findings.groups:
-        share = f"{percent(group.share)} of {findings.messages:,} undecided messages"
+        share = f"{percent(group.share)} of {findings.messages:,} pending messages"
         notes[group.group_id] = [f"{share}, {group.trend}" if group.trend else share]
         if group.leads:
             best = group.leads[0]

@@ -42,11 +42,11 @@ def note_edits(archive: Archive, memory: GroupMemory) -> None:
             add_statement(archive, group.group_id, said)
 
 
-def follow_messages(undecided: DataFrame, archive: Archive, plan_id: str, now: datetime) -> None:
+def follow_messages(pending: DataFrame, archive: Archive, plan_id: str, now: datetime) -> None:
     """Say of a group what people said of the one that messages of it were in before.
 
     The strictest word holds. It is not said of a group that somebody decided in a plan that has
-    these messages in it already. *undecided* has ``message_id`` and ``group_id`` of all undecided
+    these messages in it already. *pending* has ``message_id`` and ``group_id`` of all pending
     messages; *plan_id* and *now* are those of this analysis.
     """
     memory = read_memory(archive)
@@ -56,13 +56,13 @@ def follow_messages(undecided: DataFrame, archive: Archive, plan_id: str, now: d
             strengths[group_id] = WORDS.index(word)
             said_in[seen.report_id].append(group_id)
     words = defaultdict[str, list[tuple[int, str]]](list)
-    later = undecided.select("message_id", F.col("group_id").alias("later"))
+    later = pending.select("message_id", F.col("group_id").alias("later"))
     for report_id, group_ids in said_in.items():
         folder = table_folder(report_id)
         if table_digest(archive, folder) is None:
             continue
         columns = "message_id string, group_id string"
-        before = read_table(undecided.sparkSession, archive, folder, columns)
+        before = read_table(pending.sparkSession, archive, folder, columns)
         moved = before.where(F.col("group_id").isin(group_ids)).join(later, "message_id")
         pairs = moved.where("group_id <> later").select("group_id", "later").distinct()
         for source, group_id in pairs.collect():

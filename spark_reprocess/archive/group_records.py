@@ -71,7 +71,7 @@ def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupStat
 
 
 def read_statements(archive: Archive, group_id: str, most: int) -> list[Statement]:
-    """Return what people said about a group, the newest first, at most so many."""
+    """Return what people said about a group, the newest first, up to *most*."""
     paths = _statements(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
     found = _read_all(archive, paths[: -most - 1 : -1])
     return [one.statement for one in found if one]

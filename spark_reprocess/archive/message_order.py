@@ -70,7 +70,7 @@ def with_positions(rows: DataFrame, units: int | None) -> DataFrame:
     return in_order.unionByName(rows.where(~has_group), allowMissingColumns=True)
 
 
-def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) -> DataFrame:
+def with_waiting(dispositions: DataFrame, pending: DataFrame | None = None) -> DataFrame:
     """Let each message wait that stands behind one of its message group that stays.
 
     What stays is what is neither sent nor discarded nor restored, now or before: a message that the
@@ -79,14 +79,14 @@ def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) ->
 
     Args:
         dispositions: the plan's messages, with ``ORDER_COLUMNS`` and ``PARKED_QUEUE``.
-        undecided: the same columns of the archive's other messages that nobody has decided about;
+        pending: the same columns of the archive's other messages that nobody has decided about;
             None where there is none.
     """
     order = F.struct(*arrival_order())
     rows = dispositions
-    if undecided is not None:
+    if pending is not None:
         rows = dispositions.unionByName(
-            undecided.withColumn("disposition", F.lit("")), allowMissingColumns=True
+            pending.withColumn("disposition", F.lit("")), allowMissingColumns=True
         )
     earlier = (
         Window.partitionBy(PARKED_QUEUE, "message_group_id")

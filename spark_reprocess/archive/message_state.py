@@ -12,7 +12,7 @@
 
 Of several attempts the strongest holds; of equally strong ones the latest, by the time of its
 result or, without one, of its claim; of equally late ones ``in_doubt``. Without any, the message is
-``UNDECIDED``. So what was sent once stays sent. A discard settles a message in doubt, and a later
+``PENDING``. So what was sent once stays sent. A discard settles a message in doubt, and a later
 restore without an answer puts it in doubt again. A refused attempt leaves it in doubt: an earlier
 one may have arrived.
 
@@ -49,7 +49,7 @@ STRENGTH: Mapping[Disposition, int | None] = {
 }
 """By state; None for the outcome that is none."""
 
-UNDECIDED = "undecided"
+PENDING = "pending"
 """Archived, and neither sent nor discarded nor restored by any plan."""
 
 ERASED = "erased"
@@ -191,9 +191,9 @@ def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
 
 
 def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    """Return the state that each of these texts says; ``UNDECIDED`` for null."""
+    """Return the state that each of these texts says; ``PENDING`` for null."""
     found = pc.list_element(pc.split_pattern(entries, _BETWEEN), Entry._fields.index("state"))
-    return pc.fill_null(found, UNDECIDED)
+    return pc.fill_null(found, PENDING)
 
 
 def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
@@ -207,7 +207,7 @@ def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - 
     """Return the state of each of these messages, in their order."""
     states = strongest(claimed.filter(_is_in(claimed["message_id"], message_ids)), "message_id")
     places = pc.index_in(message_ids, value_set=_combined(states["message_id"]))
-    return pc.fill_null(pc.take(_combined(states["state"]), places), UNDECIDED)
+    return pc.fill_null(pc.take(_combined(states["state"]), places), PENDING)
 
 
 def planned_states(

@@ -68,7 +68,7 @@ def require_drains(archive: Archive) -> list[str]:
     """Return the ids of all drains; raise InputError if the archive has no messages."""
     existing = drain_ids(archive)
     if not existing:
-        raise InputError(f"archive {archive.root}: holds no messages; run drain first")
+        raise InputError(f"archive {archive.root}: holds no messages; collect some first")
     return existing
 
 

@@ -109,7 +109,7 @@ class Messages:
     states: Any
 
     def pending(self) -> pa.Table:
-        """Return ``message_id, file, state`` of what is undecided, in doubt or busy."""
+        """Return ``message_id, file, state`` of what is pending, in doubt or busy."""
         rows = self.open_set.rows.select(["message_id", "file"])
         is_pending = pc.invert(is_decided(self.states))
         return rows.append_column("state", self.states).filter(is_pending)

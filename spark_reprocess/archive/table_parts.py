@@ -73,7 +73,7 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
     if digest is not None and sha256(content).hexdigest() != digest:
         raise InputError(
             f"archive {archive.root}: {folder} is not the table that the plan was made with; "
-            "analyze again"
+            "collect again"
         )
     try:
         return record_of(list[Part], json.loads(content))

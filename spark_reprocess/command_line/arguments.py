@@ -92,7 +92,7 @@ def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_time_budget(parser: argparse.ArgumentParser) -> None:
+def add_time_budget(parser: "argparse._ActionsContainer") -> None:
     """Add ``--time-budget-seconds``."""
     parser.add_argument(
         "--time-budget-seconds",
@@ -116,7 +116,7 @@ def add_destination(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str) -> None:
+def add_masks(parser: "argparse._ActionsContainer", hides: str, without_samples: str) -> None:
     """Add ``--mask`` (*hides*: what it hides, and where) and ``--no-samples``, with their help."""
     parser.add_argument(
         "--mask",
@@ -131,17 +131,17 @@ def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str)
     )
 
 
-def add_plan(parser: argparse.ArgumentParser) -> None:
+def add_plan(parser: "argparse._ActionsContainer") -> None:
     """Add ``--plan``."""
     parser.add_argument(
         "--plan",
         metavar="FILE|ID",
-        help="the plan.yaml that analyze wrote, or the id of its report (default: that of the "
+        help="the plan.yaml of a report, or the id of its report (default: that of the "
         "archive's newest report)",
     )
 
 
-def add_policy_sha256(parser: argparse.ArgumentParser) -> None:
+def add_policy_sha256(parser: "argparse._ActionsContainer") -> None:
     """Add ``--policy-sha256``."""
     parser.add_argument(
         "--policy-sha256",

@@ -22,27 +22,23 @@ PACKAGE = "spark_reprocess.command_line"
 _MAY_NOT = "the role of the job may not {}, so that no run of it can; leave --on-glue out"
 _NO_RESTORE = _MAY_NOT.format("send to the parked queue")
 _NO_ERASE = _MAY_NOT.format("delete what is archived")
-_NO_EXPORT = "its output, unmasked messages, would be in the log of the run"
 _NO_SPARK = "it needs no Spark"
 
 VERBS: Mapping[str, Entry] = {
     "status": Entry(Section.DAILY, "counts of messages, by state"),
     "groups": Entry(Section.DAILY, "the newest report's groups, and what is decided", _NO_SPARK),
-    "show": Entry(Section.DAILY, "what happened to one message, or in one run", _NO_SPARK),
+    "show": Entry(Section.DAILY, "one message or run; a group's messages as a file", _NO_SPARK),
     "redrive": Entry(Section.DAILY, "plan to queue (dry run by default)"),
-    "drain": Entry(Section.ARCHIVE, "parked queue to archive"),
-    "analyze": Entry(Section.ARCHIVE, "archive to report and plan"),
-    "run": Entry(Section.ARCHIVE, "drain, analyze, apply a policy, redrive"),
+    "collect": Entry(Section.ARCHIVE, "parked queue to archive, report and plan"),
+    "run": Entry(Section.ARCHIVE, "collect, apply a policy, redrive; for a schedule"),
     "restore": Entry(Section.ARCHIVE, "archive to parked queue (dry run by default)", _NO_RESTORE),
     "erase": Entry(Section.ARCHIVE, "messages out of the archive (dry run by default)", _NO_ERASE),
     "decide": Entry(Section.GROUP, "set its action; note why, or that it is resolved", _NO_SPARK),
-    "export": Entry(Section.GROUP, "its messages as JSON lines, unmasked", _NO_EXPORT),
 }
 """The verbs of the job, in the order of ``--help``."""
 
 _ABOUT = """\
-Archives the messages of a parked queue, groups them by failure, and sends the right ones back.
-The first verbs are the steps, in this order."""
+Archives the messages of a parked queue, groups them by failure, and redrives the right ones."""
 
 ARCHIVE_VARIABLE = "DLQ_ARCHIVE"
 """The environment variable with the default of ``--archive``; a stack's archive beats it."""
@@ -57,11 +53,10 @@ exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or
 of a redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted"""
 
 _EXAMPLES = f"""\
-example, from a full parked queue to messages that are back in the main queue:
+example, from a full parked queue to messages that were redriven:
 
-  python -m spark_reprocess drain --archive ./archive \\
+  python -m spark_reprocess collect --archive ./archive \\
       --parked-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders-parked
-  python -m spark_reprocess analyze --archive ./archive
   python -m spark_reprocess decide --archive ./archive g-53cb1ad25b redrive
   python -m spark_reprocess redrive --archive ./archive \\
       --main-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders
@@ -152,14 +147,24 @@ class Parser(argparse.ArgumentParser):
         """Read arguments as argparse does; exit with 2 where one is unknown."""
         values, unknown = super().parse_known_args(*args, **settings)
         if unknown and unknown[0].startswith("-"):
-            unknown_word("option", unknown[0].partition("=")[0], self._option_string_actions)
+            shown = [one for one in self._actions if one.help != argparse.SUPPRESS]
+            names = [one.option_strings[-1] for one in shown if one.option_strings]
+            known = self._option_string_actions
+            unknown_word("option", unknown[0].partition("=")[0], known, names)
         return values, unknown
 
 
-def unknown_word(kind: str, word: str, known: Collection[str]) -> NoReturn:
-    """Exit with 2: there is no such verb or option; name the *known* one that is close."""
+def unknown_word(
+    kind: str, word: str, known: Collection[str], shown: Collection[str] = ()
+) -> NoReturn:
+    """Exit with 2: there is no such verb or option.
+
+    Name the *known* one that is close, else those that the help has *shown*.
+    """
     close = difflib.get_close_matches(word, known, 1)
     hint = f"did you mean {close[0]}?" if close else "--help lists those that there are"
+    if shown and not close:
+        hint = f"there are {', '.join(shown)}; --help explains them"
     print_error(f"{word}: no such {kind}; {hint}")
     raise SystemExit(BAD_INPUT)
 

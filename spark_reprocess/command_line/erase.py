@@ -28,7 +28,7 @@ A copy that lost its context has its own id as first id, so the id of another co
 Find such copies with --where on the body or on an attribute.
 
 --older-than-days removes what was sent, discarded or restored that long ago, if its drain is as
-old. Messages that are undecided, in doubt or busy stay, whatever their age. Reports, plans and the
+old. Messages that are pending, in doubt or busy stay, whatever their age. Reports, plans and the
 failure table stay, too.
 
 A dry run unless --execute is given. If an erase is killed, the next one completes it. In a
@@ -107,7 +107,7 @@ def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
         print_line(f"erasure {one} was begun by an earlier run and not completed; this run does it")
     counts = {"messages": summary.messages, "drains": len(summary.drains)}
     if options.is_by_age:
-        counts |= {"drained or decided later": summary.younger, "undecided": summary.undecided}
+        counts |= {"drained or decided later": summary.younger, "pending": summary.pending}
     else:
         counts |= {"reports that may quote them": len(summary.reports)}
     print_table(tuple(counts), [tuple(counts.values())])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.figures import counted, duration
-from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, RampRules, Verdict
+from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
 
 _SHOWN_SIZES = 6
 
@@ -41,9 +41,9 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def ramp_rules() -> RampRules:
-    """Return the durations; DLQ_MINUTE_SECONDS shortens the minute, for demonstrations."""
-    return RampRules(float(os.environ.get("DLQ_MINUTE_SECONDS", "60")))
+def minute_seconds() -> float:
+    """Return how long a minute is: DLQ_MINUTE_SECONDS shortens it, for demonstrations."""
+    return float(os.environ.get("DLQ_MINUTE_SECONDS", "60"))
 
 
 def _allowed(text: str) -> AllowedReturns:
@@ -88,6 +88,6 @@ def stopped_sentence(groups: Sequence[GroupRamp]) -> str:
     bad = [one.group_id for one in groups if one.verdict is Verdict.BAD]
     which = f"stopped: {', '.join(bad)}" if bad else "groups of the plan are stopped"
     return (
-        f"{which}: more came back than may, and the rest was not sent; drain and analyze show "
+        f"{which}: more came back than may, and the rest was not sent; collect shows "
         "what came back; once it is fixed, decide again, and the next ramp begins with step one"
     )

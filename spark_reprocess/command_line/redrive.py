@@ -22,9 +22,9 @@ from spark_reprocess.command_line.arguments import (
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.ramp import (
     add_ramp,
+    minute_seconds,
     print_forecast,
     print_ramp,
-    ramp_rules,
     stopped_sentence,
 )
 from spark_reprocess.command_line.terminal import (
@@ -49,9 +49,9 @@ from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
 _ABOUT = """\
-Executes the newest plan, or --plan: sends the messages of groups with action "redrive" back, each
-to the queue that it came from, and records groups with action "discard". A dry run unless --execute
-is given. You can repeat it at any time: a message that was sent is never sent again.
+Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
+queue that it came from, and records groups with action "discard". A dry run unless --execute is
+given. You can repeat it at any time: a message that was sent is never sent again.
 
 Messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before it, when every
 failure of the step before had the time to come back and no more did than may. A group of which more
@@ -121,7 +121,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa: ANN401 - argparse's
-    return RedriveOptions(masks=tuple(masks), ramp_rules=ramp_rules(), **values)
+    return RedriveOptions(masks=tuple(masks), minute_seconds=minute_seconds(), **values)
 
 
 def _run(options: RedriveOptions) -> int:
@@ -136,16 +136,14 @@ def _run(options: RedriveOptions) -> int:
     summary = redrive(start_spark(), options, progress=progress_here())
     if not AS_JSON.get():
         print_redrive(summary, names_plan=options.plan is None)
+    exit_code = exit_code_of(summary)
     if watch and summary.stopped_by != BY_SIGNAL:
-        watch.run(summary.plan_id, progress_here())
+        exit_code = watch.run(summary.plan_id, progress_here(), exit_code)
     outcomes = watch.outcomes if watch else ()
     print_answer(
         {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
         lambda: print_outcomes(outcomes, options.failure_table),
     )
-    exit_code = exit_code_of(summary)
-    if watch:
-        exit_code = watch.exit_code_after(exit_code)
     if exit_code != INTERRUPTED and summary.executed and summary.is_stopped:
         print_error(stopped_sentence(summary.ramp))
         return STOPPED
@@ -248,6 +246,6 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
 
 _FIRST_OPTIONS = (
     *("--archive", "--stack", "--group", "--plan", "--where", "--limit", "--max-rate"),
-    *("--at-once", "--watch", "--reason", "--execute"),
+    *("--ramp", "--at-once", "--watch", "--reason", "--execute"),
 )
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, first_options=_FIRST_OPTIONS)

@@ -11,7 +11,7 @@ from spark_reprocess.command_line.verb import Verb, progress_here
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 
 _ABOUT = """\
-Sends archived messages back to the parked queue, with body, attributes, counter and context as
+Sends archived messages to the parked queue, with body, attributes, counter and context as
 archived. Messages that were sent, discarded or restored before are left (--include-discarded
 includes discarded ones). A dry run unless --execute is given. You can repeat it at any time: the
 ledger records what was restored. A restored message counts as decided; the next drain archives it

@@ -13,10 +13,10 @@ from dlq_replay.measures import (
     SERVICE,
     SERVICE_DIMENSION,
     Metric,
+    unit_of,
 )
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.clients import aws_client, aws_session, region_of
-from spark_reprocess.command_line.analyze import analysis_fields, print_analysis
 from spark_reprocess.command_line.arguments import (
     add_breaker,
     add_destination,
@@ -26,8 +26,8 @@ from spark_reprocess.command_line.arguments import (
     add_time_budget,
     positive_number,
 )
-from spark_reprocess.command_line.drain import print_drain
-from spark_reprocess.command_line.ramp import add_ramp, ramp_rules
+from spark_reprocess.command_line.collect import analysis_fields, print_analysis, print_drain
+from spark_reprocess.command_line.ramp import add_ramp, minute_seconds
 from spark_reprocess.command_line.redrive import print_redrive, redrive_fields
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
     from mypy_boto3_cloudwatch import CloudWatchClient
 
-    from spark_reprocess.run import RunOptions, RunSummary, Undecided
+    from spark_reprocess.run import Pending, RunOptions, RunSummary
 
 
 _ABOUT = """\
-For a schedule: drains the parked queue, analyzes what is undecided, sets the plan's actions by the
+For a schedule: drains the parked queue, analyzes what is pending, sets the plan's actions by the
 policy, redrives, and prints what is left for a person. Each step is safe to repeat, so a run that
 was killed needs nothing but the next one. Of two runs at the same time both drain and analyze, and
 one redrives; the other exits with 4.
@@ -80,7 +80,7 @@ drained from another parked queue, messages that came from another main queue or
 messages without room for the replay count and the context, because a later run could not see that
 they were redriven before.
 
-With a destination, number and age of undecided messages are published to CloudWatch, for the
+With a destination, number and age of pending messages are published to CloudWatch, for the
 alarm."""
 
 
@@ -95,8 +95,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_breaker(parser)
     add_masks(
         parser,
-        "hide it in the report (see analyze --help)",
-        "show no values of messages in the report (see analyze --help)",
+        "hide it in the report (see collect --help)",
+        "show no values of messages in the report (see collect --help)",
     )
     add(
         "--no-metrics",
@@ -112,7 +112,7 @@ def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
     from spark_reprocess.run import RunOptions
 
     make: Callable[..., RunOptions] = RunOptions
-    return make(masks=tuple(masks), ramp_rules=ramp_rules(), stack=STACK.get(), **values)
+    return make(masks=tuple(masks), minute_seconds=minute_seconds(), stack=STACK.get(), **values)
 
 
 def _run(options: "RunOptions") -> int:
@@ -122,7 +122,7 @@ def _run(options: "RunOptions") -> int:
     summary = run(
         start_spark(),
         options,
-        publish=lambda undecided: _publish(options, undecided),
+        publish=lambda pending: _publish(options, pending),
         progress=progress_here(),
     )
     fields = {
@@ -138,21 +138,21 @@ def _run(options: "RunOptions") -> int:
     return _exit_code(summary)
 
 
-def _publish(options: "RunOptions", undecided: "Undecided") -> str | None:
+def _publish(options: "RunOptions", pending: "Pending") -> str | None:
     url = options.destination
     if not url or not options.has_metrics:
         return None
     client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
     name = QueueAddress.from_url(url).name
-    return publish_undecided(client, name, undecided.messages, undecided.oldest_seconds)
+    return publish_pending(client, name, pending.messages, pending.oldest_seconds)
 
 
-def publish_undecided(
+def publish_pending(
     client: "CloudWatchClient", main_queue_name: str, messages: int, oldest_seconds: int
 ) -> str | None:
-    """Publish number and age of the archive's undecided messages to CloudWatch, 0 included.
+    """Publish number and age of the archive's pending messages to CloudWatch, 0 included.
 
-    An alarm keeps the state of the last value, so a run that leaves nothing undecided publishes 0.
+    An alarm keeps the state of the last value, so a run that leaves nothing pending publishes 0.
     A failure does not fail the run: only the alarm depends on these metrics. *client* is of the
     alarm's Region.
 
@@ -164,8 +164,8 @@ def publish_undecided(
         {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue_name},
     ]
     values = {
-        Metric.UNDECIDED_MESSAGES: messages,
-        Metric.OLDEST_UNDECIDED_SECONDS: oldest_seconds,
+        Metric.PENDING_MESSAGES: messages,
+        Metric.OLDEST_PENDING_SECONDS: oldest_seconds,
     }
     try:
         client.put_metric_data(
@@ -175,13 +175,13 @@ def publish_undecided(
                     "MetricName": metric.value,
                     "Dimensions": dimensions,  # type: ignore[typeddict-item]
                     "Value": value,
-                    "Unit": metric.unit.value,
+                    "Unit": unit_of(metric),
                 }
                 for metric, value in values.items()
             ],
         )
     except (ClientError, BotoCoreError) as error:
-        return f"the metrics of undecided messages were not published: {error}"
+        return f"the metrics of pending messages were not published: {error}"
     return None
 
 
@@ -212,11 +212,11 @@ def print_run(summary: "RunSummary") -> None:
         discarded = redriven.count(Disposition.DISCARDED, Disposition.DISCARD)
         are_sent = "sent" if redriven.executed else "would be sent"
         totals += f", {sent:,} {are_sent}, {discarded:,} discarded"
-    hours = summary.undecided.oldest_seconds / 3600
-    undecided = f"{summary.undecided.messages:,} are undecided, the oldest for {hours:,.1f} h"
-    if not summary.undecided.messages:
-        undecided = "nothing is undecided"
-    print_line(f"run {summary.run_id}: {totals}; {undecided}")
+    hours = summary.pending.oldest_seconds / 3600
+    pending = f"{summary.pending.messages:,} are pending, the oldest for {hours:,.1f} h"
+    if not summary.pending.messages:
+        pending = "nothing is pending"
+    print_line(f"run {summary.run_id}: {totals}; {pending}")
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

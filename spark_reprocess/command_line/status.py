@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import is_begun, open_archive
-from spark_reprocess.archive.message_state import UNDECIDED
+from spark_reprocess.archive.message_state import PENDING
 from spark_reprocess.command_line.arguments import add_claim_ttl
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
@@ -15,7 +15,7 @@ from spark_reprocess.inspect.status import EXAMPLES, LATEST, ArchiveStatus, Stat
 
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
-by plan. Names the oldest undecided message and those in doubt, and the circuit breaker's limit.
+by plan. Names the oldest pending message and those in doubt, and the circuit breaker's limit.
 Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
 
 dlq status alone, with neither --stack nor --archive, lists the installations of this account and
@@ -40,7 +40,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: StatusOptions) -> int:
     # The archive of a stack begins with its first drain. Any other place may be mistyped.
     if not STACK.get() and not is_begun(open_archive(options.archive)):
-        begin = suggestion("drain", options.archive, "--parked-queue-url", "URL")
+        begin = suggestion("collect", options.archive, "--parked-queue-url", "URL")
         raise InputError(
             f"archive {options.archive}: does not exist; give another, or begin it: {begin}"
         )
@@ -53,7 +53,7 @@ _DECIDED = {state.value: state for state in DECIDED}
 _WORDS = {**_DECIDED, "in doubt": Disposition.IN_DOUBT, "busy": Disposition.BUSY}
 _COLUMNS = {
     **_DECIDED,
-    "undecided": UNDECIDED,
+    "pending": PENDING,
     "of them in doubt": Disposition.IN_DOUBT,
     "busy": Disposition.BUSY,
 }
@@ -75,16 +75,16 @@ def print_status(status: ArchiveStatus) -> None:
         print_table(("messages", *_COLUMNS), [counts])
     else:
         print_line("the archive is empty: a drain moves messages of the parked queue into it")
-    if status.oldest_undecided_at:
-        ago = duration((status.at - status.oldest_undecided_at).total_seconds())
-        print_line(f"oldest undecided: parked {minute(status.oldest_undecided_at)} UTC, {ago} ago")
+    if status.oldest_pending_at:
+        ago = duration((status.at - status.oldest_pending_at).total_seconds())
+        print_line(f"oldest pending: parked {minute(status.oldest_pending_at)} UTC, {ago} ago")
     if status.waiting:
         most = ", ".join(f"{one.message_id} ({one.waiting:,})" for one in status.blockers)
         print_line(
             f"{status.waiting:,} wait behind an earlier message of their message group: {most}"
         )
     words = _WORDS.values()
-    drains = [(one.drain_id, one.messages, one.undecided) for one in status.drains]
+    drains = [(one.drain_id, one.messages, one.pending) for one in status.drains]
     plans = [
         (
             one.plan_id,
@@ -97,7 +97,7 @@ def print_status(status: ArchiveStatus) -> None:
         )
         for one in status.plans
     ]
-    _print_latest("drain", ("messages", UNDECIDED), drains)
+    _print_latest("drain", ("messages", PENDING), drains)
     _print_latest("plan", (*_WORDS, "came back"), plans)
     for line in _next_steps(status):
         print_line(line)
@@ -134,9 +134,9 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
             yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
     if status.queue.visible if status.queue else not status.messages:
         url = () if STACK.get() else ("--parked-queue-url", "URL")
-        yield f"next: {suggestion('drain', status.archive, *url)}"
-    elif status.count(UNDECIDED):
-        yield f"next: {suggestion('analyze', status.archive)}"
+        yield f"next: {suggestion('collect', status.archive, *url)}"
+    elif status.count(PENDING):
+        yield f"next: {suggestion('collect', status.archive, '--only', 'analyze')}"
 
 
 VERB = Verb(_ABOUT, _add_arguments, StatusOptions, _run)

@@ -15,6 +15,7 @@ from spark_reprocess.inspect.outcomes import Outcome, read_outcomes, read_return
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress
+from spark_reprocess.ramp.rule import LOOKS_A_MINUTE
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.stop_signals import Deadline
 
@@ -46,41 +47,31 @@ class Watch:
         ids = [one.group_id for one in plan.groups]
         self._before = read_returns(self._archive, plan.plan_id, ids, options.failure_table)
         self.outcomes: tuple[Outcome, ...] = ()
-        self._ended_by, self._is_interrupted = "", False
 
-    def run(self, plan_id: str, progress: Progress) -> None:
-        """Look until every failure would have come back, or somebody or the deadline stops it."""
-        from spark_reprocess.spark.interrupts import asking_to_stop
+    def run(self, plan_id: str, progress: Progress, exit_code: int) -> int:
+        """Look until every failure would have come back, or somebody or the deadline stops it.
 
-        is_stopping, rules = threading.Event(), self._options.ramp_rules
+        Print what went wrong, and return the exit code of the watch, else that of the run.
+        """
+        from spark_reprocess.redrive.execution import look_until
+        from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
 
-        def stop(why: str) -> None:
-            self._ended_by, self._is_interrupted = why, True
-            is_stopping.set()
-
+        every_seconds = self._options.minute_seconds / LOOKS_A_MINUTE
         try:
             plan = self._plan(plan_id)
-            with asking_to_stop(stop), progress("watching", self._status):
-                while not (self._has_ended(plan) or self._ended_by):
-                    self._wait(is_stopping, rules.minute_seconds / rules.looks)
+            with progress("watching", self._status):
+                ended_by = look_until(
+                    lambda: self._has_ended(plan), every_seconds, self._deadline, self._wait
+                )
         except JobError as error:
             # The answer of the run must not be lost.
-            self._ended_by = str(error)
-
-    def exit_code_after(self, exit_code: int) -> int:
-        """Print what went wrong in the watch; return its exit code, else that of the run."""
-        allowed, before = self._options.allow_returns, self._before
-        bad = [
-            one.group_id
-            for one in self.outcomes
-            if (one.returned or 0) - before.get(one.group_id, Returns()).returned
-            > allowed.of_sent(one.sent)
-        ]
-        if self._ended_by:
-            print_error(f"the watch ended early: {self._ended_by}")
+            ended_by = str(error)
+        if ended_by:
+            print_error(f"the watch ended early: {ended_by}")
+        bad = [one.group_id for one in self.outcomes if self._is_bad(one)]
         if bad:
             print_error(f"{', '.join(bad)}: more came back than may")
-        if self._is_interrupted or exit_code == INTERRUPTED:
+        if ended_by == BY_SIGNAL:
             return INTERRUPTED
         return STOPPED if bad else exit_code
 
@@ -90,15 +81,20 @@ class Watch:
         return plan if options.group is None else plan.only(options.group)
 
     def _has_ended(self, plan: Plan) -> bool:
-        now, table = self._now_seconds(), self._options.failure_table
+        now, options = self._now_seconds(), self._options
         claimed = claimed_table(self._archive, now)
+        table = options.failure_table
         found = read_outcomes(self._archive, plan, table, claimed, self._make_client) or {}
         self.outcomes = tuple(one for one in found.values() if one.sent)
-        seconds, is_late = self._options.ramp_rules.minute_seconds, self._deadline.seconds_left <= 0
-        return is_late or all(one.is_known(now, seconds) for one in self.outcomes)
+        return all(one.is_known(now, options.minute_seconds) for one in self.outcomes)
 
     def _status(self) -> str:
         return total(self.outcomes).sentence(self._now_seconds()) if self.outcomes else ""
+
+    def _is_bad(self, outcome: Outcome) -> bool:
+        before = self._before.get(outcome.group_id, Returns()).returned
+        allowed = self._options.allow_returns.of_sent(outcome.sent)
+        return (outcome.returned or 0) - before > allowed
 
 
 def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:

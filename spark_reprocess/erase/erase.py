@@ -4,7 +4,7 @@ Of messages that somebody names, every archived copy with the same first id goes
 with the reports that may quote it; of copies that have expired, the quotes in reports. By age
 (``older_than_days``) messages go from the archive's files alone: reports and plans stay. There each
 row goes by its own message's state alone, once its drain and all that the ledgers say of it are
-older than the given days. One that is undecided, in doubt or busy never goes by age.
+older than the given days. One that is pending, in doubt or busy never goes by age.
 
 A record with the ids is durable before the first file is changed. ``_clear_messages`` and the
 functions after it can be repeated after a crash at any moment. The next erasure completes one that
@@ -128,7 +128,7 @@ class EraseSummary:
         failures: items of the failure table; None without a table.
         expired: copies that are gone from the archive, and may be quoted in reports.
         younger: by age, messages that stay because they were drained or decided later.
-        undecided: by age, the other messages that stay.
+        pending: by age, the other messages that stay.
     """
 
     erase_id: str
@@ -142,7 +142,7 @@ class EraseSummary:
     failures: int | None = None
     expired: int = 0
     younger: int = 0
-    undecided: int = 0
+    pending: int = 0
 
     @property
     def is_new(self) -> bool:
@@ -325,7 +325,7 @@ def _expire(
             goes = ids.filter(pc.and_(pc.is_in(ids, value_set=long_ago), is_old)).unique()
             pending = ids.filter(pc.invert(pc.is_in(ids, value_set=decided))).unique()
             younger = len(ids.unique()) - len(goes) - len(pending)
-            counts.update(messages=len(goes), younger=younger, undecided=len(pending))
+            counts.update(messages=len(goes), younger=younger, pending=len(pending))
             drains += [drain_id] * bool(len(goes))
             if lock:
                 counts["rows"] += remove_messages(
@@ -337,7 +337,7 @@ def _expire(
         rows=counts["rows"],
         drains=tuple(drains),
         younger=counts["younger"],
-        undecided=counts["undecided"],
+        pending=counts["pending"],
     )
 
 

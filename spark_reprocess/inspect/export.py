@@ -1,4 +1,4 @@
-"""The verb ``export``: the messages of one group of a plan as JSON lines, content included.
+"""``show --out``: the messages of one group of a plan as JSON lines, content included.
 
 Reads one file of messages at a time, without Spark; see ``member_rows``.
 """
@@ -41,7 +41,7 @@ class ExportOptions:
     archive: str
     plan: str | None
     group: str
-    out: str = STANDARD_OUTPUT
+    out: str
     limit: int | None = None
 
 
@@ -118,7 +118,7 @@ def opened(out: str) -> Iterator[TextIO]:
     try:
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
     except FileExistsError as error:
-        raise InputError(f"--out {out}: exists; export overwrites no file: name another") from error
+        raise InputError(f"--out {out}: exists, and is not overwritten: name another") from error
     except OSError as error:
         raise InputError(f"--out {out}: {error.strerror or error}") from error
     try:

@@ -165,8 +165,6 @@ def read_returns(
 ) -> dict[str, Returns]:
     """Read what came back of these groups; one of which that is not known is missing.
 
-    What was parked again came back, whether or not its return could be counted.
-
     Raises:
         ArchiveError: the ledger cannot be read.
     """
@@ -174,18 +172,9 @@ def read_returns(
         return {}
     try:
         url = next(iter(_destinations(archive, plan_id)), "")
-        found = returns_table(failure_table, url).read(plan_id, group_ids)
+        return returns_table(failure_table, url).read(plan_id, group_ids)
     except (TableError, InputError):
         return {}
-    return {
-        group_id: Returns(
-            max(one.returned, one.parked),
-            one.parked,
-            one.returned_ids | one.parked_ids,
-            one.parked_ids,
-        )
-        for group_id, one in found.items()
-    }
 
 
 def _destinations(archive: Archive, plan_id: str) -> list[str]:

@@ -20,7 +20,7 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.archive.log_reasons import read_reasons
 from spark_reprocess.archive.lookup import find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_index import read_message_index
-from spark_reprocess.archive.message_state import UNDECIDED, entries_of, states_of
+from spark_reprocess.archive.message_state import PENDING, entries_of, states_of
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.errors import InputError
@@ -47,6 +47,13 @@ class ShowOptions:
     is_unmasked: bool = False
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
+
+
+_OUTCOME_TEXTS: dict[str | None, str] = {
+    Disposition.FAILED: "not sent",
+    Disposition.IN_DOUBT: "in doubt: it may have been sent",
+    None: "claimed, no result written",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +91,24 @@ class LedgerEntry:
         """The credentials of the run."""
         return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
 
+    @property
+    def outcome_text(self) -> str:
+        """The outcome, for people."""
+        return _OUTCOME_TEXTS.get(self.outcome, self.outcome or "")
+
+    @property
+    def at(self) -> datetime | None:
+        """The time of the outcome; without one, that of the claim."""
+        time = self.settled_at or self.claimed_at
+        return datetime.fromisoformat(time) if time else None
+
 
 @dataclass(frozen=True, slots=True)
 class ArchivedCopy:
     """One copy that was parked and drained.
 
     Attributes:
-        state: a ``Disposition`` of the ledgers, or ``undecided``.
+        state: a ``Disposition`` of the ledgers, or ``pending``.
         drain_ids: every drain with a row of it; more than one if a drain was interrupted.
         redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
         attributes: data type by name.
@@ -198,7 +216,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
         _copy(
             of_one,
             options,
-            state=str(states.get(message_id, UNDECIDED)),
+            state=str(states.get(message_id, PENDING)),
             entries=tuple(_entries(message_id, attempts, runs)),
         )
         for message_id, of_one in by_id.items()

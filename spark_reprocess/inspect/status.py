@@ -13,7 +13,7 @@ from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED, Disp
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import list_runs
 from spark_reprocess.archive.message_state import (
-    UNDECIDED,
+    PENDING,
     claimed_table,
     strongest,
 )
@@ -60,7 +60,7 @@ class DrainCount:
 
     drain_id: str
     messages: int
-    undecided: int
+    pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class PlanCount:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """An undecided message of a FIFO queue, and the number of its group that wait behind it."""
+    """A pending message of a FIFO queue, and the number of its group that wait behind it."""
 
     message_id: str
     waiting: int
@@ -92,11 +92,11 @@ class ArchiveStatus:
 
     Attributes:
         queue: SQS's counts of the parked queue; None without a queue.
-        messages: distinct messages in the archive, decided and undecided.
-        counts: of them, by ``Disposition`` and ``undecided``; in doubt and busy are undecided, too.
-        oldest_undecided_at: when the oldest undecided message was sent to the parked queue.
+        messages: distinct messages in the archive, decided and pending.
+        counts: of them, by ``Disposition`` and ``pending``; in doubt and busy are pending, too.
+        oldest_pending_at: when the oldest pending message was sent to the parked queue.
         examples: the first ids of those in doubt and busy, at most ``EXAMPLES`` of each.
-        waiting: undecided messages of FIFO queues behind another one of their message group: they
+        waiting: pending messages of FIFO queues behind another one of their message group: they
             cannot be sent before that one is decided.
         blockers: the messages that most others wait for, at most ``EXAMPLES``.
         dlq: the circuit breaker and what waits for it; None if nobody asked.
@@ -107,7 +107,7 @@ class ArchiveStatus:
     queue: QueueCounts | None
     messages: int
     counts: Mapping[str, int]
-    oldest_undecided_at: datetime | None
+    oldest_pending_at: datetime | None
     drains: tuple[DrainCount, ...]
     plans: tuple[PlanCount, ...]
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class ArchiveStatus:
     dlq: DlqStatus | None = None
 
     def count(self, word: str) -> int:
-        """Return the number of messages in a state, or undecided."""
+        """Return the number of messages in a state, or pending."""
         return self.counts.get(word, 0)
 
 
@@ -188,9 +188,9 @@ def count(archive: Archive, claim_ttl_seconds: float, *, has_plans: bool = True)
     some = ((path, r.filter(pc.is_in(r["message_id"], value_set=wanted))) for path, r in found)
     rows = with_drains(some, _COLUMNS)
     rows = rows.take(first_rows(rows, "message_id", "drained_at", "drain_id"))
-    counts = Counter({UNDECIDED: pending.num_rows})
+    counts = Counter({PENDING: pending.num_rows})
     for (_, state), number in tallies.items():
-        if state != UNDECIDED:
+        if state != PENDING:
             counts[state] += number
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
@@ -199,7 +199,7 @@ def count(archive: Archive, claim_ttl_seconds: float, *, has_plans: bool = True)
         queue=None,
         messages=sum(tallies.values()),
         counts=dict(counts),
-        oldest_undecided_at=pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py(),
+        oldest_pending_at=pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py(),
         drains=_drains(tallies),
         plans=_plans(archive, now_seconds, claim_ttl_seconds) if has_plans else (),
         examples=_examples(pending),
@@ -229,11 +229,11 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
 
 def _drains(tallies: Mapping[tuple[str, str], int]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
-    undecided: Counter[str] = Counter()
+    pending: Counter[str] = Counter()
     for (drain_id, state), count in tallies.items():
         messages[drain_id] += count
-        undecided[drain_id] += 0 if state in DECIDED else count
-    return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
+        pending[drain_id] += 0 if state in DECIDED else count
+    return tuple(DrainCount(one, messages[one], pending[one]) for one in sorted(messages))
 
 
 def _plans(archive: Archive, now_seconds: float, claim_ttl_seconds: float) -> tuple[PlanCount, ...]:

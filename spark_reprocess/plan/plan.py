@@ -32,7 +32,7 @@ _HEAD = """\
 #
 # action: leave     do nothing; a later analysis shows the group again
 #         redrive   send every message of the group to the queue, with a fresh replay counter
-#         discard   record that nobody wants them back; they stay in the archive
+#         discard   record that they are written off; they stay in the archive
 # note:   why, for the next reader
 #
 # Messages that must change before they can succeed: a group may also have, for example,

@@ -34,7 +34,7 @@ class PlanFile:
             return read_text(self.path)
         except InputError as error:
             raise InputError(
-                f"--plan {error}; give the plan.yaml that analyze wrote, or the id of its report"
+                f"--plan {error}; give the plan.yaml of a report, or the id of the report"
             ) from error
 
     def plan(self, sql_check: SqlCheck = lambda _: None) -> Plan:

@@ -36,7 +36,7 @@ def _is_count(value: object) -> bool:
 
 
 _ID_RULE = "1 to 64 letters, digits, - and _"
-_DIGEST_RULE = "64 hex digits, as analyze wrote them"
+_DIGEST_RULE = "64 hex digits, as the analysis wrote them"
 _PLAN: Keys = {
     "version": None,
     "plan_id": (_is_id, _ID_RULE),
@@ -51,7 +51,7 @@ _SNAPSHOT: Keys = {
     ),
     "messages": (_is_count, "a whole number of at least 0"),
     "table_sha256": (_is_digest, _DIGEST_RULE),
-    "where": (lambda value: isinstance(value, str | None), "the text that analyze wrote"),
+    "where": (lambda value: isinstance(value, str | None), "the text that the analysis wrote"),
     "policy_sha256": (lambda value: value is None or _is_digest(value), _DIGEST_RULE),
 }
 _GROUP: Keys = {

@@ -3,6 +3,7 @@
 A place is written like ``groups[2].action``.
 """
 
+import difflib
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -81,7 +82,9 @@ def key_faults(raw: object, path: Path, keys: Keys) -> Iterator[Fault]:
         return
     for key in raw:
         if key not in keys:
-            yield (*path, key), "is not known; remove it"
+            close = difflib.get_close_matches(key, keys, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(keys)}"
+            yield (*path, key), f"is not known; {hint}"
     for key, check in keys.items():
         if check and not check[0](raw.get(key)):
             yield (*path, key), f"{reprlib.repr(raw.get(key))}: must be {check[1]}"

@@ -4,8 +4,8 @@ No call raises for what AWS answers: what is not known keeps a step from being g
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,11 +23,12 @@ from dlq_replay.sqs import SqsQueue, describe
 from spark_reprocess.clients import ClientFactory, Redelivery, queue_counts, require_queue
 from spark_reprocess.errors import InputError
 from spark_reprocess.limits import Limit
-from spark_reprocess.ramp.rule import RampRules, Reading
+from spark_reprocess.ramp.rule import PATIENCE_MINUTES, Reading
 
 MakeAwsClient = Callable[[str], Any]
 """Makes the client of a service in the destination's Region."""
 
+_NOT_COUNTED, _LEFT = Metric.RETURNS_NOT_COUNTED.value, Metric.FAILED_TOTAL.value
 _FUNCTION_METRICS = ("Errors", "Throttles")
 _MAX_POINTS = 1440
 """The most that CloudWatch returns for one metric. It keeps minutes for 15 days, then five."""
@@ -46,6 +47,7 @@ class Probe:
         stack_queue: name of the stack's main queue, for which the function publishes what concerns
             its whole DLQ.
         read_limit: reads what the circuit breaker allows the destination now.
+        minute_seconds: a period of CloudWatch; shorter in a demonstration.
     """
 
     main: str
@@ -56,99 +58,84 @@ class Probe:
     stack_queue: str
     function_arn: str | None = None
     read_limit: Callable[[], Limit] = Limit
-    rules: RampRules = field(default_factory=RampRules)
+    minute_seconds: float = 60
 
-    def read(self, first_sent_at: float, now: float) -> Reading:
-        """Look at everything once; *first_sent_at* is when the step began, epoch seconds."""
-        obstacle = self.read_limit().sentence
+    def read(self, began_at: float, now: float) -> Reading:
+        """Look at everything once; *began_at* is when the step began, epoch seconds."""
+        queue = {"QueueName": QueueAddress.from_url(self.main).name}
         try:
-            obstacle = obstacle or self._trigger_fault()
-            faults = self._function_faults(first_sent_at, now)
-            ages = self._of_queue("ApproximateAgeOfOldestMessage", "Maximum", first_sent_at, now)
-            deleted = self._of_queue("NumberOfMessagesDeleted", "Sum", first_sent_at, now)
+            obstacle = next(filter(None, self._obstacles(began_at, now)), "")
+            ages = self._metric("AWS/SQS", "ApproximateAgeOfOldestMessage", queue, began_at, now)
+            deleted = self._metric("AWS/SQS", "NumberOfMessagesDeleted", queue, began_at, now)
         except (BotoCoreError, ClientError) as error:
-            return Reading(obstacle or f"AWS does not say how the step went: {describe(error)}")
+            return Reading(now, f"AWS does not say how the step went: {describe(error)}")
         return Reading(
+            now,
             obstacle,
-            faults,
             queue_counts(SqsQueue(self.make_client(self.main), self.main)),
             queue_counts(SqsQueue(self.make_client(self.dead_letters), self.dead_letters)),
-            ages,
-            {minute: round(count) for minute, count in deleted.items()},
+            {at: point["Maximum"] for at, point in ages.items()},
+            _sum(deleted) if deleted else None,
         )
+
+    def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
+        yield self.read_limit().sentence
+        yield self._trigger_fault()
+        ours = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: self.stack_queue}
+        recent = max(began_at, now - PATIENCE_MINUTES * self.minute_seconds)
+        metrics = [
+            ("returns that it could not count", NAMESPACE, _NOT_COUNTED, ours, began_at),
+            # A copy whose return cannot be counted now is one of them.
+            ("messages that it left in the DLQ", NAMESPACE, _LEFT, ours, recent),
+        ]
+        if self.function_arn is not None:
+            of = {"FunctionName": self.function_arn.rpartition(":")[2]}
+            metrics += [(n.lower(), "AWS/Lambda", n, of, recent) for n in _FUNCTION_METRICS]
+        for name, namespace, metric, of, since in metrics:
+            if count := _sum(self._metric(namespace, metric, of, since, now)):
+                yield f"the replay function had {count:,} {name} since the step"
 
     def _trigger_fault(self) -> str:
         if self.function_arn is None:
             return ""
         name = self.function_arn.rpartition(":")[2]
         pages = self._pages("lambda", "list_event_source_mappings", FunctionName=name)
-        states = [one["State"] for page in pages for one in page["EventSourceMappings"]]
-        if "Enabled" in states:
+        if any(one["State"] == "Enabled" for page in pages for one in page["EventSourceMappings"]):
             return ""
         pages = self._pages("pipes", "list_pipes", TargetPrefix=self.function_arn)
-        pipes = [one for page in pages for one in page["Pipes"]]
-        running = [p for p in pipes if p["Target"] == self.function_arn]
-        if any(pipe["CurrentState"] == "RUNNING" for pipe in running):
+        feeds = {"Target": self.function_arn, "CurrentState": "RUNNING"}
+        if any(feeds.items() <= pipe.items() for page in pages for pipe in page["Pipes"]):
             return ""
         return "nothing feeds the replay function; turn its trigger on: dlq resume"
 
     def _pages(self, service: str, call: str, **request: str) -> Any:  # noqa: ANN401 - boto3's pages
         return self.make_aws_client(service).get_paginator(call).paginate(**request)
 
-    def _function_faults(self, first_sent_at: float, now: float) -> dict[str, int]:
-        ours = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: self.stack_queue}
-        recent = max(first_sent_at, now - self.rules.patience * self.rules.minute_seconds)
-
-        def count(namespace: str, name: str, of: Mapping[str, str], since: float) -> int:
-            return round(sum(self._metric(namespace, name, of, "Sum", since, now).values()))
-
-        missed, failed = Metric.RETURNS_NOT_COUNTED.value, Metric.FAILED_TOTAL.value
-        faults = {
-            "returns that it could not count": count(NAMESPACE, missed, ours, first_sent_at),
-            # A copy whose return cannot be counted now is one of them.
-            "messages that it left in the DLQ": count(NAMESPACE, failed, ours, recent),
-        }
-        if self.function_arn is not None:
-            of = {"FunctionName": self.function_arn.rpartition(":")[2]}
-            for name in _FUNCTION_METRICS:
-                faults[name.lower()] = count("AWS/Lambda", name, of, recent)
-        return faults
-
-    def _of_queue(
-        self, name: str, statistic: str, first_sent_at: float, now: float
-    ) -> dict[int, float]:
-        dimensions = {"QueueName": QueueAddress.from_url(self.main).name}
-        return self._metric("AWS/SQS", name, dimensions, statistic, first_sent_at, now)
-
     def _metric(
-        self,
-        namespace: str,
-        name: str,
-        dimensions: Mapping[str, str],
-        statistic: str,
-        since: float,
-        now: float,
-    ) -> dict[int, float]:
-        """Return a statistic by minute, without minutes for which there is none.
+        self, namespace: str, name: str, dimensions: Mapping[str, str], since: float, now: float
+    ) -> dict[float, dict[str, float]]:
+        """Return the sum and the maximum of each period that has any, by its begin.
 
-        Of more than a day some minutes together, under the first of them.
+        A period is a minute; of more than a day some minutes.
         """
-        seconds = self.rules.minute_seconds
-        minutes = now // seconds - since // seconds + 1
+        seconds = self.minute_seconds
+        start, end = since // seconds * seconds, (now // seconds + 1) * seconds
+        minutes = (end - start) / seconds
         together = 1 if minutes <= _MAX_POINTS else 5 * math.ceil(minutes / 5 / _MAX_POINTS)
         answer = self.make_aws_client("cloudwatch").get_metric_statistics(
             Namespace=namespace,
             MetricName=name,
             Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
-            StartTime=datetime.fromtimestamp(since // seconds * seconds, UTC),
-            EndTime=datetime.fromtimestamp((now // seconds + 1) * seconds, UTC),
+            StartTime=datetime.fromtimestamp(start, UTC),
+            EndTime=datetime.fromtimestamp(end, UTC),
             Period=max(1, round(seconds)) * together,
-            Statistics=[statistic],
+            Statistics=["Sum", "Maximum"],
         )
-        return {
-            int(point["Timestamp"].timestamp() // seconds): point[statistic]
-            for point in answer["Datapoints"]
-        }
+        return {point["Timestamp"].timestamp(): point for point in answer["Datapoints"]}
+
+
+def _sum(points: Mapping[float, Mapping[str, float]]) -> int:
+    return round(sum(point["Sum"] for point in points.values()))
 
 
 def checked_probe(

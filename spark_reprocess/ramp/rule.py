@@ -6,14 +6,21 @@ is not seen is never taken for success: the step stays *unknown*, with the reaso
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from itertools import pairwise
 from typing import Self
 
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.figures import duration
+
+PATIENCE_MINUTES = 15
+"""How long a run waits for a verdict. Also how old an error of the replay function must be so that
+it no longer counts: by then the function has parked what it could not count."""
+
+LOOKS_A_MINUTE = 6
 
 _GROWTH = 2
 _FIRST, _FEW = 20, 100
@@ -22,23 +29,6 @@ _FIRST, _FEW = 20, 100
 _TEXT = re.compile(r"([0-9]{1,9})|((?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%)")
 _LOOKS = 2
 """SQS's counts are approximate: one look proves nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class RampRules:
-    """Durations; a *minute* is shorter in a demonstration.
-
-    Attributes:
-        minute_seconds: a period of CloudWatch.
-        patience: for how many minutes a run waits for the verdict on a step. Also how old an error
-            of the replay function must be, in minutes, so that it no longer counts: by then the
-            function has parked what it could not count.
-        looks: how many there are in a minute.
-    """
-
-    minute_seconds: float = 60
-    patience: int = 15
-    looks: int = 6
 
 
 class Verdict(StrEnum):
@@ -137,96 +127,85 @@ class Reading:
     """What is seen at one moment. None and an empty mapping: not known.
 
     Attributes:
-        obstacle: what keeps dead letters from the replay function, or replays from the queue; empty
-            if nothing does.
-        faults: what went wrong in the replay function since the step, by name.
+        at: the moment, epoch seconds.
+        obstacle: what keeps dead letters from being counted, or replays from the queue; empty if
+            nothing does.
         main: SQS's counts of the destination.
         dead_letters: those of its DLQ.
-        ages: by minute, the age in seconds of the destination's oldest message.
-        deleted: by minute, the messages that the destination deleted since the step began.
+        ages: the age in seconds of the destination's oldest message, by the begin of each period.
+        deleted: messages that the destination deleted since the step began.
     """
 
+    at: float
     obstacle: str = ""
-    faults: Mapping[str, int] = field(default_factory=dict)
     main: QueueCounts | None = None
     dead_letters: QueueCounts | None = None
-    ages: Mapping[int, float] = field(default_factory=dict)
-    deleted: Mapping[int, int] = field(default_factory=dict)
+    ages: Mapping[float, float] = field(default_factory=dict)
+    deleted: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class StepWatch:
-    """Finds out when every failure of a step has returned and was counted.
+    """Says when every failure of a step has returned and was counted, by all *looks* at it.
 
     Attributes:
-        first_sent_at: when the first message of the step may have been sent; epoch seconds.
-        sent_at: when the last one was.
+        sent_at: when the last message of the step was sent; epoch seconds.
         failure_seconds: how long a failure takes to return once the message is received: visibility
             timeout times maxReceiveCount.
-        left_at: since when the step is known to have left the destination; None as long as it may
-            wait there.
+        minute_seconds: a period of CloudWatch, by which SQS's counts lag, too.
     """
 
-    first_sent_at: float
     sent_at: float
     failure_seconds: float
-    rules: RampRules = field(default_factory=RampRules)
-    left_at: float | None = None
-    _empty_looks: int = 0
-    _looks_without_dead_letters: int = 0
+    minute_seconds: float = 60
 
-    @property
-    def ready_at(self) -> float:
-        """The earliest moment for a verdict, epoch seconds. SQS's counts lag by up to a minute."""
-        left_at = self.sent_at if self.left_at is None else self.left_at
-        return left_at + self.failure_seconds + self.rules.minute_seconds
+    def left_at(self, looks: Sequence[Reading]) -> float | None:
+        """Return since when the step has left the destination; None: it may wait there."""
+        for before, look in pairwise((Reading(-math.inf), *looks)):
+            # Nothing as old as the step's last message was there any more.
+            starts = [at for at, age in look.ages.items() if age < at - self.sent_at]
+            if starts:
+                return min(starts)
+            if self._is_empty(before) and self._is_empty(look):
+                # Nothing is in flight, so what failed has returned already.
+                return max(self.sent_at, look.at - self.failure_seconds)
+        return None
 
-    def blocker(self, reading: Reading, now: float, expected: int) -> str:
-        """Take a *reading*, and return why nobody can tell yet; empty if a verdict is possible.
+    def ready_at(self, looks: Sequence[Reading] = ()) -> float:
+        """Return the earliest moment for a verdict, epoch seconds."""
+        left_at = self.left_at(looks)
+        since = self.sent_at if left_at is None else left_at
+        return since + self.failure_seconds + self.minute_seconds
+
+    def blocker(self, looks: Sequence[Reading], expected: int) -> str:
+        """Return why nobody can tell yet, at the last look; empty if a verdict is possible.
 
         *expected* is how many messages of the step have succeeded if nothing else comes back.
         """
-        self._look(reading, now)
-        return next(filter(None, self._blockers(reading, now, expected)), "")
+        return next(filter(None, self._blockers(looks, expected)), "")
 
-    def _blockers(self, reading: Reading, now: float, expected: int) -> Iterator[str]:
-        yield reading.obstacle
-        if self.left_at is None:
-            waiting = f", where {reading.main.total:,} messages are" if reading.main else ""
+    def _blockers(self, looks: Sequence[Reading], expected: int) -> Iterator[str]:
+        last, ready_at = looks[-1], self.ready_at(looks)
+        yield last.obstacle
+        if self.left_at(looks) is None:
+            waiting = f", where {last.main.total:,} messages are" if last.main else ""
             yield f"the step may still be in the main queue{waiting}"
-        if now < self.ready_at:
-            yield f"a failure may return for another {duration(self.ready_at - now)}"
-        if self._looks_without_dead_letters < _LOOKS:
+        if last.at < ready_at:
+            yield f"a failure may return for another {duration(ready_at - last.at)}"
+        recent = [look for look in looks[-_LOOKS:] if look.at >= ready_at]
+        if len(recent) < _LOOKS or not all(map(_has_no_dead_letters, recent)):
             yield "dead letters wait in the DLQ"
-        for name, count in reading.faults.items():
-            if count:
-                yield f"the replay function had {count:,} {name} since the step"
-        if not reading.deleted:
+        if last.deleted is None:
             yield "the main queue's metric NumberOfMessagesDeleted cannot be read"
-        deleted = sum(reading.deleted.values())
-        if deleted < expected:
-            yield f"the consumer deleted {deleted:,} messages since the step, of {expected:,}"
+        elif last.deleted < expected:
+            yield f"the consumer deleted {last.deleted:,} messages since the step, of {expected:,}"
 
-    def _look(self, reading: Reading, now: float) -> None:
-        if self.left_at is None:
-            self.left_at = self._left_at(reading, now)
-        has_none = reading.dead_letters is not None and not reading.dead_letters.visible
-        is_due = self.left_at is not None and now >= self.ready_at
-        self._looks_without_dead_letters = (
-            self._looks_without_dead_letters + 1 if has_none and is_due else 0
-        )
+    def _is_empty(self, look: Reading) -> bool:
+        """Whether SQS counts nothing, and the metric has no data since the step."""
+        is_late = look.at >= self.sent_at + self.minute_seconds
+        has_ages = any(at > self.sent_at for at in look.ages)
+        return is_late and not has_ages and look.main is not None and not look.main.total
 
-    def _left_at(self, reading: Reading, now: float) -> float | None:
-        """Return when no message as old as the step's last one was in the queue any more."""
-        seconds = self.rules.minute_seconds
-        starts = {minute: minute * seconds for minute in sorted(reading.ages)}
-        later = [minute for minute, start in starts.items() if start > self.sent_at]
-        for minute in later:
-            if reading.ages[minute] < starts[minute] - self.sent_at:
-                return starts[minute]
-        is_late = now >= self.sent_at + seconds
-        is_empty = not later and reading.main is not None and not reading.main.total
-        self._empty_looks = self._empty_looks + 1 if is_empty and is_late else 0
-        # Nothing is in flight, so what failed has returned already.
-        emptied_at = max(self.sent_at, now - self.failure_seconds)
-        return emptied_at if self._empty_looks >= _LOOKS else None
+
+def _has_no_dead_letters(look: Reading) -> bool:
+    return look.dead_letters is not None and not look.dead_letters.visible

@@ -256,6 +256,30 @@ def divide(
     return divided
 
 
+def look_until(
+    is_over: Callable[[], bool],
+    every_seconds: float,
+    deadline: Deadline,
+    wait: Callable[[threading.Event, float], object],
+) -> str:
+    """Look until *is_over*; return what ended that before: a signal or the deadline; else empty.
+
+    *wait* waits for an event, but no longer than so many seconds.
+    """
+    reasons, is_stopping = list[str](), threading.Event()
+
+    def stop(why: str) -> None:
+        reasons.append(why)
+        is_stopping.set()
+
+    with asking_to_stop(stop):
+        while not (is_over() or reasons):
+            if deadline.seconds_left <= 0:
+                return TIME_IS_OVER
+            wait(is_stopping, min(every_seconds, deadline.seconds_left))
+    return next(iter(reasons), "")
+
+
 def status_line(how_far: HowFar, total: int, counts: Mapping[str, int]) -> str:
     """Say how far a run is, of whose *total* messages so many are settled, by word."""
     # A task that Spark starts again counts again what its first attempt did.

@@ -57,7 +57,7 @@ class Queues:
             messages of one parked queue alone.
         is_named: whether the operator named the destination for every message that is not known to
             be foreign. Otherwise it stands for the source of messages that do not name theirs.
-        sources: by name, the URLs of the queues whose messages go back there; *destination* is
+        sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
             always one of them.
         dead_letter_queue: name of the destination's dead-letter queue; None for none.
         sizes: by the URL of a destination.

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +19,7 @@ from dlq_replay.errors import TableError
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.group_records import add_statement, read_memory
+from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger import chunk_count, require_unsealed
 from spark_reprocess.clients import (
     ClientFactory,
@@ -46,9 +45,8 @@ from spark_reprocess.redrive.ramp import Ramp
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.steps import Steps
+from spark_reprocess.redrive.steps import Steps, ended_steps
 from spark_reprocess.redrive.stop_signals import Deadline
-from spark_reprocess.triage import Statement, is_group_id
 
 
 def redrive(
@@ -99,7 +97,7 @@ def redrive(
         # Before the plan is resolved: what another plan decides after that would not be seen.
         context = stack.enter_context(context.locked(archive))
         steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in destinations}
-        ended = {url: steps[url].ended() for url in probes}
+        ended = {url: ended_steps(steps[url].read()) for url in probes}
         resolved = stack.enter_context(
             resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
@@ -130,11 +128,6 @@ def redrive(
         runner = TaskRunner(archive, make_sender, progress, options.tasks, deadline)
         notes += tuple(_begin_to_count(options, plan.plan_id, work, is_ramp=bool(probes)))
 
-        def stop_group(group_id: str, why: str) -> None:
-            if is_group_id(group_id):
-                said = Statement(datetime.now(UTC), context.who, stopped=why)
-                add_statement(archive, group_id, said)
-
         def ramp(url: str, rows: DataFrame, to_here: RunContext, name: str) -> Sent:
             planned = {t.group_id: t.count for t in work[url] if t.word == Disposition.SEND}
             others = [one for one in work[url] if one.word != Disposition.SEND]
@@ -146,20 +139,17 @@ def redrive(
             sent = Ramp(
                 runner,
                 to_here,
+                options,
                 rows,
                 planned,
+                {one: memory.state(one).stops for one in planned},
                 probes[url],
                 returns_table(options.failure_table or "", url),
-                options.allow_returns,
-                {one: memory.state(one).stops for one in planned},
-                stop_group,
                 steps[url],
                 ended[url],
                 name,
-                in_order=queues.is_fifo and not options.allow_reordering,
-                is_one_group=options.group is not None,
-                now_seconds=now_seconds,
-                wait=wait,
+                now_seconds,
+                wait,
             ).send()
             return replace(sent, tallies=(*first.tallies, *sent.tallies))
 
@@ -209,7 +199,11 @@ def _probes(
             raise InputError(f"--ramp: {error}; --at-once sends everything in one step") from error
         return {}, f"everything goes at once: {error}"
     return {
-        url: replace(probe, rules=options.ramp_rules, read_limit=partial(read_limit, table, url))
+        url: replace(
+            probe,
+            minute_seconds=options.minute_seconds,
+            read_limit=partial(read_limit, table, url),
+        )
         for url, probe in probes.items()
     }, ""
 
@@ -228,7 +222,7 @@ def _forecast(
 ) -> Forecast:
     counts = [t.count for of in work.values() for t in of if t.word == Disposition.SEND]
     failure_seconds = max(probe.redelivery.failure_seconds for probe in probes.values())
-    step_seconds = failure_seconds + 2 * options.ramp_rules.minute_seconds
+    step_seconds = failure_seconds + 2 * options.minute_seconds
     return Forecast(tuple(step_sizes(max(counts, default=0))), step_seconds)
 
 

@@ -8,7 +8,7 @@ from spark_reprocess.actor import require_reason
 from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
-from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, RampRules, Verdict
+from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.rate_limiter import LEAST_RATE
 
@@ -75,7 +75,7 @@ class RedriveOptions(ResendOptions):
         allow_returns: how many messages of a group may come back.
         function_arn: of the replay function, whose trigger and errors a ramp looks at; None to look
             at neither.
-        ramp_rules: durations of a ramp.
+        minute_seconds: a period of CloudWatch; shorter in a demonstration.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
         time_budget_seconds: when to stop, counted from the start of the verb; None for never. What
             is left is not reached then, and nothing is in doubt.
@@ -99,7 +99,7 @@ class RedriveOptions(ResendOptions):
     ramp: bool | None = None
     allow_returns: AllowedReturns = field(default_factory=AllowedReturns)
     function_arn: str | None = None
-    ramp_rules: RampRules = field(default_factory=RampRules)
+    minute_seconds: float = 60
     group: str | None = None
     time_budget_seconds: float | None = None
     failure_table: str | None = None
@@ -134,7 +134,7 @@ class RedriveOptions(ResendOptions):
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions(ResendOptions):
-    """What goes back, and where to.
+    """The messages that are sent, and where to.
 
     Attributes:
         include_foreign: also messages that were drained from another parked queue.

@@ -187,11 +187,11 @@ def _dispositions(
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
             dispositions = keep_groups_whole(dispositions)
-        dispositions = with_waiting(dispositions, _undecided_elsewhere(archive, numbered, ttl))
+        dispositions = with_waiting(dispositions, _pending_elsewhere(archive, numbered, ttl))
     return dispositions
 
 
-def _undecided_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> DataFrame:
+def _pending_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> DataFrame:
     """The archive's messages that are no part of the plan and that nobody has decided about."""
     pending = read_messages(archive, time.time(), ttl).pending()
     rows = read_some(numbered.sparkSession, archive, pending, (*ORDER_COLUMNS, "queue_url"))

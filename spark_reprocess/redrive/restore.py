@@ -1,4 +1,4 @@
-"""The verb ``restore``: archived messages go back to the parked queue, as they were.
+"""The verb ``restore``: archived messages go to the parked queue again, as they were.
 
 The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
 repeat restores nothing twice. Two operators share the work, but not on FIFO, where the chunks are
@@ -50,7 +50,7 @@ _IN_ORDER_UNITS = 8
 def restore(
     spark: SparkSession, options: RestoreOptions, *, progress: Progress = silent
 ) -> RedriveSummary:
-    """Say what would go back to the parked queue, and with ``execute`` send it. Safe to repeat.
+    """Say what would go to the parked queue, and with ``execute`` send it. Safe to repeat.
 
     Returns:
         A summary whose groups are the archive's drains.

@@ -93,9 +93,9 @@ CASES: list[tuple[str, dict[str, Metric], bool]] = [
     ("ParkedExpiryAlarm", {"age": [[]], "oldest": [[11 * DAY]]}, True),
     ("ParkedExpiryAlarm", {"age": [[60]], "oldest": [[11 * DAY - 1]]}, False),
     ("ParkedExpiryAlarm", {"age": [[]], "oldest": [[]]}, False),
-    ("UndecidedAlarm", {"value": [[0, 1]]}, True),
-    ("UndecidedAlarm", {"value": [[0]]}, False),
-    ("UndecidedAlarm", {"value": [[]]}, False),
+    ("PendingAlarm", {"value": [[0, 1]]}, True),
+    ("PendingAlarm", {"value": [[0]]}, False),
+    ("PendingAlarm", {"value": [[]]}, False),
     ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR, 48 * HOUR]), True),
     ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR, 49 * HOUR], visible=[5], age=[60]), False),
     # The function sees nothing: paused; throttled or failing, also with a single message.

@@ -1,4 +1,4 @@
-"""The stack that docs/consumer.md shows, against the example in it and the replay's stack."""
+"""The stack that docs/consumer.md names, against the example in it and the replay's stack."""
 
 import json
 import re
@@ -13,16 +13,13 @@ from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import TEMPLATE
 
 ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs" / "consumer.md").read_text(encoding="utf-8")
+EXAMPLES = ROOT / "templates" / "examples"
 SAMPLE = ROOT / "functions" / "sample_consumer"
 HANDLER = (SAMPLE / "handler.py").read_text(encoding="utf-8")
 
 
-def shown(tmp_path: Path) -> dict[str, Any]:
-    (text,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
-    path = tmp_path / "stack.yaml"
-    path.write_text(text, encoding="utf-8")
-    return load_template(path)
+def shown() -> dict[str, Any]:
+    return load_template(EXAMPLES / "consumer.yaml")
 
 
 def references(node: Any) -> set[str]:
@@ -35,16 +32,14 @@ def references(node: Any) -> set[str]:
     return set().union(*map(references, node.values()))
 
 
-def test_everything_it_refers_to_is_its_own_or_an_output_of_the_replays_stack(
-    tmp_path: Path,
-) -> None:
-    stack = shown(tmp_path)
+def test_everything_it_refers_to_is_its_own_or_an_output_of_the_replays_stack() -> None:
+    stack = shown()
 
     assert references(stack) <= stack.keys() | Stack.of(TEMPLATE).outputs.keys()
 
 
-def test_it_sets_every_variable_that_the_example_reads_and_documents(tmp_path: Path) -> None:
-    variables = shown(tmp_path)["SampleConsumerFunction"]["Properties"]["Environment"]["Variables"]
+def test_it_sets_every_variable_that_the_example_reads_and_documents() -> None:
+    variables = shown()["SampleConsumerFunction"]["Properties"]["Environment"]["Variables"]
     documented = set(re.findall(r"^``([A-Z_]+)``", HANDLER, re.MULTILINE))
 
     # The example charges its orders itself; only hand_over needs a state machine.
@@ -52,25 +47,25 @@ def test_it_sets_every_variable_that_the_example_reads_and_documents(tmp_path: P
     assert set(re.findall(r'environ\["([A-Z_]+)"\]', HANDLER)) == documented - {"FAILURE_TABLE"}
 
 
-def test_its_table_is_keyed_as_powertools_expects(tmp_path: Path) -> None:
-    table = shown(tmp_path)["ProcessedTable"]["Properties"]
+def test_its_table_is_keyed_as_powertools_expects() -> None:
+    table = shown()["ProcessedTable"]["Properties"]
     store = DynamoDBPersistenceLayer("processed")
 
     assert table["KeySchema"] == [{"AttributeName": store.key_attr, "KeyType": "HASH"}]
     assert table["TimeToLiveSpecification"]["AttributeName"] == store.expiry_attr
 
 
-def test_its_function_is_the_one_that_the_makefile_builds(tmp_path: Path) -> None:
+def test_its_function_is_the_one_that_the_makefile_builds() -> None:
     makefile = (SAMPLE / "Makefile").read_text(encoding="utf-8")
-    function = shown(tmp_path)["SampleConsumerFunction"]["Properties"]
+    function = shown()["SampleConsumerFunction"]["Properties"]
 
     assert "build-SampleConsumerFunction:" in makefile
     assert ROOT / function["CodeUri"] == SAMPLE
     assert function["Handler"] == "handler.lambda_handler"
 
 
-def test_its_function_ends_before_a_queue_of_the_default_shows_its_messages(tmp_path: Path) -> None:
-    function = shown(tmp_path)["SampleConsumerFunction"]["Properties"]
+def test_its_function_ends_before_a_queue_of_the_default_shows_its_messages() -> None:
+    function = shown()["SampleConsumerFunction"]["Properties"]
     default_visibility_seconds = 30
 
     assert function["Timeout"] <= default_visibility_seconds
@@ -80,7 +75,7 @@ def test_its_function_ends_before_a_queue_of_the_default_shows_its_messages(tmp_
 
 
 def test_the_state_machine_sends_what_it_cannot_do_to_the_dlq_as_it_came() -> None:
-    (text,) = re.findall(r"```json\n(.*?)```", GUIDE, re.DOTALL)
+    text = (EXAMPLES / "hand-over.asl.json").read_text(encoding="utf-8")
     attributes = {"tenant": {"DataType": "String", "StringValue": "acme"}}
     with mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
         sqs, states = boto3.client("sqs"), boto3.client("stepfunctions")

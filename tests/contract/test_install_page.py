@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,8 @@ PAGE = (ROOT / "docs" / "install.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def block(language: str) -> str:
-    [text] = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    return str(text)
+EXAMPLES = ROOT / "templates" / "examples"
+TERRAFORM, CDK = ((EXAMPLES / name).read_text("utf-8") for name in ("orders.tf", "cdk_app.py"))
 
 
 @pytest.mark.parametrize("page", [PAGE, README], ids=["install.md", "README.md"])
@@ -39,22 +37,20 @@ def test_the_wheel_has_the_version_that_is_built(page: str) -> None:
     assert f"./dist/sqs_dlq_replay-{__version__}-py3-none-any.whl[spark]" in page
 
 
-def parameters_of_serverless(tmp_path: Path) -> set[str]:
-    path = tmp_path / "serverless.yml"
-    path.write_text(block("yaml"), "utf-8")
-    resources: dict[str, Any] = load_template(path)["resources"]["Resources"]
+def parameters_of_serverless() -> set[str]:
+    resources: dict[str, Any] = load_template(EXAMPLES / "serverless.yml")["resources"]["Resources"]
     return set(resources["Replay"]["Properties"]["Parameters"])
 
 
-def test_other_tools_give_parameters_of_the_template(tmp_path: Path) -> None:
-    terraform = re.search(r"parameters = \{(.*?)\}", block("hcl"), re.DOTALL)
-    cdk = re.search(r"parameters=\{(.*?)\}", block("python"), re.DOTALL)
+def test_other_tools_give_parameters_of_the_template() -> None:
+    terraform = re.search(r"parameters = \{(.*?)\}", TERRAFORM, re.DOTALL)
+    cdk = re.search(r"parameters=\{(.*?)\}", CDK, re.DOTALL)
     assert terraform
     assert cdk
     given = [
         set(re.findall(r"^\s+(\w+)\s+=", terraform[1], re.MULTILINE)),
         set(re.findall(r'"(\w+)":', cdk[1])),
-        parameters_of_serverless(tmp_path),
+        parameters_of_serverless(),
     ]
 
     for names in given:
@@ -62,14 +58,15 @@ def test_other_tools_give_parameters_of_the_template(tmp_path: Path) -> None:
 
 
 def test_they_read_outputs_of_the_template() -> None:
-    named = re.findall(r'outputs\["(\w+)"\]|Outputs\.(\w+)', PAGE)
+    serverless = (EXAMPLES / "serverless.yml").read_text("utf-8")
+    named = re.findall(r'outputs\["(\w+)"\]|Outputs\.(\w+)', TERRAFORM + CDK + serverless)
 
     assert named
     assert {one or other for one, other in named} <= TEMPLATE["Outputs"].keys()
 
 
 def test_python_compiles_the_example_for_the_cdk() -> None:
-    compile(block("python"), "docs/install.md", "exec")
+    compile(CDK, "cdk_app.py", "exec")
 
 
 def test_the_attributes_of_the_dlq_are_json() -> None:

@@ -25,7 +25,7 @@ from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, P
 from spark_reprocess.ramp.rule import Forecast, GroupRamp
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
-from spark_reprocess.run import RunSummary, Undecided
+from spark_reprocess.run import Pending, RunSummary
 from tests.contract.template import ROOT
 
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")
@@ -65,11 +65,11 @@ def test_every_exit_code_has_a_row() -> None:
         ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry, RunHistory, RunRecord, OfGroup]),
         ("status without a stack", [StackValues]),
         ("doctor", [Finding, Check]),
-        ("drain", [DrainSummary, QueueCounts]),
+        ("collect", [DrainSummary, QueueCounts]),
         ("rehearse", [Rehearsal, Outcome]),
         ("redrive", [RedriveSummary, Tally, EditSample, Forecast, GroupRamp]),
         ("erase", [EraseSummary]),
-        ("run", [RunSummary, Undecided]),
+        ("run", [RunSummary, Pending]),
     ],
 )
 def test_every_field_of_a_json_answer_is_named(heading: str, values: list[Any]) -> None:

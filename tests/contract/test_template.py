@@ -44,8 +44,8 @@ def test_the_function_ends_before_any_queue_shows_its_messages_again() -> None:
 
 
 STAR_ALONE = {
-    *("cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData", "cloudwatch:GetMetricStatistics"),
-    *("cloudwatch:PutMetricData", "lambda:ListEventSourceMappings", "pipes:ListPipes"),
+    *("cloudwatch:GetMetricData", "cloudwatch:GetMetricStatistics", "cloudwatch:PutMetricData"),
+    *("lambda:ListEventSourceMappings", "pipes:ListPipes"),
 }
 """Actions for which AWS knows no resource."""
 

@@ -156,7 +156,7 @@ def test_every_alarm_says_what_to_do_first_in_the_words_of_its_runbook(name: str
     assert not re.search(r"docs/|\.md\b", description), "a path without a host leads nowhere"
     assert alarm["AlarmActions"] == [TOPIC.replace("on-call", "AlarmTopic")]
     # These values change when they are published, and only then: by the job, or with dead letters.
-    lasting = {"UndecidedAlarm", "RunMissedAlarm", "CircuitBreakerAlarm"}
+    lasting = {"PendingAlarm", "RunMissedAlarm", "CircuitBreakerAlarm"}
     assert alarm["TreatMissingData"] == ("ignore" if name in lasting else "notBreaching")
 
 
@@ -222,7 +222,7 @@ def in_partition(partition: str) -> Stack:
 
 def texts_with_links(stack: Stack) -> list[str]:
     alarms = stack.of_type("AWS::CloudWatch::Alarm")
-    names = ("ParkedGrowingAlarm", "ParkedExpiryAlarm", "UndecidedAlarm")
+    names = ("ParkedGrowingAlarm", "ParkedExpiryAlarm", "PendingAlarm")
     markdown = dashboard_of(stack)[0]["properties"]["markdown"]
     return [*(alarms[name]["AlarmDescription"] for name in names), markdown]
 

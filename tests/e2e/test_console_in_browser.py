@@ -92,6 +92,7 @@ def incident(folder: Path) -> Archive:
     return archive_from(folder, replace(findings, groups=groups), lambda *_: BODY, 60)
 
 
+NEW_ZIP = '[{"op": "replace", "path": "/zip", "value": "10115"}]'
 PATHS = (
     "/",
     "/groups/g-0000000001",
@@ -109,8 +110,7 @@ def test_each_page_fits_and_is_accessible(browser: Browser, tmp_path: Path) -> N
         for path in PATHS:
             page = it.go(path)
             if path.endswith("/edit"):
-                page.locator("input[name=path]").first.fill("/zip")
-                page.locator("input[name=value]").first.fill('"10115"')
+                page.get_by_label("JSON Patch").fill(NEW_ZIP)
                 expect(page.locator(".difference ins").first).to_be_visible()
             assert_fits_and_is_accessible(page, WIDTHS)
         failed = [one for one in it.messages if "422" not in one]
@@ -164,14 +164,13 @@ def test_an_edit_is_made_and_seen_while_it_is_typed(browser: Browser, tmp_path: 
     with desk(browser, console_of(archive)) as it:
         page = it.go("/groups/g-0000000001")
         page.get_by_role("link", name="Edit the messages").click()
-        page.get_by_label("Place", exact=True).first.fill("/zip")
-        page.get_by_label("Value", exact=True).first.fill("10115a")
-        expect(page.get_by_role("alert").filter(has_text="needs quotation marks")).to_be_visible()
-        page.get_by_label("Value", exact=True).first.fill('"10115"')
+        typed = page.get_by_label("JSON Patch")
+        typed.fill(NEW_ZIP[:-1])
+        expect(page.get_by_role("alert").filter(has_text="the text")).to_be_visible()
+        typed.fill(NEW_ZIP)
         expect(page.locator(".difference ins").first).to_contain_text('"10115"')
-        page.get_by_role("button", name="Add a row").click()
-        page.get_by_label("Place", exact=True).last.fill("/password")
-        page.get_by_label("Value", exact=True).last.fill('"new secret"')
+        secret = '{"op": "replace", "path": "/password", "value": "new secret"}'
+        typed.fill(f"{NEW_ZIP[:-1]}, {secret}]")
         expect(page.locator(".difference ins", has_text="it changes").first).to_be_visible()
         assert "new secret" not in page.locator(".differences").inner_text()
         page.get_by_role("button", name="Save into the plan").click()
@@ -220,8 +219,7 @@ def test_without_scripts_everything_works(browser: Browser, tmp_path: Path) -> N
         page.get_by_role("link", name="Next").click()
         expect(page.locator(".messages tbody tr")).to_have_count(10)
         it.go("/groups/g-0000000002/edit")
-        page.get_by_label("Place", exact=True).first.fill("/zip")
-        page.get_by_label("Value", exact=True).first.fill("2")
+        page.get_by_label("JSON Patch").fill(NEW_ZIP)
         page.get_by_role("button", name="Save into the plan").click()
         expect(page.get_by_role("status").first).to_contain_text("The edit is in the plan")
 

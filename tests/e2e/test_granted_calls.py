@@ -215,7 +215,7 @@ def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> 
     make_queues()["ParkedQueue"].send([SendEntry("x")])
     boto3.client("sns").create_topic(Name="AlarmTopic")
     boto3.client("s3").create_bucket(Bucket=BUCKET)
-    for key in ("reports/r-1/report.html", "groups/seen/r-1.json"):
+    for key in ("status.json", "groups/seen/r-1.json"):
         boto3.client("s3").put_object(Bucket=BUCKET, Key=f"archive/{key}", Body=b"")
     boto3.client("glue").create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
     variables = stack.resources["ReminderFunction"]["Properties"]["Environment"]["Variables"]
@@ -244,7 +244,7 @@ def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) ->
     aws.calls.clear()
 
     publish_job(client, properties["Bucket"], properties["Prefix"], tmp_path)
-    remove_job(client, properties["Bucket"], properties["Prefix"], lambda: 60.0)
+    remove_job(client, properties["Bucket"], properties["Prefix"])
 
     assert missing(aws.calls, stack, "PublishJobRole") == set()
     assert unused(aws.calls + log_calls("PublishJobLogGroup"), stack, "PublishJobRole") == set()
@@ -262,7 +262,7 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
     aws.calls.clear()
 
     assert privacy_options(glue, "SparkJob") == []
-    run = start(glue, "SparkJob", archive, ["analyze", "--where", "body LIKE '%anna%'"])
+    run = start(glue, "SparkJob", archive, ["collect", "--where", "body LIKE '%anna%'"])
     request_stop(archive, run.job_run_id)
     # moto lacks this call; it is recorded all the same.
     with suppress(ClientError):
@@ -275,7 +275,7 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
     statements = statements_of_policy(stack, "RunSparkJobPolicy")
     assert {call for call in aws.calls if not is_allowed(call, statements)} == set()
     granted = {action for one in statements for action in as_list(one["Action"])}
-    # Which stack it is, and which run is under way where Glue says that one is.
+    # Which stack it is, and, for `aws glue get-job-runs`, which run is under way.
     others = {"cloudformation:DescribeStacks", "glue:GetJobRuns"}
     assert granted - {call.action for call in aws.calls} == others
 

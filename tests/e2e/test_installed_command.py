@@ -131,8 +131,7 @@ def test_one_group_goes_back_with_nothing_typed_by_hand(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     assert run(endpoint, installed, "doctor").returncode == 0
-    with_spark.run("drain")
-    with_spark.run("analyze")
+    with_spark.run("collect")
     groups = json.loads(run(endpoint, installed, "groups", "--json").stdout)["groups"]
     largest, other = (group["group_id"] for group in groups)
     decided = run(endpoint, installed, "decide", other, "discard", "--note", "nobody needs them")
@@ -149,7 +148,7 @@ def test_one_group_goes_back_with_nothing_typed_by_hand(
     assert "dry run: nothing was sent. 8 would go to" in dry_run
     assert (left_in("main"), left_in("parked")) == (8, 0)
     status = json.loads(run(endpoint, installed, "status", "--json").stdout)
-    assert (status["counts"]["sent"], status["counts"]["undecided"]) == (8, 4)
+    assert (status["counts"]["sent"], status["counts"]["pending"]) == (8, 4)
     listed = run(endpoint, installed, "groups")
     assert "note: nobody needs them" in listed.stdout
 
@@ -157,7 +156,7 @@ def test_one_group_goes_back_with_nothing_typed_by_hand(
 def test_without_spark_a_verb_that_needs_it_names_the_command_that_installs_it(
     installed: Path, endpoint: str
 ) -> None:
-    refused = run(endpoint, installed, "analyze")
+    refused = run(endpoint, installed, "collect")
 
     assert refused.returncode == 2
     assert f"{installed.parent}/python" in refused.stderr

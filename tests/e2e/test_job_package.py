@@ -78,7 +78,7 @@ def test_the_scripts_start_with_nothing_but_the_zip_and_the_cluster(
             check=False,
         )
         assert finished.returncode == 0, finished.stderr
-        assert "drain" in finished.stdout
+        assert "collect" in finished.stdout
 
 
 def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_commands_are_copied_as_they_read_with_the_reader_s_queue(
         assert copied[2].startswith("dlq decide --archive ")
         assert copied[2].endswith(f" {group.group_id} redrive --note 'WHY'")
         assert copied[3] == "--where \"tenant = 'a'\""
-        expect(page.locator("#put-back .slot").first).to_contain_text("https://sqs/it")
+        expect(page.locator("#redrive .slot").first).to_contain_text("https://sqs/it")
 
 
 def test_the_chart_filters_by_legend_and_by_brush(browser: Browser, write: Write) -> None:
@@ -178,7 +178,7 @@ def test_a_small_group_can_be_shown_alone_in_the_chart(browser: Browser, write: 
 
 
 def test_group_ids_cannot_stand_for_parts_of_the_page(browser: Browser, write: Write) -> None:
-    names = ("put-back", "rows", "search", "chart", "report-data", "said")
+    names = ("redrive", "rows", "search", "chart", "report-data", "said")
     groups = [a_group(group_id=name, title=name) for name in names]
     with opened(browser, write(some_findings(*groups))) as watched:
         page = watched.page

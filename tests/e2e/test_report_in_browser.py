@@ -136,7 +136,7 @@ def test_without_scripts_everything_can_be_read(browser: Browser, write: Write) 
         page.locator("details.group > summary").first.click()
         expect(page.locator("details.group[open] .leads li")).to_have_count(3)
         expect(page.locator("details.group[open] .sample pre").first).to_be_visible()
-        expect(page.locator("#put-back .command")).to_have_count(3)
+        expect(page.locator("#redrive .command")).to_have_count(3)
 
 
 def test_paper_has_what_was_open_and_no_controls(

@@ -418,7 +418,7 @@ sent_at >= timestamp '2026-11-01 00:00:00Z' AND sent_at > drained_at - INTERVAL 
 sent_at + receive_count * INTERVAL 1 HOUR < drained_at AND drain_id <> 'd'
 """.strip().splitlines()
 OF_GROUPS = """
-title LIKE 'TimeoutError: payments%' AND trend = 'over' AND count <= 5000
+title LIKE 'TimeoutError: payments%' AND trend = 'ended' AND count <= 5000
 exists(map_keys(sources), arn -> arn LIKE '%:invoices')
 title LIKE '%legacy_shop%' AND age_seconds.least > 7 * 86400
 get(leads, 0).field = 'body.region' AND get(leads, 0).group_share > 0.9

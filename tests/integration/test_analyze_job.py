@@ -25,6 +25,7 @@ from tests.event_faults import FAULTS, dead_letters
 from tests.findings_builder import HOSTILE_TEXTS
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.page_outline import PageOutline
+from tests.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
     assert "bob@example.com" not in "".join(p.read_text() for p in folder.glob("*.[yjh]*"))
     plan = Path(findings.plan_path).read_text()
     assert "# action: leave     do nothing" in plan
-    assert "  # 50% of 6 undecided messages\n" in plan
+    assert "  # 50% of 6 pending messages\n" in plan
     assert plan.count("action: leave\n") == 3
 
 
@@ -131,7 +132,7 @@ def test_nothing_of_a_body_is_shown_without_samples(
     )
     out = tmp_path / "out"
 
-    assert main(["analyze", "--archive", archive.root, "--no-samples", "--out", str(out)]) == 0
+    assert main([*ANALYZE, "--archive", archive.root, "--no-samples", "--out", str(out)]) == 0
 
     table = pq.read_table(out / "groups.parquet").to_pylist()
     assert "parked_by_sqs: text <hidden>" in {group["title"] for group in table}
@@ -194,7 +195,7 @@ def test_every_message_is_in_a_group_whatever_a_stranger_sent(
     archive = archive_of(tmp_path / "archive", letters)
     out = tmp_path / "out"
 
-    assert main(["analyze", "--archive", archive.root, "--out", str(out)]) == 0
+    assert main([*ANALYZE, "--archive", archive.root, "--out", str(out)]) == 0
 
     assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
     groups = pq.read_table(out / "groups.parquet").to_pylist()
@@ -275,7 +276,7 @@ def test_wrong_condition_is_one_sentence_without_a_body(
 ) -> None:
     archive = archive_of(tmp_path, [message("m-1", "very secret")])
 
-    assert main(["analyze", "--archive", archive.root, "--where", where]) == 2
+    assert main([*ANALYZE, "--archive", archive.root, "--where", where]) == 2
     shown = capfd.readouterr()
     assert sentence in shown.err
     assert "secret" not in shown.err + shown.out
@@ -290,5 +291,5 @@ def test_broken_file_in_the_archive_is_named(
     (tmp_path / "messages" / "drain_id=x").mkdir()
     (tmp_path / "messages" / "drain_id=x" / "part-1.parquet").write_bytes(b"PAR1 no PAR1")
 
-    assert main(["analyze", "--archive", archive.root]) == 2
+    assert main([*ANALYZE, "--archive", archive.root]) == 2
     assert "messages/drain_id=x/part-1.parquet cannot be read" in capsys.readouterr().err

@@ -57,7 +57,7 @@ def many(tmp_path: Path) -> Browser:
     """120 groups of falling size; every third is new, the others are known."""
     findings = many_findings(120)
     groups = (
-        replace(one, status="new" if n % 3 == 0 else "known", trend="rising" if n == 7 else "over")
+        replace(one, status="new" if n % 3 == 0 else "known", trend="rising" if n == 7 else "ended")
         for n, one in enumerate(findings.groups)
     )
     return opened(
@@ -114,7 +114,7 @@ def test_what_was_sent_is_not_pending_any_more(
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
     plan = plan_of(archive)
     browser = opened(console_of(archive))
-    head = "(?s)<b>7 messages</b> undecided in 2 groups.+The largest group holds"
+    head = "(?s)<b>7 messages</b> pending in 2 groups.+The largest group holds"
     assert re.search(head, browser.get("/").text)
 
     ledger, sent = begin(archive, "of-another-plan", "r"), [f"m-{n:04d}" for n in (0, 2, 4, 6)]
@@ -124,7 +124,7 @@ def test_what_was_sent_is_not_pending_any_more(
     ledger.record("u", 0, 1, [*results, Result("m-0001", Disposition.IN_DOUBT, NOW.isoformat())])
 
     page = browser.get("/").text
-    texts = ["3 messages</b> undecided in 1 group", "0 pending", "3 pending", "They all failed"]
+    texts = ["3 messages</b> pending in 1 group", "0 pending", "3 pending", "They all failed"]
     assert [one in page for one in texts] == [True, True, True, False]
     assert main(["groups", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
@@ -133,7 +133,7 @@ def test_what_was_sent_is_not_pending_any_more(
     sent_group, pending_group = (one.group_id for one in plan.groups)
     assert (sent_group in printed, pending_group in printed) == (False, True)
     offered = [
-        "Put this group back" in browser.get(f"/groups/{one}").text for one in groups_of(plan)
+        "Redrive this group" in browser.get(f"/groups/{one}").text for one in groups_of(plan)
     ]
     assert offered == [False, True]
 
@@ -158,7 +158,7 @@ def test_what_was_sent_is_not_pending_any_more(
     assert [one in printed for one in groups_of(plan)] == [False, False]
     page = browser.get(f"/groups/{pending_group}").text
     assert "Nothing of this group is pending" in page
-    assert "Put this group back" not in page
+    assert "Redrive this group" not in page
     for figure in ("Pending</dt><dd>0", "sent</dt><dd>2", "discarded</dt><dd>1"):
         assert figure in page
 
@@ -300,31 +300,13 @@ def test_messages_are_sorted_searched_and_paged(tmp_path: Path) -> None:
     assert ids("sort=largest")[0] == "m-0003"
     assert ids("sort=smallest")[0] != "m-0003"
     assert ids("sort=received")[0] == "m-0002"
-    assert ids("sort=state")[0] == "m-0050"
+    assert ids("sort=state&page=3")[-1] == "m-0050"
     assert ids("q=M-011") == [f"m-011{n}" for n in range(10)]
     assert ids("q=nothing") == []
     page = browser.get(f"/groups/{group}/messages?q=m-0050").text
     assert ">sent<" in page
     assert ids_of(browser.get(f"/groups/{group}/messages?q=m-0051").text) == ["m-0051"]
-    assert "undecided" in browser.get(f"/groups/{group}/messages?q=m-0051").text
-
-
-def test_a_search_finds_what_is_shown_and_nothing_that_is_hidden(tmp_path: Path) -> None:
-    archive = archive_with(
-        tmp_path, [a_dead_letter(0, SECRET), a_dead_letter(1, '{"email": "no"}')]
-    )
-    group = plan_of(archive).groups[0].group_id
-    masked = opened(console_of(archive, masks=compile_masks(["body.order"])))
-    unmasked = opened(console_of(archive, is_unmasked=True))
-
-    def found(browser: Browser, text: str) -> list[str]:
-        return ids_of(browser.get(f"/groups/{group}/messages?in=text&q={text}").text)
-
-    assert found(masked, "EMAIL") == ["m-0000", "m-0001"]
-    assert found(masked, "'vat'") == ["m-0000", "m-0001"]
-    for hidden in ("hunter2", "ann@example", "DE0212"):
-        assert found(masked, hidden) == []
-        assert found(unmasked, hidden) == ["m-0000"]
+    assert "pending" in browser.get(f"/groups/{group}/messages?q=m-0051").text
 
 
 def test_a_message_is_masked_unless_the_console_was_started_otherwise(tmp_path: Path) -> None:
@@ -383,7 +365,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
     paths = [
         "/",
         *(f"/groups/{one}" for one in groups),
-        *(f"/groups/{one}/messages?in=text&q=alert" for one in groups),
+        *(f"/groups/{one}/messages?q=alert" for one in groups),
         # Each hostile text is the body of some of them.
         *(f"/messages/m-{n:04}" for n in range(0, 220, 4)),
         *(f"/groups/{one}/edit" for one in groups[:3]),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli.console import members
 from spark_reprocess.archive import message_index
 from spark_reprocess.archive.files import Archive, open_archive
 from tests.console_world import a_dead_letter, archive_with, console_of, opened, plan_of
@@ -73,17 +72,11 @@ def test_a_message_s_history(server: S3Server, archive: Archive) -> None:
     assert len(opened_files(calls)) == 1
 
 
-def test_a_search_of_texts_opens_sixteen_files(server: S3Server, archive: Archive) -> None:
-    group = plan_of(archive).groups[0].group_id
-    calls = calls_of(server, archive, f"/groups/{group}/messages?in=text&q=nothing")
-
-    assert len(opened_files(calls)) == members.FILES_AT_ONCE
-
-
 def test_a_preview_of_an_edit_opens_four(server: S3Server, archive: Archive) -> None:
     group = plan_of(archive).groups[0].group_id
     browser = opened(console_of(archive))
-    form = {"plan": plan_of(archive).plan_id, "op": "replace", "path": "/order/zip", "value": "1"}
+    patch = '[{"op": "replace", "path": "/order/zip", "value": 1}]'
+    form = {"plan": plan_of(archive).plan_id, "patch": patch}
     before = len(server.requests)
     page = browser.post(f"/groups/{group}/edit/preview", form)
 

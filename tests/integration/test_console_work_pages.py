@@ -28,10 +28,14 @@ def test_buttons_start_the_commands_that_they_show(world: World) -> None:
     page = world.browser.get("/works").text
 
     place = ["--archive", world.archive.root]
-    assert world.started("/works/drain") == ["drain", *place, "--parked-queue-url", PARKED]
-    assert world.started("/works/drain", limit=" 10 ")[-2:] == ["--limit", "10"]
-    assert world.started("/works/analyze", since="7d") == ["analyze", *place, "--since", "7d"]
-    assert f"dlq drain --archive {world.archive.root} --parked-queue-url {PARKED}" in page
+    collect = ["collect", *place, "--parked-queue-url", PARKED]
+    path, both = "/works/collect", {"limit": " 10 ", "since": "7d"}
+    assert world.started(path, **both) == [*collect, "--limit", "10", "--since", "7d"]
+    drain = world.started(path, **both, only="drain")
+    assert drain == [*collect, "--only", "drain", "--limit", "10"]
+    analyze = world.started(path, **both, only="analyze")
+    assert analyze == [*collect, "--only", "analyze", "--since", "7d"]
+    assert f"dlq collect --archive {world.archive.root} --parked-queue-url {PARKED}" in page
 
 
 def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: World) -> None:
@@ -40,37 +44,31 @@ def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: Wor
     )
     of_stack = World(world.archive, console, opened(console))
 
-    assert of_stack.started("/works/drain") == ["drain", "--stack", "orders", "--on-glue"]
+    assert of_stack.started("/works/collect") == ["collect", "--stack", "orders", "--on-glue"]
     words = of_stack.started("/redrive", plan="p-1", what="g-1")
     assert words == [
         *["redrive", "--stack", "orders", "--main-queue-url", "http://other"],
         *["--plan", "p-1", "--group", "g-1", "--on-glue"],
     ]
-    # The job's role may do neither.
-    assert of_stack.started("/erase", ids="m-1") == ["erase", "--stack", "orders", "--id", "m-1"]
-    assert "--on-glue" not in of_stack.started("/restore", limit="1")
 
 
 def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
     masked = replace(world.console, mask_words=("--mask", "body.name"))
     other = World(world.archive, masked, opened(masked))
 
-    assert other.started("/works/analyze")[-2:] == ["--mask", "body.name"]
+    assert other.started("/works/collect")[-2:] == ["--mask", "body.name"]
     assert other.started("/redrive", plan="p-1", what="plan")[-2:] == ["--mask", "body.name"]
 
 
 @pytest.mark.parametrize(
     ("path", "fields", "why"),
     [
-        ("/works/drain", {"limit": "many"}, "limit: &#39;many&#39;: must be a whole number"),
-        ("/works/analyze", {"since": "long ago"}, "since"),
-        ("/redrive", {"plan": "p-1", "what": ""}, "choose what to put back"),
+        ("/works/collect", {"limit": "many"}, "limit: &#39;many&#39;: must be a whole number"),
+        ("/works/collect", {"since": "long ago"}, "since"),
+        ("/redrive", {"plan": "p-1", "what": ""}, "choose what to redrive"),
         ("/redrive", {"plan": "", "what": "plan"}, "names no plan"),
         ("/redrive", {"plan": "p-1", "what": "plan", "limit": "0"}, "limit"),
         ("/redrive", {"plan": "p-1", "what": "plan", "where": "a\0b"}, "where: must not"),
-        ("/restore", {}, "give a condition or a number"),
-        ("/erase", {}, "give message ids or a condition"),
-        ("/erase", {"ids": "a", "where": "b"}, "not both"),
         *(
             ("/redrive/execute", fields, why)
             for fields, why in (
@@ -103,8 +101,8 @@ def test_value_that_looks_like_an_option_stays_a_value(world: World) -> None:
 def test_form_that_is_sent_twice_starts_one(world: World) -> None:
     fields = {"start_id": world.works.make_id()}
 
-    first = world.browser.post("/works/drain", fields)
-    second = world.browser.post("/works/drain", fields)
+    first = world.browser.post("/works/collect", fields)
+    second = world.browser.post("/works/collect", fields)
 
     assert first.headers["location"] == second.headers["location"]
     assert len(world.works.all()) == 1
@@ -123,7 +121,6 @@ def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: World) 
         *[*world.preview_words, "--limit", "5", "--decisions-sha256", answer["decisions_sha256"]],
         *["--at-once", "--max-rate", "5", "--execute", "--reason=-it is fixed"],
     ]
-    assert world.works.all()[0].after == dry_run.work_id
 
 
 @pytest.mark.parametrize(
@@ -143,7 +140,7 @@ def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: World) -> None
     failed = world.ended(world.preview_words, exit_code=2)
     died = world.ended(world.preview_words, exit_code=None)
     done = world.ended([*world.preview_words, "--execute"], redrive_answer(world))
-    other = world.ended(["drain"], {"version": 1})
+    other = world.ended(["collect"], {"version": 1})
 
     assert world.post("/redrive/execute", after="", **how).status_code == 404
     assert "did not end well" in world.refused("/redrive/execute", after=failed.work_id, **how)
@@ -182,40 +179,6 @@ def test_decision_about_another_group_does_not_stop_the_group_of_the_dry_run(
     file.write_text(yaml.safe_dump(content))
 
     assert world.started("/redrive/execute", after=dry_run.work_id, how="all", reason="x")
-
-
-@pytest.mark.parametrize("typed", ["", "19", "200", "twenty", "g-1"])
-def test_restore_and_erase_need_the_number_typed(world: World, typed: str) -> None:
-    place = ["--archive", world.archive.root]
-    restored = world.ended(["restore", *place], redrive_answer(world))
-    erased = world.ended(["erase", *place, "--where", "x"], {"version": 1, "messages": 20})
-
-    for path, work in (("/restore/execute", restored), ("/erase/execute", erased)):
-        why = world.refused(path, after=work.work_id, typed=typed, reason="x")
-        assert "type the number of messages: 20" in why
-
-
-def test_restore_and_erase_do_what_their_dry_run_has_shown(world: World) -> None:
-    restore = world.started("/restore", where="body is null", include_discarded="1")
-    erase = world.started("/erase", ids="m-1\n --where ")
-    restored = world.ended(restore, redrive_answer(world))
-    erased = world.ended(erase, {"version": 1, "messages": 1_020})
-
-    assert erase[-3:] == ["--id", "m-1", "--id=--where"]
-    assert world.started(
-        "/restore/execute", after=restored.work_id, typed="20", reason="again", max_rate="3"
-    ) == [*restore, "--max-rate", "3", "--execute", "--reason", "again"]
-    assert world.started(
-        "/erase/execute", after=erased.work_id, typed="1,020", reason="asked for"
-    ) == [*erase, "--execute", "--reason", "asked for"]
-
-
-def test_nothing_to_erase_cannot_be_confirmed(world: World) -> None:
-    none = world.ended(["erase", "--id", "x"], {"version": 1, "messages": 0})
-
-    why = world.refused("/erase/execute", after=none.work_id, typed="0", reason="x")
-
-    assert "found no messages" in why
 
 
 def test_work_that_died_says_what_is_known_and_goes_on_with_the_same_command(
@@ -323,10 +286,9 @@ def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
         (["redrive"], {"samples": [{"message_id": "m-1"}]}),
         (["redrive", "--execute"], {"run_id": "r-1", "ramp": [{}]}),
         (["redrive", "--execute"], {"run_id": "r-1", "destinations": {"http://a": "x", "b": 1}}),
-        (["restore"], {"notes": 7}),
-        (["drain"], {}),
-        (["analyze"], {}),
-        (["erase"], {"messages": "many"}),
+        (["redrive"], {"notes": 7}),
+        (["collect"], {}),
+        (["collect"], {"drained": None, "findings": {"plan_id": "p"}}),
     ],
 )
 def test_answer_that_lacks_something_deeper_does_not_break_the_page(
@@ -343,7 +305,7 @@ def test_answer_that_lacks_something_deeper_does_not_break_the_page(
 
 
 def test_stop_is_counted_by_what_the_page_showed(world: World, tmp_path: Path) -> None:
-    died = world.ended(["drain"], exit_code=None)
+    died = world.ended(["collect"], exit_code=None)
 
     answer = world.post(f"/works/{died.work_id}/stop", number="x")
 
@@ -364,10 +326,10 @@ def test_counts_name_the_queue_that_cannot_be_asked_and_still_count_the_archive(
     page = world.browser.get("/works/counts").text
 
     assert "fault" in page
-    assert "<dt>undecided</dt><dd>20</dd>" in page
+    assert "<dt>pending</dt><dd>20</dd>" in page
 
 
-@pytest.mark.parametrize("path", ["/works", "/redrive", "/restore", "/erase"])
+@pytest.mark.parametrize("path", ["/works", "/redrive"])
 def test_without_spark_the_page_says_what_installs_it(
     world: World, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

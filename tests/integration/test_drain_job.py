@@ -25,6 +25,7 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
+from tests.small_jobs import ANALYZE, DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +43,8 @@ def test_nothing_is_deleted_when_the_write_fails(
     assert (summary.received, summary.archived, summary.deleted) == (5, 0, 0)
     assert "cannot write messages/drain_id=" in summary.stopped_by[0]
     assert summary.rest == QueueCounts(visible=0, in_flight=5, delayed=0)
-    assert main(["analyze", "--archive", str(tmp_path)]) == 2
-    assert "holds no messages; run drain first" in capsys.readouterr().err
+    assert main([*ANALYZE, "--archive", str(tmp_path)]) == 2
+    assert "holds no messages; collect some first" in capsys.readouterr().err
 
 
 def test_queue_url_may_have_a_path_prefix(
@@ -54,7 +55,7 @@ def test_queue_url_may_have_a_path_prefix(
     base, account, name = source.url.rsplit("/", 2)
     url = f"{base}/queue/us-east-1/{account}/{name}"
 
-    argv = ["drain", "--archive", str(tmp_path), "--parked-queue-url", url, "--wait-seconds", "0"]
+    argv = [*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", url, "--wait-seconds", "0"]
 
     assert main(argv) == 0
     assert read_archive(spark, open_archive(str(tmp_path))).count() == 1
@@ -76,7 +77,7 @@ def test_unwritable_archive_is_noticed_before_a_receive(
 def test_queue_that_is_not_there_exits_with_two(
     spark: "SparkSession", tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["drain", "--archive", str(tmp_path), "--parked-queue-url", url]) == 2
+    assert main([*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", url]) == 2
     assert capsys.readouterr().err.startswith("dlq: --parked-queue-url")
 
 

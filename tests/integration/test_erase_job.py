@@ -40,6 +40,7 @@ from tests.integration.spark_world import (
     recorded_as_sent,
     reported,
 )
+from tests.small_jobs import ANALYZE, DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,10 +160,10 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
 
     where = [("--where", one) for one in REFUSED]
     to_main = ("--main-queue-url", main_queue.url)
-    assert on_glue("drain", "--parked-queue-url", parked_queue.url) == 0
-    assert {on_glue("analyze", *one) for one in where} == {2}
-    assert on_glue("analyze", "--where", BY_NAME) == 0
-    assert on_glue("analyze") == 0
+    assert on_glue(*DRAIN, "--parked-queue-url", parked_queue.url) == 0
+    assert {on_glue(*ANALYZE, *one) for one in where} == {2}
+    assert on_glue(*ANALYZE, "--where", BY_NAME) == 0
+    assert on_glue(*ANALYZE) == 0
     [plan] = {max(Path(archive.root).glob("reports/*/plan.yaml"))}
     approve(plan)
     edited = yaml.safe_load(plan.read_text())

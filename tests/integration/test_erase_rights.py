@@ -105,7 +105,7 @@ def erased(started_spark: "SparkSession") -> Erased:
                 == 0
             )
         expired = list(aws.calls)
-        store_command(archive, ["analyze", "--where", "body LIKE 'Jane%'"])
+        store_command(archive, ["collect", "--where", "body LIKE 'Jane%'"])
         aws.calls.clear()
         argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--failure-table", "failures"]
 

@@ -26,7 +26,7 @@ from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.spark_world import ClientAt
-from tests.small_jobs import QUICK_SPARK
+from tests.small_jobs import DRAIN, QUICK_SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ class Job:
 
     def start(self, world: RunningServer, url: str, archive: Path) -> int:
         """Run it; return its exit code."""
-        argv = ["drain", "--archive", str(archive), "--parked-queue-url", url, "--tasks", "2"]
+        argv = [*DRAIN, "--archive", str(archive), "--parked-queue-url", url, "--tasks", "2"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "spark_reprocess", *argv],
             cwd=ROOT,

@@ -252,7 +252,7 @@ def test_a_run_leaves_and_names_what_another_parked_queue_brought(
 
     assert summary.redriven is not None
     assert stack.sent() == ([parked(4).body] if policy is REDRIVE_ALL else [])
-    assert summary.undecided.messages == 1
+    assert summary.pending.messages == 1
     (problem,) = summary.redriven.problems
     assert (problem.word, problem.count) == ("other_parked_queue", 1)
     assert problem.detail.endswith(f"/{other.url.rpartition('/')[2]}")
@@ -313,7 +313,7 @@ def test_a_run_never_redrives_what_cannot_carry_its_plan(stack: Stack) -> None:
     assert counts(first, "sent", "no_room") == [1, 2]
     assert counts(second, "sent", "no_room") == [0, 2]
     assert stack.sent() == [parked(0).body]
-    assert second.undecided.messages == 2
+    assert second.pending.messages == 2
     (problem,) = second.redriven.problems if second.redriven else ()
     assert (problem.word, problem.count, len(problem.examples)) == ("no_room", 2, 2)
 

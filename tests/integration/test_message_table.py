@@ -165,7 +165,7 @@ def test_a_plan_without_its_table_is_refused(make_desk: MakeDesk) -> None:
     plan = read(desk.plan)
     remove_table(desk.archive, plan)
 
-    with pytest.raises(InputError, match=r"lacks its table reports/.*: analyze again"):
+    with pytest.raises(InputError, match=r"lacks its table reports/.*: collect again"):
         desk.redrive()
 
 

@@ -268,14 +268,14 @@ def test_what_another_plan_sent_does_not_count_as_good_here(
     assert main(sending.words("show", RUN, "--json")) == 0
 
     first, _ = json.loads(capsys.readouterr().out)["outcomes"]
-    assert first["counts"] == {"sent": 2, "restored": 1, "undecided": 1}
+    assert first["counts"] == {"sent": 2, "restored": 1, "pending": 1}
     assert (first["sent"], first["returned"]) == (1, 0)
 
 
-def watch_of(sending: Sending, wait: Any, **options: Any) -> Watch:
+def watch_of(sending: Sending, wait: Any, exit_code: int = 0, **options: Any) -> tuple[Watch, int]:
     """A watch on a clock that goes on with each wait, of a run that has sent some already.
 
-    Prints its progress as it is in the end.
+    Prints its progress as it is in the end. Returns also the exit code.
     """
     clock = VirtualClock(round(SENT_AT.timestamp() * 1000))
 
@@ -291,8 +291,7 @@ def watch_of(sending: Sending, wait: Any, **options: Any) -> Watch:
         yield
         print_line(f"{label}: {status()}")
 
-    watch.run(sending.plan_id, progress)
-    return watch
+    return watch, watch.run(sending.plan_id, progress, exit_code)
 
 
 @pytest.mark.parametrize(
@@ -307,9 +306,9 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
     def wait(_: threading.Event) -> None:
         waits.append(returned.table.add(returned.plan_id, group, returned=ids))
 
-    watch = watch_of(returned, wait, allow_returns=AllowedReturns(allowed))
+    watch, ended_with = watch_of(returned, wait, allow_returns=AllowedReturns(allowed))
 
-    assert watch.exit_code_after(0) == exit_code
+    assert ended_with == exit_code
     assert [one.returned for one in watch.outcomes] == [2 + new]
     assert f"watching: sent 4, came back {2 + new} (" in capsys.readouterr().out
     # 150 s and a minute, a look each 10 s; or until nothing more can come back.
@@ -320,12 +319,13 @@ def test_watch_ends_early_with_its_time_budget_or_a_signal(
     returned: Sending, capsys: Capture
 ) -> None:
     waits: list[object] = []
-    budget = watch_of(returned, waits.append, time_budget_seconds=20.0)
-    stopped = watch_of(returned, lambda _: signal.raise_signal(signal.SIGINT))
+    _, budget = watch_of(returned, waits.append, 4, time_budget_seconds=20.0)
+    _, stopped = watch_of(returned, lambda _: signal.raise_signal(signal.SIGINT))
 
-    assert (len(waits), budget.exit_code_after(4)) == (2, 4)
-    assert stopped.exit_code_after(0) == 130
-    assert "the watch ended early: interrupted" in capsys.readouterr().err
+    assert (len(waits), budget, stopped) == (2, 4, 130)
+    shown = capsys.readouterr().err
+    assert "the watch ended early: its time budget is over" in shown
+    assert "the watch ended early: interrupted" in shown
 
 
 def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(

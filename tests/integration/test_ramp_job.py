@@ -28,7 +28,7 @@ from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.redrive import exit_code_of
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.errors import BusyError, InputError
-from spark_reprocess.ramp.rule import Forecast, RampRules, Verdict
+from spark_reprocess.ramp.rule import Forecast, Verdict
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.steps import Step, Steps
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLE = "returns-of-a-ramp"
-RULES = RampRules(minute_seconds=1, patience=10, looks=5)
 
 Run = Callable[..., RedriveSummary]
 
@@ -84,7 +83,7 @@ def run_ramp(
         "parked_queue_url": world.parked.url,
         "failure_table": TABLE,
         "ramp": True,
-        "ramp_rules": RULES,
+        "minute_seconds": 1,
         "reason": "it is fixed",
         "execute": True,
         "tasks": 2,
@@ -122,6 +121,22 @@ def two_groups(folder: Path, world: RampWorld) -> Archive:
     return archive_of(folder, messages, drained_from=world.parked.url)
 
 
+def in_lanes(
+    lanes: str, error_of: Callable[[int], str] = lambda _: "TimeoutError"
+) -> list[Message]:
+    """A message of each of these message groups."""
+    return [
+        parked(n, error_of(n), MessageGroupId=lane, SequenceNumber=str(10**19 + n))
+        for n, lane in enumerate(lanes)
+    ]
+
+
+def assert_order(world: RampWorld, lanes: str) -> None:
+    for lane in {*lanes}:
+        of_lane = [number(one) for one in world.handled if lanes[number(one)] == lane]
+        assert of_lane == sorted(of_lane)
+
+
 def number(one: Message) -> int:
     return int(json.loads(one.body)["n"])
 
@@ -143,7 +158,7 @@ def steps_of(archive: Archive, summary: RedriveSummary) -> list[Step]:
 
 def sizes(archive: Archive, summary: RedriveSummary, group_id: str) -> list[int]:
     steps = steps_of(archive, summary)
-    return [one.groups[group_id].messages for one in steps if group_id in one.groups]
+    return [one.messages[group_id] for one in steps if group_id in one.messages]
 
 
 def handled(world: RampWorld) -> list[int]:
@@ -315,21 +330,22 @@ def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
         if step.number == 2 and not others:
             with pytest.raises(BusyError, match="is being carried out"):
                 run(archive, plan, ramp=False)
-            others.append(run(archive, plan, group=next(iter(step.groups))))
+            others.append(run(archive, plan, group=next(iter(step.messages))))
             others.append(run(archive, plan, time_budget_seconds=6))
         return is_made
 
     original = Steps.create
     monkeypatch.setattr(Steps, "create", create)
     first = run(archive, plan)
+    last = run(archive, plan)
 
     part, other = others
     assert part.stopped_by.endswith("another run has messages of step 2 to send")
-    assert {*verdicts(first).values()} == {Verdict.SENT}
-    assert part.count("sent") == 2
-    assert first.count("sent_before") == 2 + other.count("sent") > 2
-    assert first.count("sent", "sent_before") == 20
-    assert [one.number for one in steps_of(archive, first)] == [1, 2, 3, 4]
+    assert first.stopped_by.endswith("another run goes on with it")
+    assert {*verdicts(last).values()} == {Verdict.SENT}
+    sent = [one.count("sent") for one in (part, other, first, last)]
+    assert (sent[0], sent[2], sum(sent)) == (2, 2, 20)
+    assert [one.number for one in steps_of(archive, last)] == [1, 2, 3, 4]
     assert handled(world) == list(range(20))
 
 
@@ -353,15 +369,20 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     world.main.front.faults.add(
         Fault(Effect.CALL, "SendMessageBatch", probability=1.0, callback=slowly)
     )
-    summary = run(archive, plan, tasks=1)
+    first = run(archive, plan, tasks=1)
+    last = run(archive, plan, tasks=1)
 
-    assert verdicts(summary) == {"TimeoutError": Verdict.BAD, "KeyError": Verdict.SENT}
-    counts = {one.group_id: one.counts for one in summary.groups}
-    assert counts[late]["stopped"] > 0
-    assert sum(counts.pop(late).values()) == 300
-    assert [*counts.values()] == [{"sent": 30}]
+    assert first.stopped_by.endswith("more messages came back than may")
+    assert verdicts(first)["TimeoutError"] is Verdict.BAD
+    counts = {one.group_id: one.counts for one in last.groups}
+    stopped = counts.pop(late)
+    assert stopped["stopped"] == 300 - stopped["sent_before"] > 0
+    # The rest of the other group's step goes with the next run.
+    assert verdicts(last) == {"KeyError": Verdict.SENT}
+    [others] = counts.values()
+    assert sum(others.values()) == others.get("sent", 0) + others["sent_before"] == 30
     numbers = handled(world)
-    assert len(numbers) == len({*numbers}) == summary.count("sent")
+    assert len(numbers) == len({*numbers}) == first.count("sent") + last.count("sent")
 
 
 def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
@@ -381,7 +402,7 @@ def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
         parked_queue_url=parked_queue.url,
         policy=str(rules),
         failure_table=TABLE,
-        ramp_rules=RULES,
+        minute_seconds=1,
         reason="every night",
         execute=True,
     )
@@ -416,27 +437,17 @@ def test_heads_of_message_groups_go_first_and_nothing_overtakes(
 ) -> None:
     # Failures of both kinds stand behind each other in each message group.
     lanes = "AAAAAABBBCDA"
-    messages = [
-        parked(
-            n,
-            "KeyError" if n % 3 == 1 else "TimeoutError",
-            MessageGroupId=lane,
-            SequenceNumber=str(10**19 + n),
-        )
-        for n, lane in enumerate(lanes)
-    ]
+    messages = in_lanes(lanes, lambda n: "KeyError" if n % 3 == 1 else "TimeoutError")
     archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
     plan = planned(archive)
     world.fails = lambda one: number(one) == 1
 
     summary = run(archive, plan, tasks=1)
 
-    in_order = [number(one) for one in world.handled]
-    by_lane = {lane: [n for n in in_order if lanes[n] == lane] for lane in "ABCD"}
-    assert all(numbers == sorted(numbers) for numbers in by_lane.values())
+    assert_order(world, lanes)
     assert verdicts(summary)["KeyError"] is Verdict.BAD
     # What stands behind an unsent message of the stopped group stays.
-    assert sorted(in_order) == [0, 2, 3, 6, 7, 8, 9, 10]
+    assert sorted(map(number, world.handled)) == [0, 2, 3, 6, 7, 8, 9, 10]
     assert "stands behind messages that stay" in summary.stopped_by
 
 
@@ -445,22 +456,70 @@ def test_healthy_fifo_ramp_sends_everything_in_the_order_of_each_message_group(
     run: Run, world: RampWorld, tmp_path: Path
 ) -> None:
     lanes = "AAAAAAABBBBCDDAABCDA"
-    messages = [
-        parked(n, MessageGroupId=lane, SequenceNumber=str(10**19 + n))
-        for n, lane in enumerate(lanes)
-    ]
-    archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
+    archive = archive_of(tmp_path, in_lanes(lanes), drained_from=world.parked.url)
 
     summary = run(archive, planned(archive))
 
     assert verdicts(summary) == {"TimeoutError": Verdict.SENT}
     assert summary.counts == {"sent": len(lanes)}
     assert handled(world) == list(range(len(lanes)))
-    for lane in "ABCD":
-        of_lane = [number(one) for one in world.handled if lanes[number(one)] == lane]
-        assert of_lane == sorted(of_lane)
+    assert_order(world, lanes)
     second_step = [lanes[number(one)] for one in world.handled[1:3]]
     assert len({*second_step}) == 2
+
+
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
+    run: Run,
+    world: RampWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    *,
+    is_decided: bool,
+) -> None:
+    errors, lanes = ["TimeoutError" if n % 3 else "KeyError" for n in range(18)], "AB" * 9
+    messages = in_lanes(lanes, errors.__getitem__)
+    archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
+    plan = planned(archive)
+    stopped = groups_of(archive, plan)["KeyError"]
+    original = Steps.create
+
+    def create(steps: Steps, step: Step) -> bool:
+        is_made = original(steps, step)
+        if step.number == 2:
+            raise KilledError
+        return is_made
+
+    monkeypatch.setattr(Steps, "create", create)
+    with pytest.raises(KilledError):
+        run(archive, plan)
+    if is_decided:
+        # Decided again: its next step must be one message.
+        add_statement(archive, stopped, Statement(datetime.now(UTC), "me", stopped="it was bad"))
+        decided = Statement(datetime.now(UTC), "me", "redrive", _plan_id(plan))
+        add_statement(archive, stopped, decided)
+    else:
+        world.add_returns(_plan_id(plan), stopped, returned=frozenset({"a"}))
+
+    runs = [run(archive, plan, tasks=1)]
+    while runs[-1].is_unfinished and len(runs) < 4:
+        runs.append(run(archive, plan, tasks=1))
+
+    numbers = handled(world)
+    of_group = [n for n in numbers if errors[n] == "KeyError"]
+    assert len(numbers) == len({*numbers})
+    if suffix:
+        assert_order(world, lanes)
+    if is_decided:
+        assert numbers == list(range(18))
+        steps = Steps(archive, _plan_id(plan), f"main{suffix}").read()
+        assert [one.messages.get(stopped) for one in steps[:3]] == [1, 2, 1]
+    else:
+        assert runs[0].is_stopped
+        assert len(of_group) == 1
+        assert suffix or len(numbers) == 13
 
 
 def _set_action(plan: str, group_id: str, action: str) -> None:

@@ -127,10 +127,10 @@ def test_what_is_in_doubt_is_settled_by_a_witness_or_by_a_discard(
     assert "it is in the table of orders" in capsys.readouterr().out
     assert main(["status", "--archive", desk.archive.root, "--json"]) == 0
     counts = json.loads(capsys.readouterr().out)["counts"]
-    assert counts == {"undecided": 0, "sent": 100 - len(others), "discarded": len(others)}
+    assert counts == {"pending": 0, "sent": 100 - len(others), "discarded": len(others)}
     later = EraseOptions(desk.archive.root, older_than_days=15, execute=True)
     expired = erase(None, later, now_seconds=lambda: time.time() + 17 * 86_400)
-    assert (expired.messages, expired.undecided) == (100, 0)
+    assert (expired.messages, expired.pending) == (100, 0)
 
 
 def test_fifo_queue_asks_again_until_it_knows(make_desk: MakeDesk) -> None:

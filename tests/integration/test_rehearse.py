@@ -280,17 +280,12 @@ def test_source_queue_that_nothing_names_has_to_be_given(
     assert record["awsRegion"] == "eu-west-1"
 
 
-LOST = "the answer was lost: the function may have processed message m-002, which it knows as"
-
-
 @pytest.mark.parametrize(
-    ("status", "code", "payload", "fix"),
+    ("status", "code", "payload"),
     [
-        pytest.param(429, "TooManyRequestsException", b"{}", "throttles", id="throttled"),
-        pytest.param(404, "ResourceNotFoundException", b"{}", "or --region", id="no function"),
-        pytest.param(403, "AccessDeniedException", b"{}", "lambda:InvokeFunction", id="denied"),
-        pytest.param(500, "ServiceException", b"{}", LOST, id="fault of Lambda's"),
-        pytest.param(200, "", None, LOST, id="closed connection"),
+        pytest.param(429, "TooManyRequestsException", b"{}", id="throttled"),
+        pytest.param(500, "ServiceException", b"{}", id="fault of Lambda's"),
+        pytest.param(200, "", None, id="closed connection"),
     ],
 )
 def test_call_without_an_answer_is_no_verdict_and_is_not_repeated(
@@ -300,7 +295,6 @@ def test_call_without_an_answer_is_no_verdict_and_is_not_repeated(
     status: int,
     code: str,
     payload: bytes | None,
-    fix: str,
 ) -> None:
     def answer(event: Event) -> tuple[int, Mapping[str, str], bytes | None]:
         if json.loads(event["Records"][0]["body"])["id"] == 2:
@@ -313,8 +307,7 @@ def test_call_without_an_answer_is_no_verdict_and_is_not_repeated(
 
     shown = capsys.readouterr()
     assert code in shown.err
-    assert fix in shown.err
-    assert ("lost" in shown.err) == (fix == LOST)
+    assert "it may have processed message m-002, which it knows as" in shown.err
     assert [body["id"] for body in on_aws.bodies()] == [0, 1, 2]
     assert "2 of 4 messages rehearsed: 1 passed, 1 failed" in shown.out
 
@@ -322,9 +315,7 @@ def test_call_without_an_answer_is_no_verdict_and_is_not_repeated(
 def test_endpoint_where_nothing_listens_is_named(archive: Archive, capsys: Capture) -> None:
     assert rehearse(archive, "--endpoint", "http://127.0.0.1:9") == 2
 
-    error = capsys.readouterr().err
-    assert "Could not connect to the endpoint" in error
-    assert "lost" not in error
+    assert "Could not connect to the endpoint" in capsys.readouterr().err
 
 
 def test_ended_process_in_the_emulator_is_a_failure(
@@ -356,7 +347,7 @@ def test_function_on_aws_is_invoked_after_a_question_alone(
 
     assert rehearse(archive) == exit_code
 
-    assert "invokes function orders of account 123456789012 in us-east-1 for 4 messages" in (
+    assert "invokes function orders as account 123456789012 in us-east-1 for 4 messages" in (
         capsys.readouterr().err
     )
     assert len(on_aws.events) == (4 if exit_code == 3 else 0)

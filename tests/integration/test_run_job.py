@@ -22,12 +22,13 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.glue_job import RunResult, read_result
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.run import RunOptions, RunSummary, Undecided, run
+from spark_reprocess.run import Pending, RunOptions, RunSummary, run
 from tests.archive_files import unnamed_files
 from tests.builders import context, message
 from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, bodies, entry_of, parked, receive_all
+from tests.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,10 +55,10 @@ class Installation:
         self.archive = str(folder / "archive")
         self.policy = folder / "policy.yaml"
         self.policy.write_text(POLICY)
-        self.published: list[Undecided] = []
+        self.published: list[Pending] = []
 
-    def publish(self, undecided: Undecided) -> None:
-        self.published.append(undecided)
+    def publish(self, pending: Pending) -> None:
+        self.published.append(pending)
 
     def park(self, *numbers: int, **fields: Any) -> None:
         self.parked.send([entry_of(parked(number, **fields)) for number in numbers])
@@ -106,8 +107,8 @@ def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     assert summary.drained.archived == 4
     assert summary.redriven is not None
     assert summary.redriven.count("sent") == 2
-    assert summary.undecided.messages == 2
-    assert installation.published == [summary.undecided]
+    assert summary.pending.messages == 2
+    assert installation.published == [summary.pending]
     assert summary.findings is not None
     plan = Path(summary.findings.plan_path).read_text()
     assert "# by the policy's rule: orders timed out" in plan
@@ -127,7 +128,7 @@ def test_without_execute_nothing_is_sent(installation: Installation, *, has_poli
     assert receive_all(installation.main) == []
     assert summary.findings is not None
     assert (summary.redriven and summary.redriven.count("send")) == (1 if has_policy else None)
-    assert summary.undecided.messages == 2
+    assert summary.pending.messages == 2
 
 
 def test_the_log_of_a_scheduled_run_has_no_words_of_messages(
@@ -156,7 +157,7 @@ def test_an_empty_queue_and_archive_are_fine(installation: Installation) -> None
     summary = installation.run()
 
     assert summary.findings is None
-    assert installation.published == [Undecided(0, 0)]
+    assert installation.published == [Pending(0, 0)]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -173,7 +174,7 @@ def test_what_came_back_from_a_redrive_waits_for_a_human_unless_the_policy_says_
 
     assert summary.redriven is not None
     counts = [summary.redriven.count(word) for word in ("sent", "not_selected")]
-    assert [*counts, summary.undecided.messages] == ([2, 0, 0] if again else [1, 1, 1])
+    assert [*counts, summary.pending.messages] == ([2, 0, 0] if again else [1, 1, 1])
     assert ("came back" in bodies(receive_all(installation.main))) is again
 
 
@@ -248,9 +249,9 @@ def test_two_runs_at_the_same_time_send_each_message_once(installation: Installa
     assert sorted(bodies(receive_all(installation.main))) == sorted(bodies(odd))
     assert receive_all(installation.parked) == []
     assert sum(one.drained.archived for one in summaries) == 8
-    assert (last.undecided.messages, last.postponed) == (4, "")
+    assert (last.pending.messages, last.postponed) == (4, "")
     status = json.loads(Path(installation.archive, "status.json").read_text())
-    assert status["run_id"] == last.run_id
+    assert (status["run_id"], status["pending"]["messages"]) == (last.run_id, 4)
 
 
 def test_only_a_run_that_emptied_the_parked_queue_says_when(
@@ -289,9 +290,9 @@ def test_a_run_that_meets_another_drain_leaves_its_messages(installation: Instal
     summary = run(installation.spark, installation.options(), progress=drain_meanwhile)
 
     assert len(archived) == 1
-    assert (summary.postponed, summary.undecided.messages) == ("", 2)
+    assert (summary.postponed, summary.pending.messages) == ("", 2)
     assert len(receive_all(installation.main)) == 1
-    assert installation.run().undecided.messages == 1
+    assert installation.run().pending.messages == 1
 
 
 def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
@@ -307,15 +308,15 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
 
     assert summary.redriven is None
     assert summary.postponed.startswith("plan p-1 is being carried out by somebody")
-    assert (summary.drained.archived, summary.undecided.messages) == (2, 2)
-    assert installation.published == [summary.undecided]
+    assert (summary.drained.archived, summary.pending.messages) == (2, 2)
+    assert installation.published == [summary.pending]
     assert receive_all(installation.main) == []
     assert exit_code == 4
     said = capsys.readouterr()
     assert said.out.splitlines()[-1].startswith("run ")
     assert "nothing was redriven, the next run does it: plan p-1 is being carried out" in said.err
 
-    assert installation.run().undecided.messages == 1
+    assert installation.run().pending.messages == 1
 
 
 @pytest.mark.parametrize(
@@ -396,10 +397,10 @@ def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     by_ramp = run_with("{ramp: true}", "jr_3")
     assert by_ramp.exit_code == 2
     assert "--ramp: no --failure-table counts what comes back" in by_ramp.errors
-    argv = ["analyze", "--archive", archive.root]
+    argv = [*ANALYZE, "--archive", archive.root]
     assert run_with("{}", "jr_4").exit_code == 0
     reports = [archive.read(one) or b"" for one in archive.list("reports") if "report.html" in one]
-    assert [b"stack shop: 10 messages undecided</title>" in one for one in reports] == [True] * 3
+    assert [b"stack shop: 10 messages pending</title>" in one for one in reports] == [True] * 3
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(
@@ -413,7 +414,7 @@ def test_the_command_line_ends_with_one_summary_and_names_the_policy(
     lines = capsys.readouterr().out.splitlines()
     assert exit_code == 0
     assert lines[-1].startswith("run ")
-    assert "2 archived, 1 sent, 0 discarded; 1 are undecided, the oldest for" in lines[-1]
+    assert "2 archived, 1 sent, 0 discarded; 1 are pending, the oldest for" in lines[-1]
     assert f"policy: SHA-256 {used}" in lines
     [plan] = Path(installation.archive).glob("reports/*/plan.yaml")
     assert read_plan(plan.read_text()).snapshot.policy_sha256 == used

@@ -13,6 +13,7 @@ from spark_reprocess.archive.message_store import drain_folder
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import DRAIN_ID, bodies, entry_of, parked, receive_all
+from tests.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,8 +50,7 @@ def test_three_commands_lose_nothing(
     place = ["--archive", archive.root]
     to_main = ["--to-queue-url", destination.url, "--execute", "--reason", "fixed"]
 
-    drained = main(["drain", *place, "--parked-queue-url", source.url, "--wait-seconds", "0"])
-    analysed = main(["analyze", *place])
+    collected = main(["collect", *place, "--parked-queue-url", source.url, "--wait-seconds", "0"])
     capsys.readouterr()
     assert main(["groups", *place, "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)["plan"]
@@ -59,7 +59,7 @@ def test_three_commands_lose_nothing(
     redriven = main(["redrive", *place, "--plan", plan, *to_main])
     again = main(["redrive", *place, "--plan", plan, *to_main])
 
-    assert (drained, analysed, redriven, again) == (0, 0, 0, 0)
+    assert (collected, redriven, again) == (0, 0, 0)
     assert receive_all(source) == []
     assert sorted(bodies(receive_all(destination))) == sorted(bodies(sent))
 
@@ -69,7 +69,7 @@ def test_broken_file_is_named_in_a_sentence(
 ) -> None:
     archive.write(f"{drain_folder(DRAIN_ID)}/part.parquet", b"PAR1 but no more")
 
-    assert main(["analyze", "--archive", archive.root]) == 2
+    assert main([*ANALYZE, "--archive", archive.root]) == 2
 
     shown = capsys.readouterr().err
     assert f"archive {archive.root}: {drain_folder(DRAIN_ID)}/part.parquet cannot be" in shown

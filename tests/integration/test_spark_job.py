@@ -15,10 +15,13 @@ from spark_reprocess.command_line.cli import main
 from tests.approved_plan import approve
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import OWN, bodies, entry_of, parked, receive_all
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import DRAIN, QUICK_JVM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
 
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
@@ -37,15 +40,16 @@ def test_three_commands_lose_nothing(
     archive = ["--archive", str(tmp_path / "my archive [1]")]
     to_main = ["--to-queue-url", destination.url, "--execute", "--reason", "fixed"]
 
-    drained = main(["drain", *archive, "--parked-queue-url", source.url, "--wait-seconds", "0"])
-    analysed = main(["analyze", *archive])
-    capsys.readouterr()
+    collected = main([*COLLECT, source.url, *archive, "--json"])
+    answer = json.loads(capsys.readouterr().out)
     assert main(["groups", *archive, "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)["plan"]
     redriven = main(["redrive", *archive, "--plan", str(approve(Path(plan))), *to_main])
     again = main(["redrive", *archive, "--plan", plan, *to_main])
 
-    assert (drained, analysed, redriven, again) == (0, 0, 0, 0)
+    assert (collected, redriven, again) == (0, 0, 0)
+    assert (answer["drained"]["archived"], answer["findings"]["messages"]) == (30, 30)
+    assert answer["findings"]["plan"] == plan
     assert receive_all(source) == []
     arrived = receive_all(destination)
     assert sorted(bodies(arrived)) == sorted(bodies(sent))
@@ -58,6 +62,24 @@ def test_three_commands_lose_nothing(
     assert spark.sparkContext.applicationId
 
 
+@pytest.mark.parametrize("has_messages", [False, True])
+def test_a_drain_is_told_whatever_becomes_of_the_analysis(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    has_messages: bool,
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(number)) for number in range(3 * has_messages)])
+
+    argv = [*COLLECT, source.url, "--archive", str(tmp_path), "--json"]
+    assert main([*argv, "--where", "no_such_column"]) == 2 * has_messages
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["drained"]["archived"], answer["findings"]) == (3 * has_messages, None)
+
+
 def test_command_line_needs_no_setup(
     sqs_endpoint: str, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
@@ -65,7 +87,7 @@ def test_command_line_needs_no_setup(
     source.send([entry_of(parked(1))])
     repository = Path(__file__).parents[2]
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYSPARK_PYTHON")}
-    argv = ["drain", "--archive", str(tmp_path), "--parked-queue-url", source.url]
+    argv = [*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", source.url]
 
     ended = subprocess.run(
         [sys.executable, "-m", "spark_reprocess", *argv, "--wait-seconds", "0", "--tasks", "1"],

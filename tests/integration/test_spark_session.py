@@ -9,6 +9,7 @@ from pyspark import SparkConf, SparkContext
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.spark_session import report_failure, start_spark
 from spark_reprocess.errors import InputError
+from tests.small_jobs import DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +46,7 @@ def test_another_version_of_spark_gets_a_sentence(
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", "4.0.1")
 
-    assert main(["drain", "--archive", "a", "--parked-queue-url", "https://q/1/parked"]) == 2
+    assert main([*DRAIN, "--archive", "a", "--parked-queue-url", "https://q/1/parked"]) == 2
     assert report_failure(ImportError("cannot import name 'arrow_udf'")) == 2
     sentence = "this needs Spark 4.1, and here is Spark 4.0.1"
     assert capsys.readouterr().err.count(sentence) == 2

@@ -25,6 +25,7 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
+from tests.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,7 @@ def nothing_was_called(spark: "SparkSession") -> Iterator[None]:
     assert found is None
 
 
-@pytest.mark.parametrize("verb", ["analyze", "redrive", "restore", "erase"])
+@pytest.mark.parametrize("verb", ["collect", "redrive", "restore", "erase"])
 def test_every_verb_with_a_where_refuses(
     verb: str,
     spark: "SparkSession",
@@ -76,7 +77,7 @@ def test_every_verb_with_a_where_refuses(
     queue = make_queue("queue")
     execute = ["--execute", "--reason", "a test"]
     options = {
-        "analyze": [],
+        "collect": ["--only", "analyze"],
         "redrive": ["--plan", planned(archive), "--to-queue-url", queue.url, *execute],
         "restore": ["--parked-queue-url", queue.url, *execute],
         "erase": execute,
@@ -198,7 +199,7 @@ def test_since_is_a_fixed_time_that_the_plan_keeps(
     queue = make_queue("queue")
     out = tmp_path / "out"
     since = datetime.fromtimestamp(NOW - 3600, timezone(timedelta(hours=1))).isoformat()
-    argv = ["analyze", "--archive", archive.root, "--out", str(out), "--since", since]
+    argv = [*ANALYZE, "--archive", archive.root, "--out", str(out), "--since", since]
 
     assert main([*argv, "--where", "body <> 'other' -- not that"]) == 0
 
@@ -215,7 +216,7 @@ def test_a_condition_beside_since_must_be_one_by_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = archive_of(tmp_path, [parked(1)])
-    argv = ["analyze", "--archive", archive.root, "--since", "7d", "--where", "1=1) OR (1=1"]
+    argv = [*ANALYZE, "--archive", archive.root, "--since", "7d", "--where", "1=1) OR (1=1"]
 
     assert main(argv) == 2
     assert "--where '1=1) OR (1=1': cannot be read" in capsys.readouterr().err

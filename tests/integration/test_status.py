@@ -52,8 +52,8 @@ def test_every_message_is_counted_once(archive: Archive) -> None:
     found = status(StatusOptions(archive.root))
 
     assert found.messages == 10
-    assert found.counts == {"sent": 2, "discarded": 1, "in_doubt": 2, "undecided": 7}
-    assert found.oldest_undecided_at == datetime.fromtimestamp(NOW + 3, UTC)
+    assert found.counts == {"sent": 2, "discarded": 1, "in_doubt": 2, "pending": 7}
+    assert found.oldest_pending_at == datetime.fromtimestamp(NOW + 3, UTC)
     assert found.drains == (DrainCount("d-1", 7, 4), DrainCount("d-2", 3, 3))
     assert found.plans == (
         PlanCount("p-1", {"sent": 2, "discarded": 1, "in_doubt": 1}),
@@ -102,14 +102,14 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"archive {archive.root} at ")
     assert lines[1:3] == [
-        "messages  sent  discarded  restored  undecided  of them in doubt  busy",
-        "      10     2          1         0          7                 2     0",
+        "messages  sent  discarded  restored  pending  of them in doubt  busy",
+        "      10     2          1         0        7                 2     0",
     ]
-    assert lines[3].startswith("oldest undecided: parked 2023-11-14 22:13 UTC, ")
+    assert lines[3].startswith("oldest pending: parked 2023-11-14 22:13 UTC, ")
     assert lines[4:7] == [
-        "drain  messages  undecided",
-        "d-1           7          4",
-        "d-2           3          3",
+        "drain  messages  pending",
+        "d-1           7        4",
+        "d-2           3        3",
     ]
     assert lines[7:10] == [
         "plan  sent  discarded  restored  in doubt  busy  came back",
@@ -119,7 +119,7 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
     assert lines[10:] == [
         "in doubt: they may have been sent and no answer came: m-004, m-005",
         f"  details of one: dlq show --archive {archive.root} m-004",
-        f"next: dlq analyze --archive {archive.root}",
+        f"next: dlq collect --archive {archive.root} --only analyze",
     ]
 
 
@@ -127,9 +127,9 @@ def test_machines_get_json(archive: Archive, capsys: Capture) -> None:
     assert main(["status", "--archive", archive.root, "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
-    assert (told["version"], told["messages"], told["counts"]["undecided"]) == (1, 10, 7)
+    assert (told["version"], told["messages"], told["counts"]["pending"]) == (1, 10, 7)
     assert told["plans"][1] == {"plan_id": "p-2", "counts": {"in_doubt": 2}, "returned": None}
-    assert told["oldest_undecided_at"] == "2023-11-14T22:13:23+00:00"
+    assert told["oldest_pending_at"] == "2023-11-14T22:13:23+00:00"
 
 
 def test_broken_file_is_named_in_a_sentence(archive: Archive, capsys: Capture) -> None:
@@ -147,7 +147,7 @@ def test_empty_archive_is_no_error_and_the_answer_says_what_to_do(
     assert main(["status", "--archive", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
         "the archive is empty: a drain moves messages of the parked queue into it",
-        f"next: dlq drain --archive {tmp_path} --parked-queue-url URL",
+        f"next: dlq collect --archive {tmp_path} --parked-queue-url URL",
     ]
 
 

@@ -123,7 +123,7 @@ def test_run_whose_budget_ends_before_the_redrive_leaves_it_to_the_next(
 ) -> None:
     summary, arrived = start(step)
 
-    assert (summary.drained.archived, arrived, summary.undecided.messages) == (12, 0, 12)
+    assert (summary.drained.archived, arrived, summary.pending.messages) == (12, 0, 12)
     assert summary.findings is not None
     assert (summary.redriven, summary.postponed) == (None, TIME_IS_OVER)
 
@@ -142,7 +142,7 @@ def test_run_whose_budget_ends_in_the_redrive_says_what_was_not_reached(
         12,
         TIME_IS_OVER,
     )
-    assert summary.undecided.messages == 12
+    assert summary.pending.messages == 12
 
 
 def test_drain_of_a_run_has_half_of_its_budget(

@@ -19,6 +19,7 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
+from tests.small_jobs import ANALYZE, DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,7 @@ def test_drain_deletes_nothing_from_the_queue(
     source.send([entry_of(one) for one in sent])
     place = ["--archive", str(tmp_path / "archive"), "--parked-queue-url", source.url]
 
-    exit_code = main(["drain", *place, "--wait-seconds", "0", "--tasks", "2"])
+    exit_code = main([*DRAIN, *place, "--wait-seconds", "0", "--tasks", "2"])
 
     assert exit_code == 2
     left = receive_all(source)
@@ -69,11 +70,11 @@ def test_probe_of_a_killed_drain_harms_nobody_and_goes_in_time(
     archive.write(young, b"x")
     place = ["--archive", archive.root, "--parked-queue-url", source.url]
 
-    assert main(["drain", *place, "--wait-seconds", "0", "--tasks", "1"]) == 0
+    assert main([*DRAIN, *place, "--wait-seconds", "0", "--tasks", "1"]) == 0
 
     assert len(drain_ids(archive)) == 1
     assert archive.list("probes") == [young]
-    assert main(["analyze", "--archive", archive.root]) == 0
+    assert main([*ANALYZE, "--archive", archive.root]) == 0
 
 
 @pytest.mark.parametrize("verb", ["redrive", "restore"])

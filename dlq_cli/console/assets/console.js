@@ -28,24 +28,8 @@ function startNotices() {
   document.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && show(""));
 }
 
-/** Another empty row of a form with changes. */
-function startEdit() {
-  const list = find("#changes");
-  const button = make("button", "quiet add-row", "Add a row");
-  button.type = "button";
-  button.addEventListener("click", () => {
-    const row = list.lastElementChild.cloneNode(true);
-    for (const input of findAll("input", row)) input.value = "";
-    find(".number", row).textContent = list.children.length + 1;
-    list.append(row);
-    find("input", row).focus();
-  });
-  list.after(button);
-}
-
 startTheme();
 startNotices();
-if (find("#edit")) startEdit();
 if (find("#found") && CSS.highlights) markSamples(find("#found"));
 if (find("#find")) startList();
 equipCommandsIn(document);

@@ -1,7 +1,7 @@
 """The circuit breaker: how many replays a minute a main queue gets. Pure.
 
 Each main queue has a *limit*: none in normal times, 1 while its consumer does not work, and *full*
-while what was held goes back. Whether the consumer works, the queue's own metric says: how many
+while what was held is replayed. Whether the consumer works, the queue's own metric says: how many
 messages it deleted. ``docs/decisions/0004-circuit-breaker.md`` says why.
 
 All workers share one item of the failure table. They count into it, and change it only where it is

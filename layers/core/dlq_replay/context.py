@@ -67,7 +67,7 @@ class ReplayContext:
         due_seconds: when its wait ends, epoch seconds; only on copies in the DLQ.
         reason: why it was parked; only on parked copies.
         error: why the consumer failed; only on parked copies.
-        plan_id: the redrive plan that last put it back.
+        plan_id: the redrive plan that last sent it.
         source_queue: name of the queue that it was a dead letter of.
         held_seconds: when a limit of the circuit breaker first touched it, epoch seconds; until it
             is replayed without a limit.

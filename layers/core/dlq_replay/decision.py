@@ -39,7 +39,7 @@ class ParkReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Send it back to the main queue.
+    """Send it to the main queue again.
 
     Attributes:
         number: which replay this is, counted from 1.

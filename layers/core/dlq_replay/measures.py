@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
@@ -26,13 +27,6 @@ SERVICE_DIMENSION = "service"
 
 VALUES_PER_LINE = 100
 """EMF's limit for one metric in one line. Further values go into further lines."""
-
-
-class Unit(StrEnum):
-    """CloudWatch's own words."""
-
-    COUNT = "Count"
-    SECONDS = "Seconds"
 
 
 class Metric(StrEnum):
@@ -53,16 +47,11 @@ class Metric(StrEnum):
     BREAKER_FAULTS = "BreakerFaults"
     RETURNS_NOT_COUNTED = "ReturnsNotCounted"
     # ---
-    UNDECIDED_MESSAGES = "UndecidedMessages"
-    OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
+    PENDING_MESSAGES = "PendingMessages"
+    OLDEST_PENDING_SECONDS = "OldestPendingSeconds"
     # ---
     LAST_RUN_AGE_SECONDS = "LastRunAgeSeconds"
     OLDEST_PARKED_SECONDS = "OldestParkedSeconds"
-
-    @property
-    def unit(self) -> Unit:
-        """What it is counted in."""
-        return Unit.SECONDS if self.value.endswith("Seconds") else Unit.COUNT
 
 
 def parked_metric(reason: ParkReason) -> str:
@@ -72,10 +61,9 @@ def parked_metric(reason: ParkReason) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Values of one metric."""
+    """Values of one metric: seconds if its name ends so, else counts."""
 
     name: str
-    unit: Unit
     values: tuple[int, ...]
 
 
@@ -101,7 +89,7 @@ def measure_batch(
     yield _of(Metric.FAILED, len(outcome.failed))
     yield _of(Metric.ARRIVED, _arrived(outcome))
     for reason, count in reasons.items():
-        yield Measurement(parked_metric(reason), Unit.COUNT, (count,))
+        yield Measurement(parked_metric(reason), (count,))
     # Each dead letter counts once for each time it died: one that was held has been counted.
     counts = (one.history.replay_count for one in _leaving(outcome) if one.due_seconds is None)
     per_message = (
@@ -161,7 +149,12 @@ def _leaving(outcome: BatchOutcome) -> Iterator[Message]:
 
 
 def _of(metric: Metric, *values: int) -> Measurement:
-    return Measurement(metric.value, metric.unit, values)
+    return Measurement(metric.value, values)
+
+
+def unit_of(name: str) -> Literal["Seconds", "Count"]:
+    """Return the unit of a metric, as CloudWatch writes it."""
+    return "Seconds" if name.endswith("Seconds") else "Count"
 
 
 def metric_lines(
@@ -181,7 +174,7 @@ def metric_lines(
         directive = {
             "Namespace": NAMESPACE,
             "Dimensions": [list(dimensions)],
-            "Metrics": [{"Name": one.name, "Unit": one.unit} for one in left],
+            "Metrics": [{"Name": one.name, "Unit": unit_of(one.name)} for one in left],
         }
         metadata = {"Timestamp": int(now_seconds * 1000), "CloudWatchMetrics": [directive]}
         yield json.dumps({"_aws": metadata, **dimensions, **values})

@@ -21,6 +21,7 @@ MAX_IDS = 100
 """The most ids in one set."""
 
 _KEY = "message_id"
+_KINDS = ("returned", "parked")
 _WRITE_TRIES = 4
 """Of one ``add``: others that write in between."""
 
@@ -82,7 +83,7 @@ class ReturnsTable:
         """
         return all(
             self._add(plan_id, group_id, kind, ids)
-            for kind, ids in (("returned", returned), ("parked", parked))
+            for kind, ids in zip(_KINDS, (returned, parked), strict=True)
         )
 
     def _add(self, plan_id: str, group_id: str, kind: str, ids: frozenset[str]) -> bool:
@@ -131,9 +132,10 @@ def _addition(kind: str, new: list[str], known_count: int) -> dict[str, Any]:
 
 
 def _returns(item: Mapping[str, Any]) -> Returns:
-    returned_ids, parked_ids = _ids(item, "returned"), _ids(item, "parked")
-    returned, parked = (int(item.get(kind, {}).get("N", 0)) for kind in ("returned", "parked"))
-    return Returns(len(returned_ids) + returned, len(parked_ids) + parked, returned_ids, parked_ids)
+    ids = {kind: _ids(item, kind) for kind in _KINDS}
+    returned, parked = (len(ids[kind]) + int(item.get(kind, {}).get("N", 0)) for kind in _KINDS)
+    # What was parked again came back, whether or not its return could be counted.
+    return Returns(max(returned, parked), parked, ids["returned"] | ids["parked"], ids["parked"])
 
 
 def _ids(item: Mapping[str, Any], kind: str) -> frozenset[str]:

@@ -3,17 +3,17 @@ const installation = { name: "" };
 
 /** The steps that are the same for every group stand once in the page; an open group gets its own. */
 function equipGroup(group) {
-  const list = find(".put-back ol", group);
+  const list = find(".redrive ol", group);
   const id = list.dataset.group;
-  const steps = ["#put-back .look", "#put-back .do"].map((step) => find(step).cloneNode(true));
-  const decide = find("#put-back .decide").cloneNode(true);
+  const steps = ["#redrive .look", "#redrive .do"].map((step) => find(step).cloneNode(true));
+  const decide = find("#redrive .decide").cloneNode(true);
   for (const step of steps) find(".group-option", step).textContent = `--group ${id} `;
   find(".id", decide).textContent = id;
   find(".then", group).replaceWith(...steps);
   const text = make("p", "only");
-  text.textContent = "Or only decide, and put all decided groups back together later";
+  text.textContent = "Or only decide, and redrive all decided groups together later";
   list.after(text, decide);
-  equipCommands(find(".put-back", group));
+  equipCommands(find(".redrive", group));
 }
 
 /** Give commands what only works with a script: buttons that copy, and a place to fill in. */

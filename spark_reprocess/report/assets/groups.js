@@ -4,7 +4,7 @@ const groupRows = groupElements.map((element, place) => ({ element, place, text:
 /** Told of each group when it is opened for the first time. */
 const onFirstOpen = [equipGroup];
 
-const trends = { rising: 4, steady: 3, falling: 2, over: 1 };
+const trends = { rising: 4, steady: 3, falling: 2, ended: 1 };
 const orders = {
   count: (row) => Number(row.element.dataset.count),
   last: (row) => Number(row.element.dataset.last),
@@ -114,7 +114,7 @@ function startGroups() {
     const link = event.target.closest("a[href^='#']");
     if (link && link.hash === location.hash) followAddress();
   });
-  equipCommands(find("#put-back"));
+  equipCommands(find("#redrive"));
   onFilters.push(showChips, showGroups);
   followAddress();
 }

@@ -17,7 +17,6 @@ TRIGGER = TriggerFacts(
 )
 PIPE = replace(TRIGGER, name="pipe p", state="RUNNING")
 OTHER = replace(PIPE, target="arn:aws:lambda:eu-west-1:123456789012:function:other")
-WITHOUT_TLS = {"Sid": "Tls", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
 
 
 def queue(role: str, **attributes: Any) -> QueueFacts:
@@ -53,13 +52,8 @@ def installation(**changes: Any) -> Installation:
         recursive_loop="Allow",
         dlq_source_arns=(queue_arn("main"),),
         denied_keys=(),
-        most_attributes=3,
     )
     return replace(sound, **changes)
-
-
-def policy(*denials: dict[str, Any]) -> str:
-    return json.dumps({"Statement": [{"Effect": "Deny", **one} for one in denials]})
 
 
 def redrive(target: str, count: int) -> str:
@@ -104,7 +98,6 @@ def only(**changes: Any) -> Finding:
         ),
         ({"recursive_loop": "Terminate"}, "Lambda ends this loop"),
         ({"reserved_concurrency": 0}, "it never runs"),
-        ({"most_attributes": 10}, "no room for the counter"),
         *(
             ({"other_readers": (replace(OTHER, source_arn=queue_arn(of)),)}, "p takes messages out")
             for of in ("dlq", "parked")
@@ -127,15 +120,6 @@ def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
         ({"dlq": queue("dlq", RedrivePolicy="")}, "has no redrive policy"),
         ({"parked": queue("parked", MessageRetentionPeriod="345600")}, "for 4 days; then SQS"),
         ({"parked": queue("parked", RedrivePolicy=redrive("x", 3))}, "was received 3 times to"),
-        *(
-            ({role: queue(role, Policy=policy({"Sid": "No", **denial}))}, "denies, in No: ")
-            for role, denial in (
-                ("main", {"Action": "sqs:*"}),
-                ("dlq", {"Action": ["sqs:PurgeQueue", "SQS:Receive*"]}),
-                ("parked", {"NotAction": "sqs:PurgeQueue"}),
-                ("parked", {"Action": "sqs:SendMessage", "Condition": {"Null": {"a": "true"}}}),
-            )
-        ),
         ({"main": queue("main", MessageRetentionPeriod="1209600")}, "expires on arrival"),
         # The threshold on SQS's own age: what is left for the alarm, which rings 2 days before.
         ({"main": queue("main", MessageRetentionPeriod="1036800")}, "rings for each that stays"),
@@ -154,11 +138,6 @@ def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
         ),
         ({"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))}, "letters of invoices"),
         ({"parked": queue("parked", MaximumMessageSize="262144")}, "takes 262,144 bytes"),
-        ({"most_attributes": 9}, "no room for the context"),
-        (
-            {"dlq": queue("dlq", ApproximateNumberOfMessagesNotVisible="100000")},
-            "100,000 messages in flight",
-        ),
         (
             {
                 "settings": ReplaySettings.from_env(environment(FAILURE_TABLE="reasons")),
@@ -166,7 +145,6 @@ def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
             },
             "does not exist",
         ),
-        ({"settings": ReplaySettings.from_env(environment(MAX_ATTEMPTS="0"))}, "MaxAttempts is 0"),
     ],
 )
 def test_what_is_a_risk(changes: dict[str, Any], fault: str) -> None:
@@ -276,12 +254,7 @@ KEY = "arn:aws:kms:eu-west-1:123456789012:key/data"
             for state in ("RUNNING", "STARTING", "UPDATING")
         ),
         installation(consumers={"orders": 30}),
-        installation(
-            dlq=queue("dlq", Policy=policy({"Action": "sqs:*", **WITHOUT_TLS})),
-            parked=queue("parked", Policy=policy({"Action": "sqs:PurgeQueue"})),
-            other_readers=(replace(OTHER, state="STOPPED"),),
-        ),
-        installation(dlq_alarms=(("orders-dlq-deletes", "NumberOfMessagesDeleted"),)),
+        installation(other_readers=(replace(OTHER, state="STOPPED"),)),
     ],
 )
 def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None:
@@ -291,12 +264,11 @@ def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None
 @pytest.mark.parametrize(
     ("changes", "severity", "subject", "fault"),
     [
-        *(
-            ({"closed_to": (service,)}, Severity.BROKEN, "DataKmsKeyArn", f"{service}: {no}")
-            for service, no in (
-                ("logs.eu-west-1.amazonaws.com", "no log group can be created"),
-                ("cloudwatch.amazonaws.com", "no alarm reaches the topic"),
-            )
+        (
+            {"data_key_admits_alarms": False},
+            Severity.BROKEN,
+            "DataKmsKeyArn",
+            "no alarm reaches the topic",
         ),
         (
             {
@@ -307,14 +279,6 @@ def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None
             "main, parked",
             "may not use its KMS key",
         ),
-        *(
-            ({"dlq_alarms": (("depth", metric),)}, Severity.RISK, "depth", fault)
-            for metric, fault in (
-                ("ApproximateNumberOfMessagesVisible", "does not ring any more"),
-                ("ApproximateAgeOfOldestMessage", "does not ring any more"),
-                ("NumberOfMessagesSent", "rings for waits"),
-            )
-        ),
     ],
 )
 def test_a_finding_names_what_it_is_about(
@@ -324,12 +288,6 @@ def test_a_finding_names_what_it_is_about(
 
     assert (finding.severity, finding.subject) == (severity, subject)
     assert fault in finding.fault
-
-
-def test_queues_of_two_types_are_broken() -> None:
-    found = examine(installation(parked=queue("parked", name="parked.fifo")))
-
-    assert any("are not all of one type" in one.fault for one in found)
 
 
 def test_what_could_not_be_found_out_comes_last() -> None:
@@ -359,20 +317,3 @@ def test_a_consumer_that_may_outlast_the_visibility_timeout_is_found(
 
     assert (finding.severity, finding.subject) == (severity, "main")
     assert all(part in f"{finding.fault}; {finding.fix}" for part in parts)
-
-
-def test_a_breaker_that_may_not_see_its_metric_is_named() -> None:
-    settings = ReplaySettings.from_env(environment(FAILURE_TABLE="failures"))
-
-    vpc = only(settings=settings, has_failure_table=True, vpc_without_metrics="vpc-1")
-    account = only(settings=settings, has_failure_table=True, account_id="999999999999")
-
-    assert vpc.severity is Severity.UNKNOWN
-    assert "vpc-1 has no endpoint for CloudWatch" in vpc.fault
-    assert (account.severity, account.subject) == (Severity.RISK, "main")
-    assert "the circuit breaker sets no limit for it" in account.fault
-
-
-def test_without_a_breaker_nobody_needs_the_metric() -> None:
-    changes = {"vpc_without_metrics": "vpc-1", "account_id": "999999999999"}
-    assert examine(installation(**changes)) == []

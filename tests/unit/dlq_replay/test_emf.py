@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.measures import NAMESPACE, VALUES_PER_LINE, Measurement, Unit, metric_lines
+from dlq_replay.measures import NAMESPACE, VALUES_PER_LINE, Measurement, metric_lines
 from tests.builders import NOW
 
 DIMENSIONS = {"MainQueue": "orders", "service": "dlq-replay"}
@@ -17,9 +17,7 @@ def lines_of(*measurements: Measurement) -> list[dict[str, Any]]:
 
 
 def test_a_line_names_what_it_measures() -> None:
-    (line,) = lines_of(
-        Measurement("Replayed", Unit.COUNT, (2,)), Measurement("DelaySeconds", Unit.SECONDS, (7, 0))
-    )
+    (line,) = lines_of(Measurement("Replayed", (2,)), Measurement("DelaySeconds", (7, 0)))
 
     assert line == {
         "_aws": {
@@ -43,7 +41,7 @@ def test_a_line_names_what_it_measures() -> None:
 
 def test_nothing_measured_is_nothing_written() -> None:
     assert lines_of() == []
-    assert lines_of(Measurement("DelaySeconds", Unit.SECONDS, ())) == []
+    assert lines_of(Measurement("DelaySeconds", ())) == []
 
 
 counts = st.lists(st.integers(0, 10**6), max_size=3 * VALUES_PER_LINE).map(tuple)
@@ -54,7 +52,7 @@ def test_every_value_is_written_once_and_no_line_is_too_long(
     delays: tuple[int, ...], replay_counts: tuple[int, ...]
 ) -> None:
     given_values = {"DelaySeconds": delays, "ReplayCount": replay_counts}
-    lines = lines_of(*(Measurement(n, Unit.COUNT, values) for n, values in given_values.items()))
+    lines = lines_of(*(Measurement(n, values) for n, values in given_values.items()))
 
     for name, values in given_values.items():
         written = [line[name] for line in lines if name in line]

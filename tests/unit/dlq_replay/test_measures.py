@@ -5,7 +5,7 @@ import pytest
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
-from dlq_replay.measures import Metric, Unit, measure_batch, measure_dlq, parked_metric
+from dlq_replay.measures import measure_batch, measure_dlq, parked_metric
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Failed, Fate, Step, Wait
 from dlq_replay.replay import BatchOutcome
@@ -99,11 +99,6 @@ def test_a_copy_beyond_its_retention_expires_now() -> None:
 
 def test_a_copy_without_a_time_has_no_expiry() -> None:
     assert nearest_expiry(message("a")) == []
-
-
-@pytest.mark.parametrize("metric", Metric)
-def test_the_unit_is_in_the_name(metric: Metric) -> None:
-    assert (metric.unit is Unit.SECONDS) == metric.value.endswith("Seconds")
 
 
 def test_parked_metrics_are_named_by_reason() -> None:

@@ -9,7 +9,7 @@ from dlq_replay.decision import Park, ParkReason, Replay
 from dlq_replay.errors import TableError
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.message import Message
-from dlq_replay.plan import Failed, Fate, Wait
+from dlq_replay.plan import Failed, Fate
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.returns import ReturnsCounter
@@ -275,13 +275,3 @@ def test_on_fifo_a_copy_that_waits_in_place_is_counted_at_its_first_look(
     assert outcome.uncounted_returns == 0
     (copy,) = (*worker.main.sent, *worker.parked.sent)
     assert context_of(copy).is_back
-
-
-def test_on_fifo_the_group_waits_behind_a_canary_that_is_not_counted() -> None:
-    worker = Worker(FakeCounters.of([KEY], denied), FIFO)
-    outcome = worker.replay(
-        returned("a", group="x", is_canary=True), returned("b", group="x"), returned("c", group="y")
-    )
-
-    assert fates(outcome)[:2] == [UNCOUNTED, Wait()]
-    assert [copy.body for copy in worker.main.sent] == ["c"]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from urllib3.exceptions import HTTPError
 
 from functions.publish_job.handler import put_answer
 from tests.served import served
@@ -58,5 +59,5 @@ def test_an_answer_that_is_refused_is_sent_again(cloudformation: CloudFormation)
 
 def test_an_answer_that_never_arrives_is_an_error(cloudformation: CloudFormation) -> None:
     cloudformation.refusals = 9
-    with pytest.raises(OSError, match="503"):
+    with pytest.raises(HTTPError, match="503"):
         put_answer(url(cloudformation), b"{}")

@@ -129,10 +129,6 @@ def test_other_code_has_another_address_and_leaves_the_first_in_place(
         assert (read(s3, each["PackageUri"]), read(s3, each["ScriptUri"])) == (package, script)
 
 
-def long_enough() -> float:
-    return 60.0
-
-
 def answer_for_subnet(
     subnet_id: str, s3: "S3Client", folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
@@ -141,7 +137,7 @@ def answer_for_subnet(
     monkeypatch.setattr(handler, "JOB", job_in(folder / "job"))
     event = request("Create")
     event["ResourceProperties"]["SubnetId"] = subnet_id
-    [answer] = answers(event, lambda event: handler._act(event, long_enough))  # noqa: SLF001
+    [answer] = answers(event, handler._act)  # noqa: SLF001
     return answer
 
 
@@ -195,10 +191,10 @@ def test_all_versions_and_delete_markers_of_the_code_go_and_nothing_else(
         versioned.put_object(Bucket=BUCKET, Key=key, Body=b"message")
     assert len(versions_in(versioned)) == 5 + len(others)
 
-    remove_job(versioned, BUCKET, "code", long_enough)
+    remove_job(versioned, BUCKET, "code")
 
     assert versions_in(versioned) == sorted((key, "Versions") for key in others)
-    remove_job(versioned, BUCKET, "code", long_enough)
+    remove_job(versioned, BUCKET, "code")
 
 
 def test_code_of_many_deployments_is_removed_page_by_page(versioned: "S3Client") -> None:
@@ -213,7 +209,7 @@ def test_code_of_many_deployments_is_removed_page_by_page(versioned: "S3Client")
 
     handler_of_params: Any = small_pages
     versioned.meta.events.register("provide-client-params.s3.ListObjectVersions", handler_of_params)
-    remove_job(versioned, BUCKET, "code", long_enough)
+    remove_job(versioned, BUCKET, "code")
     assert len(pages) == 5
 
     assert versions_in(versioned) == []
@@ -225,7 +221,7 @@ def test_nothing_is_removed_without_a_prefix(versioned: "S3Client", prefix: str)
     versioned.put_object(Bucket=BUCKET, Key="archive/a", Body=b"message")
 
     with pytest.raises(ValueError, match="no prefix"):
-        remove_job(versioned, BUCKET, prefix, long_enough)
+        remove_job(versioned, BUCKET, prefix)
 
     assert versions_in(versioned) == [("archive/a", "Versions")]
 
@@ -256,20 +252,9 @@ def test_a_refused_version_keeps_no_others_and_a_key_outside_the_prefix_is_never
     s3: Any = ForgetfulS3(refuse="code/a")
 
     with pytest.raises(NotRemovedError, match="refused 1 of s3://archive: code/a: AccessDenied"):
-        remove_job(s3, BUCKET, "code", long_enough)
+        remove_job(s3, BUCKET, "code")
 
     assert s3.deleted == ["code/a", "code/b"]
-
-
-def test_no_deletion_begins_without_the_time_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    s3: Any = ForgetfulS3()
-    left = iter([1.0, 0.0])
-    monkeypatch.setattr(handler, "DELETE_OBJECTS", 1)
-
-    with pytest.raises(NotRemovedError, match="the time ended"):
-        remove_job(s3, BUCKET, "code", lambda: next(left))
-
-    assert s3.deleted == ["code/a"]
 
 
 @pytest.mark.parametrize("bucket", [BUCKET, "gone"])
@@ -281,7 +266,7 @@ def test_a_delete_is_answered_whether_or_not_the_bucket_is_there(
     event = request("Delete", PhysicalResourceId="JobCode")
     event["ResourceProperties"]["Bucket"] = bucket
 
-    [answer] = answers(event, lambda event: handler._act(event, long_enough))  # noqa: SLF001
+    [answer] = answers(event, handler._act)  # noqa: SLF001
 
     assert (answer["Status"], answer["Data"]) == ("SUCCESS", {})
     assert bool(answer["Reason"]) == (bucket == "gone")

@@ -13,16 +13,13 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from dlq_replay.measures import Metric
 from functions.reminder import handler
 from functions.reminder.handler import (
     Waiting,
     last_scheduled_start,
-    place_of_folder,
 )
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import write_seen
-from spark_reprocess.command_line.run import publish_undecided
 from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
 
 if TYPE_CHECKING:
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 BUCKET = "archive"
-PREFIX = "archive/reports/"
 STATUS = "archive/status.json"
 
 
@@ -49,8 +45,16 @@ class Account:
         for number in range(count):
             self.sqs.send_message(QueueUrl=self.parked_url, MessageBody=f"secret {number}")
 
-    def report(self, report_id: str) -> None:
-        self.s3.put_object(Bucket=BUCKET, Key=f"{PREFIX}{report_id}/report.html", Body=b"")
+    def run(self, pending: int, oldest_seconds: int = 0, **status: object) -> None:
+        """Leave what a run of the job that ended now leaves."""
+        content = {
+            "waiting": 0,
+            "blockers": [],
+            "pending": {"messages": pending, "oldest_seconds": oldest_seconds},
+            "drained_at": None,
+            **status,
+        }
+        self.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=json.dumps(content).encode())
 
     def notices(self) -> list[tuple[str, str]]:
         received = self.sqs.receive_message(QueueUrl=self.inbox_url, MaxNumberOfMessages=10)
@@ -76,7 +80,6 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
             "PARKED_QUEUE_URL": parked_url,
             "TOPIC_ARN": topic,
             "ARCHIVE_BUCKET": BUCKET,
-            "REPORTS_PREFIX": PREFIX,
             "STATUS_KEY": STATUS,
             "SEEN_PREFIX": "archive/groups/seen/",
         }
@@ -102,68 +105,13 @@ def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: A
     assert "secret" not in str(notices)
 
 
-def test_what_is_undecided_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
-    assert publish_undecided(account.cloudwatch, "orders", 7, 3 * 86_400) is None
+def test_what_is_pending_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
+    account.run(7, 3 * 86_400)
     remind()
 
     [(subject, text)] = account.notices()
     assert subject == "7 dead letters of orders wait for you"
-    assert "Undecided in the archive: 7, the oldest for 3 days" in text
-
-
-def publish_undecided_at(account: Account, minutes: dict[float, int]) -> None:
-    """Publish values as runs did so many minutes after the start of an hour, two hours ago."""
-    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
-    account.cloudwatch.put_metric_data(
-        Namespace="DlqReplay",
-        MetricData=[
-            {
-                "MetricName": Metric.UNDECIDED_MESSAGES.value,
-                "Dimensions": [
-                    {"Name": "service", "Value": "dlq-replay"},
-                    {"Name": "MainQueue", "Value": "orders"},
-                ],
-                "Timestamp": hour + timedelta(minutes=minute),
-                "Value": value,
-            }
-            for minute, value in minutes.items()
-        ],
-    )
-
-
-def test_the_last_run_counts_and_those_of_other_queues_do_not(account: Account) -> None:
-    """Within an hour, too."""
-    account.report("20261101T000000Z-aaaaaa")
-    remind()
-    publish_undecided(account.cloudwatch, "payments", 7, 0)
-    remind()
-    assert account.notices() == []
-
-    publish_undecided_at(account, {-2 * 24 * 60: 9, 10: 9, 20: 4, 5: 7})
-    remind()
-    [(subject, _)] = account.notices()
-    assert subject == "4 dead letters of orders wait for you"
-
-    publish_undecided(account.cloudwatch, "orders", 0, 0)
-    remind()
-    assert account.notices() == []
-
-
-def test_the_latest_report_is_linked(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An analysis whose report went elsewhere leaves its table of messages in a folder there."""
-    account.park(1)
-    for report_id in ("20261119T050000Z-ffffff", "20261120T050000Z-000000"):
-        account.report(report_id)
-    table = f"{PREFIX}20261121T000000Z-bbbbbb/messages.parquet/manifest.json"
-    account.s3.put_object(Bucket=BUCKET, Key=table, Body=b"")
-    remind()
-    monkeypatch.setenv("ARCHIVE_BUCKET", "")
-    remind()
-
-    (_, linked), (_, without) = account.notices()
-    assert f"prefix={PREFIX}20261120T050000Z-000000/" in linked
-    assert "20261119" not in linked
-    assert "Latest report" not in without
+    assert "Pending in the archive: 7, the oldest for 3 days" in text
 
 
 RUN = "jr_1a/b"
@@ -175,14 +123,7 @@ def failed_run(message: str) -> None:
     handler.lambda_handler({"detail-type": "Glue Job State Change", "detail": detail}, None)
 
 
-def test_a_run_that_failed_is_told_without_what_its_error_says(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed_run("")
-    [(_, without_log)] = account.notices()
-    assert "Log:" not in without_log
-
-    monkeypatch.setenv("SPARK_JOB_LOG_GROUP", "/aws-glue/jobs/s/error")
+def test_a_run_that_failed_is_told_without_what_its_error_says(account: Account) -> None:
     for code in ("3", "77"):
         failed_run(MESSAGE.format(code))
 
@@ -192,7 +133,6 @@ def test_a_run_that_failed_is_told_without_what_its_error_says(
     assert "Exit code" not in second[1]
     for _, text in (first, second):
         assert f"Run: {RUN}\nState: FAILED\n" in text
-        assert f"Log: {RUN} in /aws-glue/jobs/s/error\n" in text
         assert "ona" not in text
 
 
@@ -203,29 +143,9 @@ def test_a_subject_is_never_longer_than_sns_takes() -> None:
     assert str(10**9) in waiting.subject
 
 
-@pytest.mark.parametrize(
-    ("partition", "region", "host"),
-    [
-        ("aws", "eu-central-1", "eu-central-1.console.aws.amazon.com"),
-        ("aws-cn", "cn-north-1", "cn-north-1.console.amazonaws.cn"),
-        ("aws-us-gov", "us-gov-west-1", "us-gov-west-1.console.amazonaws-us-gov.com"),
-        *((one, "eusc-de-east-1", "") for one in ("aws-eusc", "aws-iso", "aws-iso-b")),
-    ],
-)
-def test_links_go_to_the_console_of_the_partition_where_one_is_known(
-    partition: str, region: str, host: str
-) -> None:
-    topic = f"arn:{partition}:sns:{region}:123456789012:on-call"
-    in_console = f"https://{host}/s3/buckets/{BUCKET}?region={region}&prefix={PREFIX}"
-    place = in_console if host else f"s3://{BUCKET}/{PREFIX}"
-
-    assert place_of_folder(topic, BUCKET, PREFIX) == place
-
-
 def test_it_names_the_messages_that_others_wait_for(account: Account) -> None:
-    status = {"waiting": 7, "blockers": [{"message_id": "0a-1", "waiting": 7}]}
     account.park(1)
-    account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=json.dumps(status).encode())
+    account.run(9, waiting=7, blockers=[{"message_id": "0a-1", "waiting": 7}])
 
     remind()
 
@@ -234,23 +154,37 @@ def test_it_names_the_messages_that_others_wait_for(account: Account) -> None:
     assert "which comes first: 0a-1 (7)" in text
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"no JSON",
-        b"[]",
-        b'{"waiting": 1, "blockers": [{"message_id": "a body, perhaps", "waiting": 1}]}',
-        b'{"waiting": 1, "blockers": [{"message_id": 5, "waiting": 1}]}',
-    ],
-)
+@pytest.mark.parametrize("blocker", ["a body, perhaps", 5])
+def test_only_ids_of_messages_get_into_a_notice(account: Account, blocker: object) -> None:
+    account.park(1)
+    account.run(9, waiting=1, blockers=[{"message_id": blocker, "waiting": 1}])
+    remind()
+
+    [(subject, text)] = account.notices()
+    assert subject == "1 dead letters of orders wait for you"
+    assert "wait behind" not in text
+
+
+@pytest.mark.parametrize("content", [b"no JSON", b"[]", b'{"pending": null, "blockers": []}'])
 def test_a_status_that_is_none_is_left_out(account: Account, content: bytes) -> None:
     account.park(1)
     account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=content)
-
     remind()
 
     [(_, text)] = account.notices()
-    assert "wait behind" not in text
+    assert "Pending" not in text
+
+
+def test_without_a_job_only_the_parked_queue_is_read(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account.park(1)
+    account.run(7)
+    monkeypatch.setenv("ARCHIVE_BUCKET", "")
+    remind()
+
+    [(subject, _)] = account.notices()
+    assert subject == "1 dead letters of orders wait for you"
 
 
 JOB_MADE = datetime(2026, 11, 1, tzinfo=UTC)
@@ -345,21 +279,20 @@ def test_a_parked_message_is_as_old_as_the_time_since_the_queue_was_empty(
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ('{{"drained_at": "{:%Y-%m-%dT%H:%M:%S+00:00}"}}', (30,)),
-        ("[]", (120, 121)),
-        ('{{"drained_at": 7}}', (120, 121)),
-        ('{{"drained_at": null}}', (120, 121)),
-    ],
+    ("drained_at", "expected"),
+    [("{:%Y-%m-%dT%H:%M:%S+00:00}", (30,)), (7, (120, 121)), (None, (120, 121))],
 )
 def test_a_run_that_emptied_the_parked_queue_counts_where_more_came_at_once(
-    account: Account, capsys: pytest.CaptureFixture[str], written: str, expected: tuple[int, ...]
+    account: Account,
+    capsys: pytest.CaptureFixture[str],
+    drained_at: object,
+    expected: tuple[int, ...],
 ) -> None:
     account.park(1)
     count_as_sqs_does(account, "Visible", dict.fromkeys(range(121), 40))
-    status = written.format(datetime.now(UTC) - timedelta(minutes=30))
-    account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=status.encode())
+    if isinstance(drained_at, str):
+        drained_at = drained_at.format(datetime.now(UTC) - timedelta(minutes=30))
+    account.run(0, drained_at=drained_at)
 
     assert oldest_parked_minutes(capsys) in expected
 
@@ -374,7 +307,6 @@ def analyzed(
 
     The groups *resolved* were resolved a day ago, and a redrive of *stopped* was stopped.
     """
-    account.report(REPORT)
     now = datetime.now(UTC)
     before = outcome(GroupMemory(), "r-0", now - timedelta(days=3), [a_group("g-000000000a")])
     state = GroupState(1, resolved_at=now - timedelta(days=1))
@@ -394,7 +326,7 @@ def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> Found:
 
 
 def test_new_and_regressed_groups_are_named_and_others_are_not(account: Account) -> None:
-    publish_undecided(account.cloudwatch, "orders", 40, 0)
+    account.run(40)
     analyzed(
         account,
         a_group("g-000000000a", 0),
@@ -425,9 +357,21 @@ def test_a_stopped_group_comes_first_with_what_to_do(account: Account) -> None:
     assert "until somebody decides again: dlq decide ID redrive\n" in text
 
 
+def test_only_the_last_analysis_counts(account: Account) -> None:
+    for report_id, count in (("20261101T000000Z-bbbbbb", 2), ("20261031T000000Z-ffffff", 1)):
+        group = {"status": "regressed", "first_seen_at": None, "count": count}
+        content = json.dumps({"groups": {"g-000000000b": group}})
+        key = f"archive/groups/seen/{report_id}.json"
+        account.s3.put_object(Bucket=BUCKET, Key=key, Body=content.encode())
+    remind()
+
+    [(_, text)] = account.notices()
+    assert "g-000000000b  regressed, 2 messages" in text
+
+
 def test_no_notice_comes_while_all_groups_are_known(account: Account) -> None:
     """But messages in the parked queue wait for an analysis, also while a run has received them."""
-    publish_undecided(account.cloudwatch, "orders", 7, 0)
+    account.run(7)
     analyzed(account, a_group("g-000000000a"))
     remind()
     assert account.notices() == []
@@ -461,8 +405,7 @@ def test_very_many_groups_are_counted(account: Account) -> None:
 def test_without_a_readable_record_the_notice_stays_as_it_was(
     account: Account, content: bytes
 ) -> None:
-    publish_undecided(account.cloudwatch, "orders", 7, 0)
-    account.report(REPORT)
+    account.run(7)
     account.s3.put_object(Bucket=BUCKET, Key=f"archive/groups/seen/{REPORT}.json", Body=content)
     remind()
 
@@ -472,7 +415,6 @@ def test_without_a_readable_record_the_notice_stays_as_it_was(
 
 
 def test_only_ids_of_groups_get_into_a_notice(account: Account) -> None:
-    account.report(REPORT)
     first_seen_at = datetime.now(UTC).isoformat()
     group = {"status": "regressed", "first_seen_at": first_seen_at, "count": 1}
     content = json.dumps({"groups": {"card 4111": group, "g-000000000b": group}})

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spark_reprocess.clients import QueueCounts
-from spark_reprocess.command_line.analyze import print_analysis
-from spark_reprocess.command_line.drain import print_drain
+from spark_reprocess.command_line.collect import print_analysis, print_drain
 from spark_reprocess.command_line.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.findings import Lead, Synonym
@@ -48,14 +47,13 @@ def redriven(
     return RedriveSummary("p-1", run_id, {"https://q": 1}, (group,), problems)
 
 
-def test_drain_ends_with_the_next_command(capsys: Capture) -> None:
+def test_drain_prints_its_counts(capsys: Capture) -> None:
     print_drain(DRAINED)
 
     assert capsys.readouterr().out.splitlines() == [
         "received  archived  deleted  left",
         "      10        10       10     0",
         "drain d-1: 2 s, 5 messages/s",
-        "next: dlq analyze --archive '/my archive'",
     ]
 
 
@@ -85,7 +83,7 @@ def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> N
     print_analysis(ANALYZED)
 
     assert capsys.readouterr().out.splitlines() == [
-        "4 messages undecided in 1 group",
+        "4 messages pending in 1 group",
         "groups: 1 new",
         "group  count  share  trend",
         "g-1        3  75%     ▁▄█ rising",

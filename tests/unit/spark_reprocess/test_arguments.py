@@ -6,37 +6,32 @@ import pytest
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions
 from spark_reprocess.command_line.cli import exit_code_of, main, parse
-from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.run import RunOptions
 
 REDRIVE = ["redrive", "--archive", "a", "--plan", "p.yaml", "--to-queue-url", "u"]
-DRAIN = ["drain", "--archive", "a", "--parked-queue-url", "u"]
+COLLECT = ["collect", "--archive", "a", "--parked-queue-url", "u"]
 
 
-def test_drain_has_safe_defaults() -> None:
-    assert DrainOptions(**parse(DRAIN).options) == DrainOptions(parked_queue_url="u", archive="a")
+def test_collect_has_safe_defaults() -> None:
+    values = parse(COLLECT).options
+    given = {name: value for name, value in values.items() if value not in (None, [])}
+
+    assert given == {"archive": "a", "parked_queue_url": "u", "has_samples": True}
 
 
-def test_drain_takes_all_its_options() -> None:
-    more = ["--limit", "5", "--time-budget-seconds", "1.5", "--tasks", "3", "--wait-seconds", "0"]
+def test_collect_takes_the_options_of_both_parts() -> None:
+    drain = ["--limit", "5", "--time-budget-seconds", "1.5", "--tasks", "3", "--wait-seconds", "0"]
+    values = parse([*COLLECT, *drain, "--mask", "x", "--mask", "y", "--no-samples"]).options
 
-    options = parse([*DRAIN, *more]).options
-    assert DrainOptions(**options) == DrainOptions("u", "a", 3, 5, 1.5, 0)
-
-
-def test_analyze_collects_masks() -> None:
-    masks = ["--mask", "x", "--mask", "y", "--no-samples"]
-    values = parse(["analyze", "--archive", "a", *masks]).options
-
-    assert values.pop("policy_sha256") is None
-    assert AnalyzeOptions(**values) == AnalyzeOptions("a", masks=["x", "y"], has_samples=False)
+    names = ("limit", "time_budget_seconds", "tasks", "wait_seconds", "masks", "has_samples")
+    assert [values[name] for name in names] == [5, 1.5, 3, 0, ["x", "y"], False]
 
 
 def test_analyze_turns_an_age_into_a_fixed_time() -> None:
     earliest = datetime.now(UTC) - timedelta(days=7, seconds=1)
-    since = parse(["analyze", "--archive", "a", "--since", "7d"]).options["since"]
+    since = parse([*COLLECT, "--since", "7d"]).options["since"]
 
     assert earliest <= since <= datetime.now(UTC) - timedelta(days=7)
     assert since.microsecond == 0
@@ -51,7 +46,7 @@ def test_analyze_turns_an_age_into_a_fixed_time() -> None:
     ],
 )
 def test_since_takes_a_time(text: str, where: str) -> None:
-    since = parse(["analyze", "--archive", "a", "--since", text]).options["since"]
+    since = parse([*COLLECT, "--since", text]).options["since"]
     options = AnalyzeOptions("a", since=since)
 
     assert options.condition == where
@@ -59,9 +54,9 @@ def test_since_takes_a_time(text: str, where: str) -> None:
     assert replace(options, where="a = 1 -- b").condition == f"{where} AND (a = 1 -- b\n)"
 
 
-@pytest.mark.parametrize("verb", ["analyze", "run"])
+@pytest.mark.parametrize("verb", ["collect", "run"])
 def test_a_policy_is_a_file_and_is_pinned_by_its_hash(verb: str) -> None:
-    queues = ["--parked-queue-url", "u", "--to-queue-url", "m"] if verb == "run" else []
+    queues = ["--parked-queue-url", "u", *(["--to-queue-url", "m"] if verb == "run" else [])]
     argv = [verb, "--archive", "a", *queues, "--policy", "p", "--policy-sha256", "AB" * 32]
 
     options = parse(argv).options
@@ -116,16 +111,22 @@ def test_redrive_takes_all_its_options() -> None:
     [
         ([], "the following arguments are required: VERB"),
         (["redrve"], "redrve: no such verb; did you mean redrive?"),
-        ([*DRAIN, "--limt=9"], "--limt: no such option; did you mean --limit?"),
-        ([*DRAIN, "--x"], "--x: no such option; --help lists those that there are"),
-        (["drain"], "required: --archive, --parked-queue-url"),
-        ([*DRAIN, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
-        ([*DRAIN, "--wait-seconds", "21"], "'21': must be a whole number from 0 to 20"),
-        ([*DRAIN, "--time-budget-seconds", "-1"], "'-1': must be a number above 0"),
-        (["analyze", "--archive", "a", "--since", "7"], "'7': must be an age such as"),
-        (["analyze", "--archive", "a", "--since", "999999w"], "'999999w': must be an age such"),
-        (["analyze", "--archive", "a", "--policy-sha256", "0" * 64], "needs --policy"),
-        (["analyze", "--archive", "a", "--policy-sha256", "0g" * 32], "must be a SHA-256"),
+        ([*COLLECT, "--limt=9"], "--limt: no such option; did you mean --limit?"),
+        (
+            [*COLLECT, "--x"],
+            "--x: no such option; there are --help, --archive, --only,",
+        ),
+        (["collect"], "required: --archive"),
+        (["collect", "--archive", "a"], "--parked-queue-url is missing"),
+        ([*COLLECT, "--only", "drain", "--since", "7d"], "--since does nothing with --only drain"),
+        ([*COLLECT, "--only", "analyze", "--limit", "5"], "--limit does nothing with --only"),
+        ([*COLLECT, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
+        ([*COLLECT, "--wait-seconds", "21"], "'21': must be a whole number from 0 to 20"),
+        ([*COLLECT, "--time-budget-seconds", "-1"], "'-1': must be a number above 0"),
+        ([*COLLECT, "--since", "7"], "'7': must be an age such as"),
+        ([*COLLECT, "--since", "999999w"], "'999999w': must be an age such"),
+        ([*COLLECT, "--policy-sha256", "0" * 64], "needs --policy"),
+        ([*COLLECT, "--policy-sha256", "0g" * 32], "must be a SHA-256"),
         ([*REDRIVE, "--max-rate", "nan"], "'nan': must be a number above 0"),
         ([*REDRIVE, "--claim-ttl", "59"], "'59': must be a whole number from 60 to 43200"),
         ([*REDRIVE, "--in-doubt", "no"], "--in-doubt: invalid choice: 'no'"),
@@ -138,7 +139,7 @@ def test_wrong_arguments_exit_with_two_and_the_rule(
     assert sentence in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["drain", "analyze", "redrive"])
+@pytest.mark.parametrize("verb", ["collect", "redrive"])
 def test_help_of_each_verb_exits_with_zero(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     assert "--archive" in capsys.readouterr().out
@@ -167,7 +168,7 @@ def test_help_shows_every_verb_in_an_example(capsys: pytest.CaptureFixture[str])
     assert main(["--help"]) == 0
 
     shown = capsys.readouterr().out
-    assert all(f"spark_reprocess {verb} " in shown for verb in ("drain", "analyze", "redrive"))
+    assert all(f"spark_reprocess {verb} " in shown for verb in ("collect", "redrive"))
 
 
 def test_ctrl_c_ends_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

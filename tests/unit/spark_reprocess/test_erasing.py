@@ -334,7 +334,7 @@ def test_what_is_decided_goes_and_a_dry_run_changes_nothing(archive: Archive) ->
     assert (dry.messages, dry.rows, dry.drains, dry.erase_id) == (3, 0, (D1,), "")
     assert contents(archive) == before
     done = expired(archive)
-    assert (done.messages, done.rows, done.undecided) == (3, 3, 1)
+    assert (done.messages, done.rows, done.pending) == (3, 3, 1)
     assert ids_in(archive) == ["open"]
     assert expired(archive).messages == 0
     assert (done.erase_id, erasures(archive)) == ("", [])
@@ -351,7 +351,7 @@ def test_what_is_not_decided_never_expires(
     if is_closed:
         assert close_runs(archive, ("p-1", "run-1"), NOW) == ()
 
-    assert expired(archive, days=15).undecided == 3
+    assert expired(archive, days=15).pending == 3
     assert ids_in(archive) == ["a", "claimed", "never-claimed"]
 
 
@@ -369,7 +369,7 @@ def test_decision_and_drain_must_both_be_old(archive: Archive, *, is_closed: boo
 
     found = expired(archive)
 
-    assert (found.messages, found.younger, found.undecided) == (2, 4, 0)
+    assert (found.messages, found.younger, found.pending) == (2, 4, 0)
     assert ids_in(archive) == ["again", "decided-later", "drained-later", "row-is-young"]
 
 
@@ -391,13 +391,13 @@ def test_time_that_somebody_changed_lets_nothing_expire(archive: Archive) -> Non
     content = archive.read(path) or b""
     archive.write(path, content.replace(timestamp(LONG_AGO).encode(), b"long ago"))
 
-    assert expired(archive).undecided == 1
+    assert expired(archive).pending == 1
 
 
 def test_a_message_expires_by_its_own_id_and_is_erased_with_its_copies_from_every_drain(
     archive: Archive,
 ) -> None:
-    """Another copy of the same dead letter is undecided because of itself alone."""
+    """Another copy of the same dead letter is pending because of itself alone."""
     at = datetime.fromtimestamp(LONG_AGO, UTC)
     rows = [
         to_row(message(one, "body", context(first_id="first")), queue_url("p"), at)

@@ -13,14 +13,14 @@ from dlq_replay.context import FailureError
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
 from spark_reprocess.archive.message_store import drain_ids, remove_messages
 from spark_reprocess.command_line.cli import main, parse
-from spark_reprocess.command_line.export import print_export
+from spark_reprocess.command_line.show import print_export
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.export import ExportOptions, ExportSummary, json_line, opened
 from tests import parked_orders
 from tests.builders import context, message, queue_url, text
 
 Capture = pytest.CaptureFixture[str]
-ARGV = ["export", "--archive", "a", "--plan", "p.yaml", "--group", "g-1"]
+ARGV = ["show", "--archive", "a", "--plan", "p.yaml", "g-1"]
 
 
 def archived(body: str = "{}") -> Row:
@@ -49,7 +49,7 @@ def test_line_has_the_group_and_every_column_of_the_archive() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["groups"], ["decide", "g-1", "leave"], ["export", "--group", "g-1", "--out", "-"]]
+    "words", [["groups"], ["decide", "g-1", "leave"], ["show", "g-1", "--out", "-"]]
 )
 def test_every_verb_names_the_file_of_a_plan_that_it_cannot_read(
     tmp_path: Path, capsys: Capture, words: list[str]
@@ -98,7 +98,7 @@ def test_file_that_exists_is_not_overwritten_and_a_link_to_none_is_not_followed(
     link.symlink_to(tmp_path / "elsewhere")
 
     for one in (path, link):
-        with pytest.raises(InputError, match="exists; export overwrites no"), opened(str(one)):
+        with pytest.raises(InputError, match="exists, and is not overwritten"), opened(str(one)):
             pass
 
     assert path.read_text() == "kept"
@@ -130,11 +130,13 @@ def test_place_that_is_no_folder_here_is_named(out: str) -> None:
         pass
 
 
-def test_export_writes_all_to_standard_output_by_default() -> None:
-    assert parse(ARGV).options == ExportOptions("a", "p.yaml", "g-1", "-", None)
+def test_the_messages_of_a_group_need_a_place() -> None:
+    all_of_it = parse([*ARGV, "--out", "-"]).options
+    assert all_of_it == ExportOptions("a", "p.yaml", "g-1", "-", None)
     more = parse([*ARGV, "--out", "f", "--limit", "5"]).options
-
     assert more == ExportOptions("a", "p.yaml", "g-1", "f", 5)
+    with pytest.raises(InputError, match="--plan and --limit need --out"):
+        parse(ARGV)
 
 
 def exported(path: Path) -> list[dict[str, Any]]:
@@ -148,7 +150,7 @@ def test_export_writes_the_messages_of_one_group_oldest_first(
     other = context(reason="too_old", source_queue="orders")
     archive = parked_orders.archived(tmp_path, [*orders, message("m-other", "{}", other)])
     group = next(one.group_id for one in parked_orders.plan_of(archive).groups if one.count == 6)
-    argv = ["export", "--archive", archive.root, "--group", group]
+    argv = ["show", "--archive", archive.root, group]
 
     everything = tmp_path / "all.jsonl"
     assert main([*argv, "--out", str(everything)]) == 0
@@ -161,7 +163,7 @@ def test_export_writes_the_messages_of_one_group_oldest_first(
     assert main([*argv, "--out", str(everything)]) == 2
     assert "exists" in capsys.readouterr().err
 
-    assert main([*argv, "--limit", "2"]) == 0
+    assert main([*argv, "--out", "-", "--limit", "2"]) == 0
     shown = capsys.readouterr()
     assert [json.loads(line) for line in shown.out.splitlines()] == lines[:2]
     assert "wrote 2 of 6 messages" in shown.err
@@ -179,7 +181,7 @@ def test_export_writes_the_messages_of_one_group_oldest_first(
 
 
 def test_help_says_that_nothing_is_masked(capsys: Capture) -> None:
-    assert main(["export", "--help"]) == 0
+    assert main(["show", "--help"]) == 0
 
     shown = " ".join(capsys.readouterr().out.split())
     assert "Nothing is masked" in shown
@@ -191,11 +193,10 @@ def test_answer_leaves_standard_output_to_the_messages(capsys: Capture) -> None:
 
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "wrote 1,199 of 1,200 messages of group g-1\n" in shown.err
-    assert "1 message not in the archive any more" in shown.err
+    assert "wrote 1,199 of 1,200 messages of g-1; 1 message not in the archive" in shown.err
 
 
 def test_answer_names_the_file(capsys: Capture) -> None:
     print_export(ExportSummary(1, 1, 0), "g-1", "out.jsonl")
 
-    assert capsys.readouterr().out == "wrote 1 of 1 message of group g-1 to out.jsonl\n"
+    assert capsys.readouterr().out == "out.jsonl: wrote 1 of 1 message of g-1\n"

@@ -62,12 +62,12 @@ def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
         ran.append(command)
         return 3 if command[0] == "redrive" else 0
 
-    run(["--command-line", "drain --archive a"], main)
+    run(["--command-line", "collect --archive a"], main)
     with pytest.raises(SystemExit, match="redrive ended with exit code 3"):
         run(["--command-line", "redrive --archive a"], main)
 
     # A result in the archive, and Glue's log, keep no previews of edits.
-    assert ran == [["drain", "--archive", "a"], ["redrive", "--archive", "a", "--no-samples"]]
+    assert ran == [["collect", "--archive", "a"], ["redrive", "--archive", "a", "--no-samples"]]
 
 
 @pytest.mark.parametrize(("minutes", "budget"), [("120", 6480.0), ("5", 180.0), ("2880", 155520.0)])
@@ -140,7 +140,7 @@ def test_a_run_that_may_not_remove_its_command_says_so_and_does_it(
         raise ArchiveError("s3:DeleteObjectVersion: denied")
 
     archive, ran = open_archive(str(tmp_path / "an archive")), list[Sequence[str]]()
-    stored = store_command(archive, ["drain", "--limit", "5"])
+    stored = store_command(archive, ["collect", "--limit", "5"])
     monkeypatch.setattr(glue_job, "remove_command", deny)
 
     def main(words: Sequence[str]) -> int:
@@ -149,13 +149,13 @@ def test_a_run_that_may_not_remove_its_command_says_so_and_does_it(
 
     run(["--command-line", argument_of(archive, stored)], main)
 
-    assert ran == [["drain", "--limit", "5"]]
+    assert ran == [["collect", "--limit", "5"]]
     assert "denied; the next dlq erase --execute removes it" in capsys.readouterr().err
 
 
 def test_a_command_that_somebody_changed_is_not_run(tmp_path: Path) -> None:
     archive = open_archive(str(tmp_path))
-    stored = store_command(archive, ["drain"])
+    stored = store_command(archive, ["collect"])
     [path] = archive.list(COMMANDS)
     archive.write(path, b'{"words": ["erase"]}')
 

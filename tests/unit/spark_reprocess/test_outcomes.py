@@ -74,12 +74,12 @@ def test_nothing_more_is_expected_a_minute_after_the_last_failure(
 
 def test_a_sum_is_unknown_if_a_part_of_it_is() -> None:
     other = replace(SOME, sent=5, last_sent_at=SENT_AT + 9, returned=1, parked=1)
-    idle = Outcome("g-2", {"restored": 4, "undecided": 2})
+    idle = Outcome("g-2", {"restored": 4, "pending": 2})
 
     summed = total([SOME, other, idle])
 
     assert summed == Outcome(
-        "", {"sent": 680, "restored": 4, "undecided": 2}, 345, SENT_AT + 9, 13, 4, 150
+        "", {"sent": 680, "restored": 4, "pending": 2}, 345, SENT_AT + 9, 13, 4, 150
     )
     assert summed.pending == 2
     assert total([SOME, replace(other, returned=None)]).returned is None

@@ -127,7 +127,7 @@ def test_every_fault_is_named_at_once() -> None:
 
     faults = faults_of({"version": 1, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
 
-    digits = "must be 64 hex digits, as analyze wrote them"
+    digits = "must be 64 hex digits, as the analysis wrote them"
     assert faults == [
         "plan_id: '../x': must be 1 to 64 letters, digits, - and _",
         "archive: None: must be the archive's path or address",
@@ -137,7 +137,7 @@ def test_every_fault_is_named_at_once() -> None:
         f"snapshot.policy_sha256: 7: {digits}",
         "groups[0].action: group g-1: 'redrvie': must be leave, redrive, discard",
         "groups[1]: group g-1: is in the plan twice",
-        "groups[1].aktion: group g-1: is not known; remove it",
+        "groups[1].aktion: group g-1: is not known; did you mean action?",
         "groups[2]: must be a mapping with id and action",
     ]
 

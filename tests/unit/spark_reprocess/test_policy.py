@@ -90,8 +90,11 @@ def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
     ("run", "fault"),
     [
         ("[]", "run: must be a mapping with max_rate, time_budget_seconds, mask, ramp"),
-        ("{max_rat: 5}", "run.max_rat: is not known; remove it"),
-        ("{execute: true}", "run.execute: is not known; remove it"),
+        ("{max_rat: 5}", "run.max_rat: is not known; did you mean max_rate?"),
+        (
+            "{execute: true}",
+            "run.execute: is not known; there are max_rate, time_budget_seconds, mask, ramp,",
+        ),
         *(
             (f"{{{key}: {value}}}", f"run.{key}: .*: must be a number above 0")
             for key in ("max_rate", "time_budget_seconds")
@@ -162,10 +165,10 @@ def test_every_fault_is_named_with_its_place() -> None:
     condition = "must be a Spark SQL condition over the columns of groups.parquet"
     assert str(raised.value).splitlines() == [
         "rules.yaml has faults:",
-        "  rule: is not known; remove it",
+        "  rule: is not known; did you mean rules?",
         "  redrive_again: 'sometimes': must be true or false",
         "  rules[0].action: 'resend': must be leave, redrive, discard",
-        "  rules[1].edit: is not known; remove it",
+        "  rules[1].edit: is not known; there are name, when, action, overrides_people",
         f"  rules[1].when: '  ': {condition}",
         "  rules[1].name: 'one' is another rule's too; each needs its own",
         "  rules[2]: must be a mapping with name, when, action, overrides_people",

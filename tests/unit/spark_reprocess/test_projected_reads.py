@@ -74,7 +74,7 @@ def test_counts_and_ids_cost_a_tenth(archive: Counted, monkeypatch: pytest.Monke
     assert find_rows(archive, ["nobody"]) == []
     assert spent() < size / 10
     summary = erase(None, EraseOptions(archive.root, older_than_days=30), now_seconds=lambda: NOW)
-    assert (summary.younger, summary.undecided) == (20, 100)
+    assert (summary.younger, summary.pending) == (20, 100)
     assert spent() < size / 10
     assert len(find_rows(archive, [f"{YOUNG}-3"])) == 1
     assert spent() < size / 3

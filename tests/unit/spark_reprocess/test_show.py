@@ -111,12 +111,12 @@ def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Di
     assert f"  2023-11-14 22:16:40  {WORDS.get(outcome, outcome)}\n" in capsys.readouterr().out
 
 
-def test_message_that_no_run_touched_is_undecided(archive: Archive) -> None:
+def test_message_that_no_run_touched_is_pending(archive: Archive) -> None:
     drained(archive, "d-3", parked("lonely", "lonely", NOW))
 
     (copy,) = show(ShowOptions(archive.root, "lonely")).copies
 
-    assert (copy.state, copy.entries) == ("undecided", ())
+    assert (copy.state, copy.entries) == ("pending", ())
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
@@ -211,7 +211,7 @@ def test_the_id_of_a_group_leads_to_the_verbs_for_groups(archive: Archive, capsy
     assert main(["show", "--archive", archive.root, "g-53cb1ad25b"]) == 2
     assert capsys.readouterr().err == (
         f"dlq: g-53cb1ad25b: that is a group: dlq groups --archive {archive.root}; "
-        f"its messages: dlq export --archive {archive.root} --group g-53cb1ad25b\n"
+        f"its messages: dlq show --archive {archive.root} g-53cb1ad25b --out g-53cb1ad25b.jsonl\n"
     )
 
 

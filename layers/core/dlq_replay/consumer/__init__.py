@@ -5,7 +5,6 @@ No module of the core imports it, and importing this package loads nothing. Bott
 ====================  ==============================================================
 ``errors``            what the kit raises, and what the consumer then does
 ``identity``          the id that a message keeps through replay and redrive
-``record_handlers``   runs the handler of one record inside a context manager
 ``heartbeat``         keeps received messages invisible during the work
 ``idempotency``       processes a message once that arrives twice (needs Powertools, boto3)
 ``failures``          records why a message failed, for the replay and the analysis

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.consumer.identity import message_id_of
-from dlq_replay.consumer.record_handlers import Handler, within
 from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure, Redact
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class FailureRecorder:
 
         Args:
             record: a record of a Lambda event, a Powertools ``SQSRecord`` or parsed model, a
-                message of a ReceiveMessage answer or of a boto3 resource, or a ``Message``.
+                message of a ReceiveMessage answer, or a ``Message``.
         """
         with self.batch():
             try:
@@ -141,13 +140,6 @@ class FailureRecorder:
             except Exception as exception:
                 self._record_for(record, exception)
                 raise
-
-    def records_failures(self, handler: Handler) -> Handler:
-        """Decorate a handler of one record, plain or async: its exceptions are recorded.
-
-        The record is the argument named ``record``, as Powertools passes it, or else the first.
-        """
-        return within(handler, self.recording)
 
     def records_failures_of(self, processor: _Processor) -> _Processor:
         """Record all failures of a Powertools batch *processor*; return the processor.

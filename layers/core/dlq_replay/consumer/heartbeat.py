@@ -5,22 +5,25 @@ On a standard queue SQS answers an extension that comes too late with success, a
 nothing: an extension counts only if its answer came before the end of the last confirmed timeout.
 """
 
+import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from math import inf
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
 from dlq_replay.consumer.identity import Received, message_id_of, receipt_handle_of
-from dlq_replay.consumer.record_handlers import Handler, within
 from dlq_replay.errors import MalformedMessageError, SettingsError
 from dlq_replay.retry import awake_seconds
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 LIMIT_SECONDS = 43_200
 """SQS hides a message for at most 12 hours after its receive, extensions included.
@@ -241,18 +244,35 @@ class Heartbeat:
     def guarded(self, handler: Handler) -> Handler:
         """Wrap the handler of one record, synchronous or async, for a batch processor.
 
+        The record is the argument named ``record``, as Powertools passes it, or else the first.
         Before the handler starts, ``check`` raises if the message is lost. When the handler
         returns, the message is ``done``. An exception of the handler passes through; the message
         stays hidden until ``give_up``.
         """
-        return within(handler, self._guarding)
 
-    @contextmanager
-    def _guarding(self, record: object) -> Iterator[None]:
-        message_id = message_id_of(record) or ""
-        self.check(message_id)
-        yield
-        self.done(message_id)
+        @contextmanager
+        def guarding(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+            record = kwargs["record"] if "record" in kwargs else next(iter(args), None)
+            message_id = message_id_of(record) or ""
+            self.check(message_id)
+            yield
+            self.done(message_id)
+
+        if inspect.iscoroutinefunction(handler):
+
+            @wraps(handler)
+            async def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
+                with guarding(args, kwargs):
+                    return await handler(*args, **kwargs)
+
+        else:
+
+            @wraps(handler)
+            def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
+                with guarding(args, kwargs):
+                    return handler(*args, **kwargs)
+
+        return cast("Handler", handle)
 
     def give_up(self) -> None:
         """Make all messages that are not done visible at once, and stop extending them.

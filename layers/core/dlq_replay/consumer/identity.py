@@ -16,15 +16,9 @@ class ParsedRecord(Protocol):
         """Return some of its fields, as in the event."""
 
 
-class ResourceMessage(Protocol):
-    """A message of a boto3 resource."""
-
-    message_attributes: Mapping[str, Any] | None
-
-
-_Foreign = Mapping[str, Any] | ParsedRecord | ResourceMessage
+_Foreign = Mapping[str, Any] | ParsedRecord
 Received = Message | _Foreign
-"""A core Message, a message of a ReceiveMessage answer or a boto3 resource, or a Lambda record.
+"""A core Message, a message of a ReceiveMessage answer, or a Lambda record.
 
 A record is a plain mapping, Powertools' SQSRecord (also a mapping), or a parsed model.
 """
@@ -46,8 +40,8 @@ def first_id(received: Received) -> str:
 
     Args:
         received: a Lambda record (plain, Powertools' or its parser's model), a ReceiveMessage
-            dict, a boto3 resource's message or a core Message. SQS's MD5 of the body counts,
-            whatever a client library put in place of the body since.
+            dict or a core Message. SQS's MD5 of the body counts, whatever a client library put in
+            place of the body since.
 
     Raises:
         MalformedMessageError: it has no message id, so it did not come from SQS.
@@ -58,7 +52,7 @@ def first_id(received: Received) -> str:
     if message_id is None:
         raise MalformedMessageError("message id: must be text, as SQS gave it")
     body = _text_of(received, "body", "Body") or ""
-    md5_of_body = _text_of(received, "md5OfBody", "MD5OfBody", "md5_of_body") or ""
+    md5_of_body = _text_of(received, "md5OfBody", "MD5OfBody") or ""
     return Message(message_id, body, _context_of(received), md5_of_body=md5_of_body).first_id
 
 
@@ -82,10 +76,7 @@ def own_attributes(received: Received) -> dict[str, dict[str, str | bytes]]:
 
 
 def message_id_of(record: object) -> str | None:
-    """Return the message id of any form of message, None if there is none. Never raises.
-
-    Also takes a message of a boto3 resource.
-    """
+    """Return the message id of any form of message, None if there is none. Never raises."""
     return _text_of(record, "messageId", "MessageId", "message_id")
 
 
@@ -119,8 +110,6 @@ def _attributes_of(received: _Foreign) -> tuple[Mapping[str, Any], _Read]:
     """Return the attributes as they came, and what reads one of them."""
     if hasattr(received, "model_dump"):
         received = received.model_dump(include=frozenset({"messageAttributes"}))
-    elif not isinstance(received, Mapping):
-        received = {"MessageAttributes": received.message_attributes}
     is_api = "MessageAttributes" in received
     attributes = received.get("MessageAttributes" if is_api else "messageAttributes")
     read = MessageAttribute.from_api if is_api else MessageAttribute.from_lambda

@@ -47,7 +47,6 @@ def test_a_failure_is_recorded_with_the_time_and_the_ttl(table: FakeFailureTable
         lambda _: {"messageId": "m-1"},
         lambda _: {"MessageId": "m-1"},
         lambda _: type("Model", (), {"messageId": "m-1"})(),
-        lambda _: type("Resource", (), {"message_id": "m-1"})(),
     ],
 )
 def test_a_record_is_known_in_every_form(

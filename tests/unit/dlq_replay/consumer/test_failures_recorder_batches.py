@@ -41,17 +41,16 @@ def test_a_batch_is_written_once_even_when_it_fails_itself(
 def test_nested_uses_write_a_message_once_with_what_the_outermost_saw(
     recorder: FailureRecorder, table: FakeFailureTable
 ) -> None:
-    @recorder.records_failures
     def record_handler(record: object) -> None:
-        with recorder.recording(record):
+        with recorder.recording(record), recorder.recording(record):
             customer_of(record)
 
-    @recorder.records_failures
     def outer_handler(record: object) -> None:
-        try:
-            record_handler(record)
-        except KeyError as error:
-            raise CardRefusedError("no customer") from error
+        with recorder.recording(record):
+            try:
+                record_handler(record)
+            except KeyError as error:
+                raise CardRefusedError("no customer") from error
 
     def customer_of(record: object) -> None:
         raise KeyError("customer")

@@ -65,10 +65,10 @@ def loop() -> Iterator[None]:
 def test_powertools_partial_response_is_as_without_the_recorder(
     recorder: FailureRecorder, table: FakeFailureTable
 ) -> None:
-    @recorder.records_failures
     def record_handler(record: SQSRecord, lambda_context: object) -> None:
         assert lambda_context == "context"
-        refuse_all_but_the_second(record)
+        with recorder.recording(record):
+            refuse_all_but_the_second(record)
 
     @recorder.batch()
     def lambda_handler(event: dict[str, Any], context: Any) -> Any:
@@ -87,10 +87,10 @@ def test_powertools_partial_response_is_as_without_the_recorder(
 def test_asynchronous_handlers_share_their_batch(
     recorder: FailureRecorder, table: FakeFailureTable
 ) -> None:
-    @recorder.records_failures
     async def record_handler(record: SQSRecord) -> None:
-        await asyncio.sleep(0)
-        refuse_all_but_the_second(record)
+        with recorder.recording(record):
+            await asyncio.sleep(0)
+            refuse_all_but_the_second(record)
 
     with recorder.batch():
         answer = async_process_partial_response(

@@ -80,7 +80,7 @@ def found(
         [*tallies, another],
         samples,
         leads,
-        undecided=120,
+        pending=120,
         buckets=BUCKETS,
         now=NOW,
     )
@@ -200,7 +200,7 @@ def test_buckets_are_as_wide_as_people_think() -> None:
         ((), ""),
         ((9, 0, 0, 0), ""),
         ((5, 5, 5), ""),
-        ((20, 20, 0, 0, 0, 0, 0, 0), "over"),
+        ((20, 20, 0, 0, 0, 0, 0, 0), "ended"),
         ((1, 2, 20, 40), "rising"),
         ((40, 20, 2, 1), "falling"),
         ((10, 10, 10, 10), "steady"),
@@ -214,7 +214,7 @@ def test_a_trend_is_a_word_where_enough_is_known(arrivals: tuple[int, ...], word
 
 @given(st.lists(st.integers(0, 1000), max_size=MOST_BUCKETS))
 def test_what_rises_falls_when_time_runs_backwards(arrivals: list[int]) -> None:
-    opposite = {"rising": ("falling", "over"), "falling": ("rising", "over")}
+    opposite = {"rising": ("falling", "ended"), "falling": ("rising", "ended")}
     word, back = trend_of(arrivals), trend_of(arrivals[::-1])
 
     if word in opposite:

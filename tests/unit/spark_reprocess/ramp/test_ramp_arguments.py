@@ -16,13 +16,13 @@ def test_arguments_are_those_of_both_verbs(
 ) -> None:
     plain = parse(verb).options
     assert (plain.ramp, plain.allow_returns, plain.function_arn) == (None, AllowedReturns(), None)
-    assert plain.ramp_rules.minute_seconds == 60
+    assert plain.minute_seconds == 60
     assert parse([*verb, "--ramp"]).options.ramp is True
     assert parse([*verb, "--at-once"]).options.ramp is False
     monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.5")
     asked = parse([*verb, "--allow-returns", "2.5%", "--function-arn", "arn"]).options
     assert (asked.allow_returns, asked.function_arn) == (AllowedReturns("2.5%"), "arn")
-    assert asked.ramp_rules.minute_seconds == 0.5
+    assert asked.minute_seconds == 0.5
 
 
 @pytest.mark.parametrize("verb", [REDRIVE, RUN])
@@ -32,7 +32,8 @@ def test_arguments_are_those_of_both_verbs(
         (["--ramp", "--at-once"], "not allowed with argument"),
         (["--allow-returns", "many"], "'many': must be a whole number, or a percentage"),
         (["--allow-returns", "101%"], "'101%': must be"),
-        (["--canary", "5"], "--canary: no such option"),
+        (["--trickle", "5"], "--trickle: no such option; there are --help, --archive, "),
+        (["--trickle", "5"], ", --ramp, --at-once, "),
     ],
 )
 def test_what_means_nothing_is_refused(

@@ -9,7 +9,6 @@ from spark_reprocess.clients import QueueCounts
 from spark_reprocess.ramp.rule import (
     AllowedReturns,
     Forecast,
-    RampRules,
     Reading,
     StepWatch,
     step_size,
@@ -17,13 +16,14 @@ from spark_reprocess.ramp.rule import (
 )
 
 NONE = QueueCounts()
-FIRST, SENT = 600.0, 630.0
-"""The step's first and last send: both in minute 10."""
+SENT = 630.0
+"""The step's last send: in minute 10."""
 
 LATE = SENT + 1000
 """Everything had its time."""
 
-GOOD = Reading(main=NONE, dead_letters=NONE, ages={11: 20.0}, deleted={10: 6})
+GOOD = Reading(LATE, main=NONE, dead_letters=NONE, ages={660.0: 20.0}, deleted=6)
+WATCH = StepWatch(SENT, 90)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,9 @@ def test_other_texts_are_refused(text: str) -> None:
         AllowedReturns.of(text)
 
 
-def watch(**fields: Any) -> StepWatch:
-    return StepWatch(FIRST, SENT, 90, **fields)
-
-
-def blocker(reading: Reading, *times: float, expected: int = 6) -> str:
+def blocker(reading: Reading, *times: float) -> str:
     """What the last of several looks says."""
-    seen = watch()
-    return [seen.blocker(reading, now, expected) for now in times][-1]
+    return WATCH.blocker([replace(reading, at=at) for at in times], 6)
 
 
 def test_nothing_stands_in_the_way_at_the_second_look() -> None:
@@ -85,14 +80,13 @@ def test_nothing_stands_in_the_way_at_the_second_look() -> None:
     ("changes", "why"),
     [
         ({"obstacle": "the queue is paused"}, "the queue is paused"),
-        ({"ages": {11: 30.0}}, "the step may still be in the main queue, where 0 messages are"),
-        ({"ages": {11: 30.0}, "main": None}, "the step may still be in the main queue"),
+        ({"ages": {660: 30.0}}, "the step may still be in the main queue, where 0 messages are"),
+        ({"ages": {660: 30.0}, "main": None}, "the step may still be in the main queue"),
         ({"ages": {}, "main": QueueCounts(1, 20, 300)}, "queue, where 321 messages are"),
         ({"dead_letters": QueueCounts(visible=1)}, "dead letters wait in the DLQ"),
         ({"dead_letters": None}, "dead letters wait in the DLQ"),
-        ({"faults": {"throttles": 0, "errors": 3}}, "had 3 errors since the step"),
-        ({"deleted": {}}, "NumberOfMessagesDeleted cannot be read"),
-        ({"deleted": {10: 2, 11: 3}}, "deleted 5 messages since the step, of 6"),
+        ({"deleted": None}, "NumberOfMessagesDeleted cannot be read"),
+        ({"deleted": 5}, "deleted 5 messages since the step, of 6"),
     ],
 )
 def test_each_obstacle_by_itself_keeps_the_verdict(changes: dict[str, Any], why: str) -> None:
@@ -109,20 +103,20 @@ def test_failure_has_the_time_to_return_and_to_be_counted() -> None:
     ("ages", "left_at"),
     [
         ({}, None),
-        ({10: 0.0}, None),
-        ({11: 30.0}, None),
-        ({11: 29.9}, 660),
-        ({11: 400.0, 12: 89.0}, 720),
-        ({12: 400.0, 13: 150.0}, None),
+        ({600: 0.0}, None),
+        ({660: 30.0}, None),
+        ({660: 29.9}, 660),
+        ({660: 400.0, 720: 89.0}, 720),
+        ({720: 400.0, 780: 150.0}, None),
     ],
 )
 def test_age_of_the_oldest_message_says_when_the_step_has_left(
-    ages: dict[int, float], left_at: float | None
+    ages: dict[float, float], left_at: float | None
 ) -> None:
-    seen = watch()
-    seen.blocker(Reading(main=QueueCounts(5), ages=ages), LATE, 0)
-
-    assert seen.left_at == left_at
+    assert WATCH.left_at([Reading(LATE, main=QueueCounts(5), ages=ages)]) == left_at
+    # Counts mean nothing where the metric has data.
+    empty = Reading(LATE, main=NONE, ages=ages)
+    assert not any(at > SENT for at in ages) or WATCH.left_at([empty, empty]) == left_at
 
 
 @pytest.mark.parametrize(
@@ -139,24 +133,14 @@ def test_age_of_the_oldest_message_says_when_the_step_has_left(
 def test_two_looks_at_an_empty_queue_do_where_the_metric_has_no_data(
     counts: list[QueueCounts | None], times: tuple[float, ...], *, has_left: bool
 ) -> None:
-    seen = watch()
-    for main, now in zip(counts, times, strict=True):
-        seen.blocker(Reading(main=main), now, 0)
+    looks = [Reading(at, main=main) for main, at in zip(counts, times, strict=True)]
 
-    assert (seen.left_at is not None) == has_left
-
-
-def test_counts_mean_nothing_where_the_metric_has_data() -> None:
-    seen = watch()
-    for now in (LATE, LATE + 10):
-        seen.blocker(Reading(main=NONE, ages={11: 500.0}), now, 0)
-
-    assert seen.left_at is None
+    assert (WATCH.left_at(looks) is not None) == has_left
 
 
 def test_run_that_goes_on_much_later_needs_no_more_than_the_lag_of_the_counts() -> None:
-    seen, reading = watch(rules=RampRules(minute_seconds=60)), replace(GOOD, ages={})
-    whys = [seen.blocker(reading, 90_000 + 10 * look, 6) for look in range(10)]
+    looks = [replace(GOOD, at=90_000 + 10 * look, ages={}) for look in range(10)]
+    whys = [WATCH.blocker(looks[: n + 1], 6) for n in range(10)]
 
     assert "main queue" in whys[0]
     assert whys[1] == "a failure may return for another 1 min"
@@ -164,8 +148,6 @@ def test_run_that_goes_on_much_later_needs_no_more_than_the_lag_of_the_counts() 
 
 
 def test_looks_without_dead_letters_must_follow_each_other() -> None:
-    seen = watch()
     looks = [GOOD, replace(GOOD, dead_letters=QueueCounts(visible=2)), GOOD, GOOD]
-    whys = [seen.blocker(one, LATE + 10 * n, 6) for n, one in enumerate(looks)]
 
-    assert [bool(why) for why in whys] == [True, True, True, False]
+    assert [bool(WATCH.blocker(looks[: n + 1], 6)) for n in range(4)] == [True, True, True, False]

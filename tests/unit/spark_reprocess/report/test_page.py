@@ -43,7 +43,7 @@ def words_of(page: str) -> str:
 def test_the_head_says_what_happened() -> None:
     words = words_of(render_page(incident_findings()))
 
-    assert "12,457 messages undecided in 9 groups, since 2025-11-18 22:35." in words
+    assert "12,457 messages pending in 9 groups, since 2025-11-18 22:35." in words
     assert (
         "The largest group holds 60% of them: shop.payments.GatewayTimeout: no answer from <text> "
         "within <n> ms . In 99.4% of it body.payment.provider = cartebleue , "
@@ -67,14 +67,14 @@ def test_title_and_head_name_the_queue_and_the_stack(
     page = PageOutline(render_page(some_findings(a_group(sources=sources), stack=stack)))
 
     texts = [text for tag, text in page.texts if tag in ("title", "p")]
-    assert texts[0] == f"{title}: 10 messages undecided"
+    assert texts[0] == f"{title}: 10 messages pending"
     assert f"Dead letters{head.format(title)}" in texts
 
 
 def test_one_group_has_no_other_to_be_compared_with() -> None:
     words = words_of(render_page(some_findings(a_group(count=1, leads=()))))
 
-    assert "1 message undecided in 1 group" in words
+    assert "1 message pending in 1 group" in words
     assert "They all failed the same way: TimeoutError" in words
     assert "There is no other group to compare it with." in words
 
@@ -108,7 +108,7 @@ def test_what_is_not_listed_is_said() -> None:
     findings = some_findings(a_group(), unlisted_groups=3, unlisted_messages=5, messages=15)
     condition = some_findings(a_group(), where="parked_reason = 'too_old'", sampled=5)
 
-    assert "15 messages undecided in 4 groups" in words_of(render_page(findings))
+    assert "15 messages pending in 4 groups" in words_of(render_page(findings))
     assert "Not listed: 3 smaller groups with 5 messages." in words_of(render_page(findings))
     assert "Only messages that match parked_reason = 'too_old'" in words_of(render_page(condition))
     assert "Leads were found in 5 messages, drawn from all." in words_of(render_page(condition))
