@@ -185,7 +185,7 @@ def test_the_doctor_never_moves_a_parked_message_on_and_finds_who_else_takes_it(
     assert "Messages" in sqs.receive_message(QueueUrl=url)
 
 
-def test_the_doctor_reads_the_policy_of_the_data_key_and_what_the_alarm_counts_with(
+def test_the_doctor_reads_the_data_key_s_policy_the_logs_and_what_the_alarm_counts_with(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kms, cloudformation = client("kms"), client("cloudformation")
@@ -193,6 +193,8 @@ def test_the_doctor_reads_the_policy_of_the_data_key_and_what_the_alarm_counts_w
     template = cloudformation.get_template(StackName=stack)["TemplateBody"]
     given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
     given["MessageRetentionPeriod"] = "86400"
+    logs = (f"arn:aws:logs:us-east-1:123456789012:log-group:/shop/{one}:*" for one in ("a", "b*"))
+    given["ConsumerLogGroupArns"] = ",".join(logs)
     parameters = {name: {"Type": "String"} for name in given}
     cloudformation.update_stack(
         StackName=stack,
@@ -204,12 +206,15 @@ def test_the_doctor_reads_the_policy_of_the_data_key_and_what_the_alarm_counts_w
     out = " ".join(capsys.readouterr().out.split())
     assert "broken DataKmsKeyArn: its key policy does not allow cloudwatch" in out
     assert "MessageRetentionPeriod is 86400 s, so NearestExpiryAlarm rings too late" in out
+    assert "risk /shop/a: no such log group" in out
 
+    client("logs").create_log_group(logGroupName="/shop/a")
     service = {"Service": "cloudwatch.amazonaws.com"}
     opened = {"Effect": "Allow", "Principal": service, "Action": "kms:*"}
     policy = {"Version": "2012-10-17", "Statement": [{**opened, "Resource": "*"}]}
     kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
     assert run("doctor", "--stack", stack) == 0
+    assert "log group" not in capsys.readouterr().out
 
 
 def test_the_doctor_says_what_to_change(stack: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -270,6 +270,7 @@ def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None
             "DataKmsKeyArn",
             "no alarm reaches the topic",
         ),
+        ({"missing_logs": ("/shop",)}, Severity.RISK, "/shop", "no such log group"),
         (
             {
                 **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
