@@ -15,9 +15,9 @@ from botocore.config import Config
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from dlq_replay.normalization import mask_error
 from spark_reprocess.analysis.features import OUR_ATTRIBUTES
 from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.analysis.normalization import mask_error
 from spark_reprocess.archive.files import read_text
 from spark_reprocess.archive.frames import local_frame, map_rows
 from spark_reprocess.clients import aws_client, aws_session

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.normalization import mask_error
+from dlq_replay.normalization import mask_error
 from spark_reprocess.logs.events import LogEvent
 from spark_reprocess.logs.exceptions import logged_error
 from spark_reprocess.logs.matching import DeadLetter, Matcher
-from tests.log_world import check_log_world
+from tests.support.log_world import check_log_world
 
 _ID = "5fea7756-0ea4-451a-a703-a558b933e274"
 _STAMP = f"2026-11-01T03:40:00.123Z\t{_ID}"

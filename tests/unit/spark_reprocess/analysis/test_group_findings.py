@@ -136,7 +136,9 @@ def test_an_age_is_never_negative_and_unknown_where_no_time_is_known() -> None:
 
 
 def test_samples_come_in_the_order_in_which_they_were_chosen() -> None:
-    group = found(samples=(shown("m-1"), shown("m-3", sent_at=None, attributes=None, logged="here")))
+    group = found(
+        samples=(shown("m-1"), shown("m-3", sent_at=None, attributes=None, logged="here"))
+    )
 
     assert group.title == "TimeoutError"
     assert group.samples == (
