@@ -117,9 +117,8 @@ def _continues(last: Record, event: LogEvent, line: str) -> bool:
         return False
     if _FOLLOWS.match(line):
         return True
-    has_trace = TRACEBACK in last.lines
-    if line == TRACEBACK:
-        return not (last.is_headed or has_trace) and is_error(last.lines[0]) is True
-    if HEADER.match(line) is None or last.is_headed:
+    is_start, has_start = line == TRACEBACK, TRACEBACK in last.lines
+    if last.is_headed or not (is_start or HEADER.match(line)):
         return False
-    return has_trace or (len(last.lines) == 1 and is_error(last.lines[0]) is True)
+    is_after_error = len(last.lines) == 1 and is_error(last.lines[0]) is True
+    return is_after_error or (has_start and not is_start)

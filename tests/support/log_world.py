@@ -8,7 +8,7 @@ import json
 import random
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -168,7 +168,7 @@ def _python(rng: random.Random, batch: list[_Order], attempt: int) -> Lines:
 
 def _traceback(error: Error) -> str:
     return (
-        f'{"Traceback (most recent call last):"}\n  File "/var/task/app.py", line 17, in handle\n'
+        'Traceback (most recent call last):\n  File "/var/task/app.py", line 17, in handle\n'
         f"    rate(order)\nshop.tax.{error[0]}: {error[1]}\n"
     )
 
@@ -235,6 +235,3 @@ def _interleaved(rng: random.Random, requests: list[Lines]) -> Lines:
             requests.remove(lines)
         else:
             yield text
-
-
-Language = Callable[[random.Random, list[_Order], int], Lines]

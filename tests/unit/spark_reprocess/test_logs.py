@@ -61,120 +61,59 @@ _JAVA_FRAMES += "\ncom.shop.Db.read(Db.java:3)"
 _NODE_STACK = "TypeError: no VAT\n    at rate (/var/task/tax.js:17:9)\n    at node:internal/x:1"
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "message", "frames"),
-    [
-        (JAVA, "com.shop.NoVatException", "no VAT rate for HR", _JAVA_FRAMES),
-        (
-            NODE,
-            "TypeError",
-            "Cannot read properties of undefined (reading 'vat')",
-            "rate (/var/task/tax.js:17:9)",
-        ),
-        (
-            PYTHON,
-            "shop.tax.NoVat",
-            "no VAT rate for ***",
-            '"/var/task/tax.py", line 17, in rate\n"/var/task/db.py", line 3, in read',
-        ),
-        (
-            DOTNET,
-            "Shop.NoVatException",
-            "no VAT rate",
-            "Shop.Tax.Rate(Order order) in /src/Tax.cs:line 17",
-        ),
-        (GO, "panic", "no VAT rate", "/app/tax.go:17"),
-        (
-            RUBY,
-            "Shop::NoVat",
-            "no VAT rate",
-            "/var/task/tax.rb:17:in `rate'\n/var/task/app.rb:3:in 'handle'",
-        ),
-        ('level=ERROR msg=failed order=A-17 err="no VAT rate"', "error", "no VAT rate", ""),
-        ("E, [2026-11-01T03:40:00 #8] ERROR -- : no VAT (NoVat)", "NoVat", "no VAT", ""),
-    ],
-    ids=["java", "node", "python", "dotnet", "go", "ruby", "slog text", "ruby logger"],
-)
-def test_an_exception_has_type_text_and_own_frames(
-    text: str, kind: str, message: str, frames: str
-) -> None:
-    found = logged_error(text)
+_PYTHON_FRAMES = '"/var/task/tax.py", line 17, in rate\n"/var/task/db.py", line 3, in read'
+_NODE_FRAME = "rate (/var/task/tax.js:17:9)"
+_DOTNET_FRAME = "Shop.Tax.Rate(Order order) in /src/Tax.cs:line 17"
+_RUBY_FRAMES = "/var/task/tax.rb:17:in `rate'\n/var/task/app.rb:3:in 'handle'"
+_NO_VAT_OF_NODE = "Cannot read properties of undefined (reading 'vat')"
+_SLOG = 'level=ERROR msg=failed order=A-17 err="no VAT rate"'
+_RUBY_LOGGER = "E, [2026-11-01T03:40:00 #8] ERROR -- : no VAT (NoVat)"
+_BY_LAMBDA = {"errorType": "NoVat", "errorMessage": "no VAT"}
+_STACK = '  File "/var/task/tax.py", line 17, in rate\n    raise\n'
+_GO_STACK = {"path": "app/tax.go", "line": 17, "label": "rate"}
+_OF_NODE = {"name": "TypeError", "message": "no VAT", "stack": _NODE_STACK}
+_OF_PINO = {"type": "NoVat", "message": "no VAT"}
+_OF_DOTNET = {"@t": "2026", "@l": "Error", "@mt": "failed", "@x": DOTNET.partition("\n")[2]}
+_FAILED = {"level": "ERROR", "message": "failed"}
+
+# By logger or language: a text or JSON; the type, the text and the frames in it.
+LOGGED: dict[str, tuple[object, str, str, str]] = {
+    "Java": (JAVA, "com.shop.NoVatException", "no VAT rate for HR", _JAVA_FRAMES),
+    "Node": (NODE, "TypeError", _NO_VAT_OF_NODE, _NODE_FRAME),
+    "Python": (PYTHON, "shop.tax.NoVat", "no VAT rate for ***", _PYTHON_FRAMES),
+    ".NET": (DOTNET, "Shop.NoVatException", "no VAT rate", _DOTNET_FRAME),
+    "Go": (GO, "panic", "no VAT rate", "/app/tax.go:17"),
+    "Ruby": (RUBY, "Shop::NoVat", "no VAT rate", _RUBY_FRAMES),
+    "slog, text": (_SLOG, "error", "no VAT rate", ""),
+    "Ruby's logger": (_RUBY_LOGGER, "NoVat", "no VAT", ""),
+    "Powertools for Python": (
+        _FAILED | {"exception": PYTHON, "exception_name": "NoVat"},
+        *("NoVat", "no VAT rate for ***", _PYTHON_FRAMES),
+    ),
+    "Powertools for Node": (_FAILED | {"error": _OF_NODE}, "TypeError", "no VAT", _NODE_FRAME),
+    "pino": ({"level": 50, "err": _OF_PINO}, "NoVat", "no VAT", ""),
+    "logback": (
+        _FAILED | {"stack_trace": JAVA.partition("\n")[2]},
+        *("com.shop.NoVatException", "no VAT rate for HR", _JAVA_FRAMES),
+    ),
+    "serilog": (_OF_DOTNET, "Shop.NoVatException", "no VAT rate", _DOTNET_FRAME),
+    "Lambda": (
+        _BY_LAMBDA | {"stackTrace": [_STACK]},
+        *("NoVat", "no VAT", _PYTHON_FRAMES.partition("\n")[0]),
+    ),
+    "Lambda of Go": (_BY_LAMBDA | {"stackTrace": [_GO_STACK]}, "NoVat", "no VAT", "app/tax.go:17"),
+    "slog, JSON": (_FAILED | {"error": "no VAT"}, "error", "no VAT", ""),
+}
+
+
+@pytest.mark.parametrize("name", LOGGED)
+def test_an_exception_has_type_text_and_own_frames(name: str) -> None:
+    logged, *expected = LOGGED[name]
+
+    found = logged_error(logged if isinstance(logged, str) else json.dumps(logged))
 
     assert found is not None
-    assert (found.type, found.message, found.frames) == (kind, message, frames)
-
-
-@pytest.mark.parametrize(
-    ("fields", "kind", "message", "frames"),
-    [
-        (
-            {"level": "ERROR", "message": "failed", "exception": PYTHON, "exception_name": "NoVat"},
-            "NoVat",
-            "no VAT rate for ***",
-            '"/var/task/tax.py", line 17, in rate\n"/var/task/db.py", line 3, in read',
-        ),
-        (
-            {
-                "level": "ERROR",
-                "message": "failed",
-                "error": {"name": "TypeError", "message": "no VAT", "stack": _NODE_STACK},
-            },
-            "TypeError",
-            "no VAT",
-            "rate (/var/task/tax.js:17:9)",
-        ),
-        (
-            {"level": 50, "msg": "failed", "err": {"type": "NoVat", "message": "no VAT"}},
-            "NoVat",
-            "no VAT",
-            "",
-        ),
-        (
-            {"level": "ERROR", "message": "failed", "stack_trace": JAVA.partition("\n")[2]},
-            "com.shop.NoVatException",
-            "no VAT rate for HR",
-            _JAVA_FRAMES,
-        ),
-        (
-            {"@t": "2026", "@l": "Error", "@mt": "failed", "@x": DOTNET.partition("\n")[2]},
-            "Shop.NoVatException",
-            "no VAT rate",
-            "Shop.Tax.Rate(Order order) in /src/Tax.cs:line 17",
-        ),
-        (
-            {
-                "errorType": "NoVat",
-                "errorMessage": "no VAT",
-                "stackTrace": ['  File "/var/task/tax.py", line 17, in rate\n    raise\n'],
-            },
-            "NoVat",
-            "no VAT",
-            '"/var/task/tax.py", line 17, in rate',
-        ),
-        (
-            {
-                "errorMessage": "no VAT",
-                "errorType": "errorString",
-                "stackTrace": [{"path": "app/tax.go", "line": 17, "label": "rate"}],
-            },
-            "errorString",
-            "no VAT",
-            "app/tax.go:17",
-        ),
-        ({"level": "ERROR", "msg": "failed", "error": "no VAT"}, "error", "no VAT", ""),
-    ],
-    ids=[
-        *("powertools python", "powertools node", "pino", "logback", "serilog"),
-        *("lambda", "lambda go", "slog"),
-    ],
-)
-def test_the_json_of_loggers_is_read(
-    fields: dict[str, object], kind: str, message: str, frames: str
-) -> None:
-    found = logged_error(json.dumps(fields))
-
-    assert found is not None
-    assert (found.type, found.message, found.frames) == (kind, message, frames)
+    assert [found.type, found.message, found.frames] == expected
 
 
 @pytest.mark.parametrize(
