@@ -124,6 +124,7 @@ def test_an_exception_has_type_text_and_own_frames(name: str) -> None:
         '{"level":30,"msg":"order 17","type":"order"}',
         "INFO order 17 is done",
         "ERROR order 17",
+        "ERROR order 17\n\tat com.shop.A.b(A.java:1)\nCaused by: java.net.SocketException: closed",
         "",
         '{"level":"ERROR","message":"failed","name":"shop"}',
     ],
@@ -145,6 +146,16 @@ _PARTS = (
     "ERROR",
     "panic: ",
 )
+
+
+def test_frames_are_masked_and_short() -> None:
+    frames = f"\n\tat com.shop.A.b(anna@example.com{'x' * 400})" * 5
+
+    found = logged_error(f"ERROR com.shop.NoVat: no VAT{frames}")
+
+    assert found is not None
+    assert "anna@" not in found.frames
+    assert 900 < len(found.frames) <= 1024
 
 
 @given(st.lists(st.sampled_from([*_PARTS, *'{}[]":,0a \n\t']), max_size=30).map("".join))
@@ -188,6 +199,8 @@ def _reasons(*texts: str, start_ms: int = 2000, stream: str = "s") -> dict[str, 
         ([f"ERROR ORD-0003 {_TRACE}"], None),
         ([f"WARN ORD-0001 {_TRACE}"], None),
         (["INFO ORD-0001", _TRACE], None),
+        (["order ORD-0001", _TRACE], None),
+        ([f"START RequestId: {_R1} V", _LAST, f"ERROR {_LAST} {_TRACE}"], ("id", _TRACE)),
     ],
 )
 def test_an_exception_belongs_to_the_one_dead_letter_that_its_record_names(
@@ -222,6 +235,7 @@ def test_an_exception_belongs_to_the_one_dead_letter_that_its_record_names(
         ([f"START RequestId: {_R1} V", "INFO ORD-0001", "INFO ORD-9999", f"ERROR {_TRACE}"], None),
         ([f"START RequestId: {_R1} V", "INFO ORD-0001", f"ERROR {_TRACE}", "ERROR a.B: x"], None),
         ([f"START RequestId: {_R1} V", "INFO ORD-0001", f"ERROR ORD-0002 {_TRACE}"], None),
+        ([f"START RequestId: {_R1} V", "INFO ORD-0001", f"ERROR of ORD-9999 {_TRACE}"], None),
     ],
 )
 def test_an_exception_belongs_to_the_one_dead_letter_of_its_request(
@@ -233,6 +247,13 @@ def test_an_exception_belongs_to_the_one_dead_letter_of_its_request(
 @pytest.mark.parametrize("start_ms", [900, 100_001])
 def test_a_line_counts_only_in_the_time_in_which_the_message_can_have_failed(start_ms: int) -> None:
     assert _reasons(f"ERROR {_LAST} {_TRACE}", start_ms=start_ms) == {}
+
+
+def test_a_trace_that_comes_seconds_later_is_not_joined() -> None:
+    texts = ((2000, f"ERROR {_LAST}"), (5000, _TRACE))
+    events = [LogEvent("g", "s", time_ms, text) for time_ms, text in texts]
+
+    assert Matcher(_LETTERS, {}, mask_error).reasons(events) == {}
 
 
 def test_a_trace_of_another_stream_is_not_joined() -> None:
