@@ -81,8 +81,10 @@ def with_groups(
     counted = keyed.groupBy("key").count().orderBy(*order).limit(MOST_KEYS).toArrow()
     counts = dict(zip(*(column.to_pylist() for column in counted.columns), strict=True))
     grouping = assign(counts)
-    ids_of = {"key": list(grouping.ids), "group_id": list(grouping.ids.values())}
-    found = keyed.join(F.broadcast(spark.createDataFrame(pa.table(ids_of))), "key", "left")
+    # Without a type, empty columns have none.
+    columns = [pa.array(column, pa.string()) for column in (grouping.ids, grouping.ids.values())]
+    group_ids = spark.createDataFrame(pa.table(columns, ["key", "group_id"]))
+    found = keyed.join(F.broadcast(group_ids), "key", "left")
     return found.select(*kept, F.coalesce("group_id", F.lit(OTHERS)).alias("group_id")), grouping
 
 

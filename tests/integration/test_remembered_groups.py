@@ -166,6 +166,7 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     ids = [{one.title: one.group_id for one in found.groups} for found in (first, second, third)]
     assert ids[0].items() < ids[1].items() == ids[2].items()
     assert b"customer" not in (table or b"customer")
+    assert analyzed(spark, archive, where="false").messages == 0
 
 
 def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
