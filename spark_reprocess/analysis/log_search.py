@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-from botocore.config import Config
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
@@ -71,8 +70,7 @@ def search_logs(
     region, groups = aws_session().region_name, [one for one in logs if not one.endswith(_FILE)]
     if groups and region is None:
         raise InputError(f"--logs {groups[0]}: no Region; set --region or AWS_REGION")
-    once = Config(retries={"total_max_attempts": 1})
-    reading = LogReading(aws_client("logs", once) if groups else None)
+    reading = LogReading(aws_client("logs") if groups else None)
     first_ms = min((one.first_ms for one in letters.values()), default=0)
     last_ms = max((one.last_ms for one in letters.values()), default=0)
 
