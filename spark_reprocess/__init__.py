@@ -14,6 +14,7 @@ files:
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
                        each (``message_state``: its rules); as frames: ``frames``; what is
                        remembered of groups: ``group_records``
+``logs/``              the exceptions in a consumer's log, and whose they are; ``reading`` *
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
 ``findings``           the result of an analysis, as values

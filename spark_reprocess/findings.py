@@ -69,12 +69,14 @@ class Sample:
 
     Attributes:
         attributes: name and text of each, in the order of their names; binary ones by their size.
+        logged: how and where a log has its error, a link, and frames, in lines; empty without.
     """
 
     message_id: str
     sent_at: datetime | None
     body: str
     attributes: tuple[tuple[str, str], ...] = ()
+    logged: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ class Findings:
         left_for_people: groups that a rule of the policy would have decided, by id, and why it did
             not: what a person last said of them, see ``triage.WORDS``, or ``unreadable``.
         stack: name of the stack; None for an archive without one.
+        logs: what a search of logs found, in a sentence; empty without one.
     """
 
     plan_id: str
@@ -186,6 +189,7 @@ class Findings:
     unreadable: tuple[str, ...] = ()
     left_for_people: Mapping[str, str] = field(default_factory=dict)
     stack: str | None = None
+    logs: str = ""
 
     @property
     def origin(self) -> str:

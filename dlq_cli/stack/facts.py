@@ -139,6 +139,7 @@ class Installation:
             where no alarm needs it.
         unknown: what could not be found out, and why.
         denied_sends: names of queues to which the function's role may not send.
+        missing_logs: log groups of ``ConsumerLogGroupArns`` that do not exist.
         knows_triggers: whether ``triggers`` are all.
         replay_enabled: the stack's parameter ``ReplayEnabled``.
         main_retention_seconds: its parameter ``MessageRetentionPeriod``.
@@ -162,6 +163,7 @@ class Installation:
     data_key_admits_alarms: bool | None = None
     unknown: tuple[str, ...] = ()
     denied_sends: tuple[str, ...] | None = None
+    missing_logs: tuple[str, ...] | None = None
     knows_triggers: bool = True
     replay_enabled: bool = True
     main_retention_seconds: int = 345_600

@@ -363,6 +363,15 @@ def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _consumers_logs_are_there(of: Installation) -> Iterator[Finding]:
+    if of.missing_logs:
+        yield _risk(
+            ", ".join(of.missing_logs),
+            "no such log group, so no errors can be found there",
+            "correct ConsumerLogGroupArns, or run the consumer once",
+        )
+
+
 def _days(queue: QueueFacts) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
@@ -384,6 +393,7 @@ _RULES: tuple[Rule, ...] = (
     _sizes_fit,
     _failure_table_is_usable,
     _sends_are_allowed,
+    _consumers_logs_are_there,
 )
 
 WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)

@@ -141,6 +141,7 @@ class _Survey:
             data_key_admits_alarms=ask("the policy of the data key", self._data_key_admits_alarms),
             has_failure_table=ask("the failure table", self._has_failure_table),
             denied_sends=ask("permissions to send", self._denied_sends, queues),
+            missing_logs=ask("logs of consumers", self._missing_logs),
             unknown=tuple(self.unknown),
             replay_enabled=self.values.replay_enabled,
             main_retention_seconds=self.values.main_retention_seconds,
@@ -225,13 +226,29 @@ class _Survey:
             denied += [key] if self._denied(_KEY_ACTIONS, arn, through) else []
         return tuple(denied)
 
-    def _data_key_admits_alarms(self) -> bool | None:
+    def _given(self) -> dict[str, str]:
+        """Return the stack's parameters."""
         answer = self._client("cloudformation").describe_stacks(StackName=self.values.stack)
         [stack] = answer["Stacks"]
-        given = {
+        return {
             parameter["ParameterKey"]: parameter.get("ParameterValue", "")
             for parameter in stack.get("Parameters", [])
         }
+
+    def _missing_logs(self) -> tuple[str, ...]:
+        """Ask as ``collect --logs`` does, which also shows whether it is allowed."""
+        client, missing = self._client("logs"), []
+        for arn in self._given().get("ConsumerLogGroupArns", "").split(","):
+            name = arn.partition(":log-group:")[2].removesuffix(":*")
+            try:
+                if name and "*" not in name:
+                    client.filter_log_events(logGroupName=name, startTime=0, endTime=1, limit=1)
+            except client.exceptions.ResourceNotFoundException:
+                missing.append(name)
+        return tuple(missing)
+
+    def _data_key_admits_alarms(self) -> bool | None:
+        given = self._given()
         key_arn = given.get("DataKmsKeyArn")
         # Alarms go to a topic with this key only if the stack has created it.
         if not key_arn or given.get("CreateAlarms") != "true" or given.get("AlarmTopicArn"):

@@ -34,6 +34,7 @@ from spark_reprocess.analysis.groups import (
     totals_of,
     with_groups,
 )
+from spark_reprocess.analysis.log_search import search_logs, with_logged
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.message_table import TABLE_COLUMNS, write_message_table
 from spark_reprocess.analysis.outputs import (
@@ -51,8 +52,9 @@ from spark_reprocess.archive.group_records import (
     read_notes,
     write_seen,
 )
+from spark_reprocess.archive.log_reasons import read_reasons, write_reasons
 from spark_reprocess.archive.message_index import REPORTS
-from spark_reprocess.archive.message_store import message_files, require_drains
+from spark_reprocess.archive.message_store import drain_of, message_files, require_drains
 from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.table_parts import parquet_bytes
@@ -88,6 +90,8 @@ class AnalyzeOptions:
         policy: rules that fill in the plan's actions; None leaves every group. Its conditions
             must have been checked.
         stack: name of the stack, for the report; None without one.
+        logs: log groups, or files of events, in which to look for the reasons of messages without a
+            recorded error.
     """
 
     archive: str
@@ -98,6 +102,7 @@ class AnalyzeOptions:
     has_samples: bool = True
     policy: Policy | None = None
     stack: str | None = None
+    logs: Sequence[str] = ()
 
     @property
     def condition(self) -> str | None:
@@ -173,6 +178,7 @@ class _Analysis:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
             messages = matching(rows, self.options.condition, hidden=[FILE])
+        messages, log_note = self._with_logged(rows, messages, plan_id)
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         known = read_memory(self.archive)
         assign = partial(assign_groups, self.archive, kept=known.groups.keys() | known.said)
@@ -207,6 +213,7 @@ class _Analysis:
             where=self.options.condition,
             sampled=sampled,
             stack=self.options.stack,
+            logs=log_note,
         )
         findings, remembered = self._remember(findings, memory, grouping)
         snapshot = Snapshot(
@@ -217,6 +224,23 @@ class _Analysis:
             self.options.policy.sha256 if self.options.policy else None,
         )
         return findings, snapshot, remembered
+
+    def _with_logged(
+        self, rows: DataFrame, messages: DataFrame, plan_id: str
+    ) -> tuple[DataFrame, str]:
+        """Add errors that logs have, now or since an earlier analysis, to messages without one."""
+        files = map(str, self.pending["file"].unique().to_pylist())
+        oldest = min(map(drain_of, files), default="")
+        reasons, note = read_reasons(self.archive, oldest), ""
+        if self.options.logs:
+            known, logs = with_logged(messages, reasons), self.options.logs
+            unexplained = known.where("coalesce(error_type, error_message) IS NULL")
+            with self.progress("reading the logs", str):
+                found, note = search_logs(rows, unexplained, logs, self.masks, is_few=self.is_few)
+            if found:
+                write_reasons(self.archive, plan_id, found)
+                reasons = read_reasons(self.archive, oldest)
+        return with_logged(messages, reasons), note
 
     def _remember(
         self,

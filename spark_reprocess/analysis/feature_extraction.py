@@ -45,6 +45,7 @@ INPUT_COLUMNS = (
     "parked_reason",
     "error_type",
     "error_message",
+    "logged",
 )
 
 _ATTRIBUTE_CHARACTERS = 200
@@ -58,6 +59,7 @@ _EXTRACTED_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("message_id", pa.string()),
     pa.field("sent_at", pa.timestamp("us", tz="UTC")),
     pa.field("body", pa.string()),
+    pa.field("logged", pa.string()),
     pa.field("attributes", pa.list_(pa.struct([("name", pa.string()), ("text", pa.string())]))),
 ]
 _EXTRACTED = pa.schema(_EXTRACTED_FIELDS)
@@ -114,6 +116,7 @@ class _Extractor:
             extracted["title"] = short_title(f"{masked}…" if is_cut else masked)
             extracted["message_id"] = row["message_id"]
             extracted["sent_at"] = row["sent_at"]
+            extracted["logged"] = row["logged"]
             extracted["body"] = excerpt(body, self.masks) if self.has_samples else None
             extracted["attributes"] = [
                 {"name": name, "text": self._attribute_text(name, value)}

@@ -185,6 +185,7 @@ def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ..
             row["sent_at"],
             row["body"],
             tuple((one["name"], one["text"]) for one in row["attributes"] or ()),
+            row["logged"] or "",
         )
         for row in rows
     )

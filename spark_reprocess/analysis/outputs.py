@@ -34,6 +34,7 @@ _SAMPLE = pa.struct(
         ("sent_at", _TIME),
         ("body", pa.string()),
         ("attributes", pa.map_(pa.string(), pa.string())),
+        ("logged", pa.string()),
     ]
 )
 _FIELDS: "list[pa.Field[Any]]" = [

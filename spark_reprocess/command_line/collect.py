@@ -57,7 +57,10 @@ Run it again at any time: it fetches new messages, and writes a new report."""
 
 _DRAIN, _ANALYZE = "drain", "analyze"
 _OF_DRAIN = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
-_NOT_OF = {_DRAIN: ("out", "where", "since", "policy", "policy_sha256"), _ANALYZE: _OF_DRAIN}
+_NOT_OF = {
+    _DRAIN: ("out", "where", "since", "policy", "policy_sha256", "logs"),
+    _ANALYZE: _OF_DRAIN,
+}
 """By the value of ``--only``, the options that do nothing then."""
 
 
@@ -99,6 +102,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="rules that set the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
     )
     add_policy_sha256(analysis)
+    add(
+        "--logs",
+        metavar="GROUP|FILE",
+        action="append",
+        help="a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
+        "errors of messages without a recorded one; may be repeated",
+    )
     add_masks(
         analysis,
         "hide a field with everything below it (body.customer.name, attribute.tenant), or what a "
@@ -130,6 +140,7 @@ def _run(values: dict[str, Any]) -> int:
 
     only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
     place, sha256 = values.pop("archive"), values.pop("policy_sha256")
+    values["logs"] = values["logs"] or ()
     of_drain = {name: value for name in _OF_DRAIN if (value := values.pop(name)) is not None}
     spark = start_spark()
     # Only Spark can check its conditions.
@@ -199,7 +210,7 @@ def print_drain(summary: "DrainSummary") -> None:
 _COLUMNS = ("group", "count", "share", "trend")
 _FIELDS = (
     *("plan_id", "archive", "analyzed_at", "messages"),
-    *("statuses", "unreadable", "left_for_people"),
+    *("statuses", "unreadable", "left_for_people", "logs"),
 )
 _GROUP = ("group_id", "count", "share", "trend", "status")
 _GROUPS_IN_A_LOG = 30
@@ -233,6 +244,8 @@ def print_analysis(findings: Findings) -> None:
     print_line(f"{counted(findings.messages, 'message')} pending in {counted(groups, 'group')}")
     if findings.statuses:
         print_line(f"groups: {format_statuses(findings.statuses)}")
+    if findings.logs:
+        print_line(findings.logs)
     for path in findings.unreadable:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")
     if left := findings.left_for_people:

@@ -172,6 +172,7 @@ def _fields(copy: ArchivedCopy) -> Fields:
     yield "parked", ", ".join(filter(None, (second(copy.sent_at), copy.parked_reason or "by SQS")))
     yield "came from", copy.source_arn or ""
     yield "error", ": ".join(filter(None, (copy.error_type, copy.error_message)))
+    yield "in the log", copy.logged
     count = "unreadable" if copy.replay_count is None else f"{copy.replay_count:,}"
     received = counted(copy.receive_count, "time") if copy.receive_count is not None else ""
     yield "replays", "; received ".join(filter(None, (count, received)))

@@ -17,6 +17,7 @@ from spark_reprocess.archive.ledger import (
     find_runs,
     run_records,
 )
+from spark_reprocess.archive.log_reasons import read_reasons
 from spark_reprocess.archive.lookup import find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_index import read_message_index
 from spark_reprocess.archive.message_state import PENDING, entries_of, states_of
@@ -113,6 +114,8 @@ class ArchivedCopy:
         attributes: data type by name.
         body: None unless requested.
         values: values of the attributes, bytes as hex digits; None unless requested.
+        logged: how and where a log has its error, a link, and frames, in lines; empty if the error
+            was recorded or is unknown.
     """
 
     message_id: str
@@ -136,6 +139,7 @@ class ArchivedCopy:
     entries: tuple[LedgerEntry, ...]
     body: str | None = None
     values: Mapping[str, str] | None = None
+    logged: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,14 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
     by_id: dict[str, list[Row]] = {}
+    oldest = min((row["drain_id"] for row in rows), default="")
+    logged = read_reasons(archive, oldest, {row["message_id"] for row in rows}).to_pylist()
+    reasons = {reason["message_id"]: reason for reason in logged}
     for row in rows:
+        if row["message_id"] in reasons and not (row["error_type"] or row["error_message"]):
+            reason = reasons[row["message_id"]]
+            error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}
+            row.update(error, error_message=reason["log_error_message"])
         by_id.setdefault(row["message_id"], []).append(row)
     copies = [
         _copy(
@@ -269,6 +280,7 @@ def _copy(
         error_message=None if error is None else mask(error),
         attributes={name: value["data_type"] for name, value in attributes.items()},
         entries=entries,
+        logged=row.get("logged", ""),
         body=mask(row["body"] or "") if shows_body else None,
         values={n: mask(_value(v)) for n, v in attributes.items()} if shows_body else None,
         **{name: row[name] for name in (*texts, *numbers, *times)},

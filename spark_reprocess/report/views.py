@@ -149,11 +149,12 @@ class ShownSample:
     body: str
     is_cut: bool
     attributes: tuple[tuple[str, str], ...]
+    logged: str
 
     @property
     def page_bytes(self) -> int:
         """Size of its texts in the page, escaped and encoded."""
-        texts = (self.message_id, self.body, *chain.from_iterable(self.attributes))
+        texts = (self.message_id, self.body, self.logged, *chain.from_iterable(self.attributes))
         return sum(len(escape(text).encode()) for text in texts)
 
 
@@ -186,6 +187,7 @@ def shown_sample(sample: Sample) -> ShownSample:
         body=cut(body, SAMPLE_CHARACTERS),
         is_cut=len(body) > SAMPLE_CHARACTERS or len(sample.body) > SAMPLE_CHARACTERS,
         attributes=tuple((_value(name), _value(value)) for name, value in sample.attributes),
+        logged=visible(sample.logged),
     )
 
 

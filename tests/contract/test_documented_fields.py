@@ -32,7 +32,10 @@ def test_every_key_of_the_context_is_documented() -> None:
 
     error = FailureError("E", "m")
     full = ReplayContext(
-        "i", 1, 2, "r", error, "p", "q", 4, "0123abcd", "g", is_back=True, is_canary=True
+        *("i", 1, 2, "r", error, "p", "q", 4, "0123abcd", "g"),
+        is_back=True,
+        is_canary=True,
+        last_id="l",
     )
     assert None not in [getattr(full, one.name) for one in fields(full)]
     assert documented == json.loads(full.to_json()).keys()

@@ -41,6 +41,7 @@ EVERYTHING = (
         "SparkJobPolicySha256": "0a" * 32,
         "SparkJobExecute": "true",
         "ArchiveRetentionDays": "90",
+        "ConsumerLogGroupArns": "arn:aws:logs:us-east-1:123456789012:log-group:/shop/orders:*",
         "NonRetryableErrors": "ValidationError",
         "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call",
     }

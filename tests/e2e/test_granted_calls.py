@@ -39,6 +39,7 @@ from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import Redelivery, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command
+from spark_reprocess.logs.reading import LogReading
 from spark_reprocess.ramp.readings import Probe
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
@@ -343,7 +344,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     moto knows a queue by the path of its URL alone, so that the template's URLs do.
     """
     policy = {"SparkJobPolicyUri": "s3://policybucket/policy.yaml", "SparkJobExecute": "true"}
-    stack = Stack.of(TEMPLATE, SPARK_JOB | policy | INVOICES)
+    logs = {"ConsumerLogGroupArns": f"arn:aws:logs:{ACCOUNT}:log-group:/shop/orders:*"}
+    stack = Stack.of(TEMPLATE, SPARK_JOB | policy | INVOICES | logs)
     arguments = stack.resources["SparkJob"]["Properties"]["DefaultArguments"]
     queues = make_queues()
     s3 = boto3.client("s3")
@@ -355,6 +357,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
         known = context(body, reason="attempts_exhausted", source_queue=source)
         queues["ParkedQueue"].send([SendEntry(body, known)])
     make_failure_table()
+    boto3.client("logs").create_log_group(logGroupName="/shop/orders")
     archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
     stored = store_command(archive, command_of(["--command-line", arguments["--command-line"]]))
     aws.calls.clear()
@@ -392,6 +395,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     redelivery = Redelivery(30, 5, "")
     probe = Probe(main, dead_letters, redelivery, sqs_client, make, "MainQueue", function)
     probe.read(time.time() - 600, time.time())
+    # So does a run with --logs.
+    assert list(LogReading(boto3.client("logs")).read(["/shop/orders"], 0, 1)) == []
     # Of ten messages Spark makes no 200 tasks, a cluster's default, in any stage.
     assert max(tasks_of_stages(log)) < 10
     # STS says to everybody who they are, whatever their policies.

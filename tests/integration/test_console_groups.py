@@ -14,6 +14,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
 from spark_reprocess.archive.ledger import Claim, Result
+from spark_reprocess.archive.log_reasons import write_reasons
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.triage import Statement
@@ -325,6 +326,19 @@ def test_a_message_is_masked_unless_the_console_was_started_otherwise(tmp_path: 
     page = opened(console_of(archive, is_unmasked=True)).get("/messages/m-0000").text
     for shown in ("hunter2", "ann@example", "Ann", "a@b.example", "acme", "shown unmasked"):
         assert shown in page
+
+
+def test_a_message_shows_the_error_of_a_log_and_links_to_it(tmp_path: Path) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(0, error=None)])
+    logged = "found by id in <g>\nhttps://eu.console.aws.amazon.com/x\nTax.rate"
+    row = {"message_id": "m-0000", "log_error_type": "NoVat", "log_error_message": "no VAT"}
+    write_reasons(archive, "20991121T040000Z-00ff00", [{**row, "logged": logged}])
+
+    page = opened(console_of(archive)).get("/messages/m-0000").text
+
+    assert "NoVat: no VAT" in page
+    assert "found by id in &lt;g&gt;" in page
+    assert '<a href="https://eu.console.aws.amazon.com/x" rel="noreferrer">' in page
 
 
 def test_a_message_s_history_has_every_run(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ contexts = st.builds(
     group_id=st.none() | ascii_words,
     is_back=st.booleans(),
     is_canary=st.booleans(),
+    last_id=st.none() | ascii_words,
 )
 our_attributes = st.fixed_dictionaries(
     {},

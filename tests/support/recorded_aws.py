@@ -98,6 +98,9 @@ def _call(environ: dict[str, Any], body: bytes) -> Call:  # noqa: PLR0911 - one 
             sent = json.loads(body)
             job = sent.get("JobName") or sent["Name"]
             return Call(f"glue:{operation}", f"arn:aws:glue:{_ACCOUNT}:job/{job}")
+        case "logs":
+            group = json.loads(body)["logGroupName"]
+            return Call(f"logs:{operation}", f"arn:aws:logs:{_ACCOUNT}:log-group:{group}:*")
         case "sns":
             sent = parse_qs(body.decode())
             return Call(f"sns:{operation}", sent.get("TopicArn", ["*"])[0])

@@ -80,6 +80,8 @@ class ReplayContext:
         is_back: whether it came back since, and that was counted if anyone asked.
         is_canary: whether it belongs to a step of the plan that is not yet known to be good: it is
             parked at its first return. Not on parked copies.
+        last_id: SQS message id of the copy that the consumer saw last; only on copies in the DLQ
+            and on parked ones. A log names it.
     """
 
     first_id: str | None = None
@@ -94,6 +96,7 @@ class ReplayContext:
     group_id: str | None = None
     is_back: bool = False
     is_canary: bool = False
+    last_id: str | None = None
 
     @classmethod
     def from_json(cls, text: str, of_body: Callable[[], str] | None = None) -> Self:
@@ -126,19 +129,21 @@ class ReplayContext:
             group_id=_text(raw, "g"),
             is_back=_mark(raw, "back"),
             is_canary=_mark(raw, "canary"),
+            last_id=_text(raw, "last"),
         )
 
     def to_json(self) -> str:
         """Format it compactly, in ASCII.
 
-        Where it would be more than 1,024 bytes, the error's message is cut, then the whole error is
-        left out. That is enough for the fields that one copy has, not for all at their widest.
+        Where it would be more than 1,024 bytes, the error's message is cut, then the whole error
+        and ``last`` are left out. That is enough for the fields that one copy has, not for all at
+        their widest.
         """
         for most_bytes in _ERROR_MESSAGE_BYTES:
             text = self._format(most_bytes)
             if len(text) <= CONTEXT_MAX_BYTES:
                 return text
-        return replace(self, error=None)._format(0)  # noqa: SLF001 - of this class
+        return replace(self, error=None, last_id=None)._format(0)  # noqa: SLF001 - of this class
 
     def _format(self, error_bytes: int) -> str:
         error = self.error
@@ -158,6 +163,7 @@ class ReplayContext:
             "g": self.group_id,
             "back": 1 if self.is_back else None,
             "canary": 1 if self.is_canary else None,
+            "last": self.last_id,
         }
         return _compact_json({key: value for key, value in fields.items() if value is not None})
 

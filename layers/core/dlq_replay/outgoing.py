@@ -67,6 +67,7 @@ def replay_entry(
         held_seconds: since when a limit has applied to it, epoch seconds; None without a limit.
     """
     context = _context(message, now_seconds, policy, held_seconds=held_seconds)
+    context = replace(context, last_id=None)
     counted = _counted(message, replay_count)
     return _entry(
         message,
@@ -169,6 +170,7 @@ def has_room_for_redrive(
         held_seconds=far,
         source_queue=redriven.source_queue or _WIDEST_QUEUE_NAME,
         is_back=True,
+        last_id=message.message_id,
     )
     attributes = {
         **message.attributes,
@@ -254,6 +256,8 @@ def _context(
         group_id=known.group_id,
         is_back=known.is_back,
         is_canary=known.is_canary,
+        # A copy that SQS moved keeps the id under which the consumer saw it.
+        last_id=known.last_id if message.source_arn is None else message.message_id,
     )
 
 

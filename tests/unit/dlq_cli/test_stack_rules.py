@@ -144,6 +144,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "no right to send": {"denied_sends": ("main",)},
     "no table": {"settings": settings(FAILURE_TABLE="reasons"), "has_failure_table": False},
+    "a log group that is not there": {"missing_logs": ("/shop/orders",)},
     "a data key closed to alarms": {"data_key_admits_alarms": False},
     "a key that the role may not use": {
         **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},

@@ -42,6 +42,7 @@ PAST = context(
     group_id="old-group",
     is_back=True,
     held_seconds=NOW - 5,
+    last_id="m-6",
 )
 SYSTEM = {"MessageGroupId": "tenant", "AWSTraceHeader": "Root=1;Lineage=a:1"}
 
@@ -180,7 +181,8 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     wide = {"v": 1, "id": quotes, "plan": quotes, "src": "q" * 80, "t0": moment, "held": moment}
     marks = {"h": body_digest(BODY), "g": quotes, "back": 1, "canary": 1}
     made = json.dumps({**wide, **marks}, separators=(",", ":"))
-    dead = message("m-1", attributes={CONTEXT_ATTRIBUTE: text(made)})
+    moved = {"DeadLetterQueueSourceArn": queue_arn("q" * 80)}
+    dead = message("m" * 100, attributes={CONTEXT_ATTRIBUTE: text(made)}, **moved)
     assert dead.history.fault is None
     longest = max(ParkReason, key=len)
     parked = parked_entry(dead, longest, moment, policy(), FailureError(quotes, quotes))

@@ -63,6 +63,7 @@ def shown(message_id: str, **changes: Any) -> dict[str, Any]:
         "sent_at": EARLY,
         "body": f"body of {message_id}",
         "attributes": [{"name": "tenant", "text": "acme"}],
+        "logged": None,
     }
     return {**row, **changes}
 
@@ -135,11 +136,13 @@ def test_an_age_is_never_negative_and_unknown_where_no_time_is_known() -> None:
 
 
 def test_samples_come_in_the_order_in_which_they_were_chosen() -> None:
-    group = found(samples=(shown("m-1"), shown("m-3", sent_at=None, attributes=None)))
+    group = found(
+        samples=(shown("m-1"), shown("m-3", sent_at=None, attributes=None, logged="here"))
+    )
 
     assert group.title == "TimeoutError"
     assert group.samples == (
-        Sample("m-3", None, "body of m-3"),
+        Sample("m-3", None, "body of m-3", logged="here"),
         Sample("m-1", EARLY, "body of m-1", (("tenant", "acme"),)),
     )
 

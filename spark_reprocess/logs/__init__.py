@@ -1,0 +1,1 @@
+"""The reasons of failures that only a consumer's log has: events, exceptions, whose they are."""

@@ -1,0 +1,124 @@
+"""Log events as records, each with the request that wrote it. Pure.
+
+A record is an event with those that follow it in its stream and look like a part of a stack trace.
+Its request is an id that stands in it, else the request of which Lambda wrote START, and not yet
+END or REPORT, into its stream. Where two such requests overlap it is of none.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+TOKEN = re.compile(
+    r"(?<![\w-])(?=[A-Za-z_-]*\d)(?!\d{4}-?\d\d-?\d\d(?:T\d*Z?)?(?![\w-])"
+    r"|1\d{9}(?:\d{3})?(?![\w-]))"
+    r"\w[\w-]{6,126}\w(?![\w-])",
+    re.ASCII,
+)
+"""A word of at least eight characters with a digit, but no time: what may be somebody's id."""
+
+MOST_SECONDS = 900
+"""The longest that a request takes: Lambda's limit."""
+
+_TRACE_MS = 2000
+_TRACE_LINES = 100
+_LEVEL = re.compile(
+    r"""(?x) \b(?:(ERROR|SEVERE|FATAL|CRITICAL|PANIC|Error(?=\t)|fail(?=:|\t)|E(?=,\s\[))
+    |(?:WARN(?:ING)?|INFO|DEBUG|TRACE))\b
+    |"(?:level|severity|@l|Level|log\.level)":\s*"?(?:([5-9]\d|(?i:err|fatal|crit|severe|panic))|\w)
+    """
+)
+_LAMBDA = re.compile(
+    r"(?P<word>START|END|REPORT) RequestId: (?P<id>[\w-]+)"
+    r'|\{.*"type":\s*"platform\.(?P<type>start|report|runtimeDone)".*"requestId":\s*"(?P<of>[\w-]+)"'
+)
+_UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+_REQUEST = re.compile(
+    rf"\t({_UUID})\t|(?i:request|correlation|trace)_?-?(?i:id)[\"']?\s*[:=]\s*[\"']?([\w.-]{{8,128}})"
+    rf"|^\d\S* (?:\d\S* )?({_UUID}) "
+)
+_FOLLOWS = re.compile(
+    r"\s|$|Caused by: |goroutine \d|created by |\[signal |exit status|--- End"
+    r"|(?:[\w*-]+[./])+[\w.*()]+\(.*\)$"
+)
+HEADER = re.compile(
+    r"(?P<type>(?:[A-Za-z_$][\w$]*(?:\.|::|\\))*[A-Z_$][\w$]*(?:Error|Exception|Throwable|Fault)"
+    r"|Error|(?:[A-Za-z_$][\w$]*(?:\.|::))+[A-Z][\w$]*)(?::\s(?P<message>.*)|$)",
+    re.MULTILINE,
+)
+"""The line of a trace that names what was raised."""
+
+TRACEBACK = "Traceback (most recent call last):"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """An event as a log keeps it; *time_ms* are epoch milliseconds."""
+
+    group: str
+    stream: str
+    time_ms: int
+    text: str
+
+
+@dataclass(slots=True)
+class Record:
+    """An event with the rest of its trace; *request* is None where nothing says whose it is."""
+
+    first: LogEvent
+    request: str | None
+    lines: list[str] = field(default_factory=list)
+    is_headed: bool = False
+
+    @property
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(self.lines)
+
+
+def is_error(text: str) -> bool | None:
+    """Whether the first level that *text* names is an error's; None where it names none."""
+    level = _LEVEL.search(text[:2000])
+    return None if level is None else bool(level[1] or level[2])
+
+
+def records(events: Iterable[LogEvent]) -> Iterator[Record]:
+    """Yield records in the order in which they end. *events* are in the order of each stream."""
+    held: dict[tuple[str, str], Record] = {}
+    running: dict[tuple[str, str], dict[str, int]] = {}
+    for event in events:
+        stream = event.group, event.stream
+        last, line = held.get(stream), event.text.rstrip("\r\n")
+        if last is not None and _continues(last, event, line):
+            last.lines.append(line)
+            last.is_headed |= HEADER.match(line) is not None
+            continue
+        if last is not None:
+            yield held.pop(stream)
+        requests = running.setdefault(stream, {})
+        if mark := _LAMBDA.match(line, 0, 1000):
+            if mark["word"] == "START" or mark["type"] == "start":
+                requests[mark["id"] or mark["of"]] = event.time_ms
+            else:
+                requests.pop(mark["id"] or mark["of"], None)
+            continue
+        oldest_ms = event.time_ms - MOST_SECONDS * 1000
+        requests = running[stream] = {k: ms for k, ms in requests.items() if ms >= oldest_ms}
+        named = _REQUEST.search(line[:4000])
+        of_stream = next(iter(requests)) if len(requests) == 1 else None
+        request = next(filter(None, named.groups())) if named else of_stream
+        is_headed = "\n" in line or line.startswith("{") or HEADER.match(line) is not None
+        held[stream] = Record(event, request, [line], is_headed)
+    yield from held.values()
+
+
+def _continues(last: Record, event: LogEvent, line: str) -> bool:
+    if len(last.lines) == _TRACE_LINES or event.time_ms - last.first.time_ms > _TRACE_MS:
+        return False
+    if _FOLLOWS.match(line):
+        return True
+    is_start, has_start = line == TRACEBACK, TRACEBACK in last.lines
+    if last.is_headed or not (is_start or HEADER.match(line)):
+        return False
+    is_after_error = len(last.lines) == 1 and is_error(last.lines[0]) is True
+    return is_after_error or (has_start and not is_start)

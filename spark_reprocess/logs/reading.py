@@ -1,0 +1,91 @@
+"""Reads log events: from CloudWatch Logs, or from a file of exported events."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_replay.sqs import describe
+from spark_reprocess.errors import InputError
+from spark_reprocess.logs.events import LogEvent
+
+LIMIT_BYTES = 1_000_000_000
+LIMIT_SECONDS = 600
+_SECONDS_BETWEEN_CALLS = 0.5
+
+
+@dataclass(slots=True)
+class LogReading:
+    """Reads log groups, the oldest event first, at most two requests a second.
+
+    Attributes:
+        client: boto3's for CloudWatch Logs.
+        read_until_ms: where a limit ended the reading; None while none did.
+    """
+
+    client: Any
+    sleep: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    bytes_left: int = LIMIT_BYTES
+    read_until_ms: int | None = None
+
+    def read(self, groups: Iterable[str], first_ms: int, last_ms: int) -> Iterator[LogEvent]:
+        """Yield the events of these times, group by group.
+
+        Raises:
+            InputError: a log group does not exist, or may not be read.
+        """
+        end = self.clock() + LIMIT_SECONDS
+        for group in groups:
+            until_ms = first_ms
+            token: dict[str, str] = {}
+            while True:
+                if self.clock() > end or self.bytes_left < 0:
+                    self.read_until_ms = min(until_ms, self.read_until_ms or until_ms)
+                    break
+                answer = self._page(
+                    logGroupName=group, startTime=first_ms, endTime=last_ms + 1, **token
+                )
+                self.sleep(_SECONDS_BETWEEN_CALLS)
+                if answer is None:
+                    continue
+                for event in answer.get("events", ()):
+                    text, until_ms = event.get("message", ""), event.get("timestamp", until_ms)
+                    self.bytes_left -= len(text)
+                    yield LogEvent(group, event.get("logStreamName", ""), until_ms, text)
+                if "nextToken" not in answer:
+                    break
+                token = {"nextToken": answer["nextToken"]}
+
+    def _page(self, **wanted: Any) -> dict[str, Any] | None:  # noqa: ANN401 - of any type
+        """Return an answer; None where the call was throttled."""
+        try:
+            return dict(self.client.filter_log_events(**wanted))
+        except (ClientError, BotoCoreError) as error:
+            code = error.response["Error"].get("Code") if isinstance(error, ClientError) else ""
+            if code in ("ThrottlingException", "ServiceUnavailableException"):
+                return None
+            raise InputError(
+                f"--logs {wanted['logGroupName']}: {describe(error)}; check the name and the "
+                "Region, and that you may call logs:FilterLogEvents on it"
+            ) from error
+
+
+def exported_events(text: str, name: str) -> Iterator[LogEvent]:
+    """Yield the events of a file: a JSON object a line, as FilterLogEvents returns them.
+
+    Raises:
+        InputError: a line is none.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            event = json.loads(line)
+            stream = str(event.get("logStreamName", ""))
+            yield LogEvent(name, stream, int(event["timestamp"]), str(event["message"]))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(
+                f"--logs {name}: line {number} is no event with timestamp (epoch ms) and message"
+            ) from error

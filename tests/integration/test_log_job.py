@@ -1,0 +1,104 @@
+"""Reasons that only a consumer's log has."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_reprocess.archive import frames
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.erase.erase import EraseOptions, erase
+from tests.integration.spark_world import analyzed, archive_of, parked
+from tests.support.builders import NOW, context, message
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SENT = str(NOW * 1000)
+LINES = (
+    ("s-1", "ERROR failed last-0002\ncom.shop.NoVat: no VAT for anna@example.com\n\tat com.A.b(A)"),
+    ("s-2", "INFO order ORD-00004"),
+    ("s-2", "ERROR failed ORD-00004 com.shop.NoVat: no VAT for bob@example.com"),
+    ("s-2", "ERROR failed ORD-00006"),
+)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    letters = [
+        message(
+            f"m-{n}",
+            json.dumps({"order": f"ORD-0000{n}", "customer": "CUST-0001"}),
+            context(first_id=f"first-000{n}", reason="too_old", last_id=f"last-000{n}"),
+            SentTimestamp=SENT,
+        )
+        for n in (2, 4, 6)
+    ]
+    return archive_of(tmp_path / "archive", [*letters, parked(1, SentTimestamp=SENT)])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    events = [
+        {"logStreamName": stream, "timestamp": NOW * 1000 - 900 + n, "message": text}
+        for n, (stream, text) in enumerate(LINES)
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    return str(path)
+
+
+@pytest.mark.parametrize("few_files", [frames.FEW_FILES, 0])
+def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
+    spark: "SparkSession",
+    archive: Archive,
+    log: str,
+    few_files: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(frames, "FEW_FILES", few_files)
+    before = {group.title: group.count for group in analyzed(spark, archive).groups}
+    assert before == {
+        "too_old: JSON {customer:string, order:string}": 3,
+        "TimeoutError: order <n> after <n>": 1,
+    }
+
+    findings = analyzed(spark, archive, logs=(log,))
+
+    assert findings.logs == "2 of 3 messages have an error in the logs, 1 by id, 1 by value"
+    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVat")]
+    assert (group.title, group.count) == ("com.shop.NoVat: no VAT for ***", 2)
+    logged = {sample.message_id: sample.logged for sample in group.samples}
+    assert logged["m-2"] == f"found by id in {log}, s-1, 2023-11-14 22:13:19 UTC\ncom.A.b(A)"
+    page = (Path(findings.plan_path).parent / "report.html").read_text()
+    assert "found by value in" in page
+    assert "anna@" not in page
+
+    again = analyzed(spark, archive)
+
+    assert {one.group_id: one.count for one in again.groups} == {
+        one.group_id: one.count for one in findings.groups
+    }
+    assert main(["show", "m-2", "--archive", archive.root]) == 0
+    printed = capsys.readouterr().out
+    assert "com.shop.NoVat: no VAT for ***" in printed
+    assert "found by id" in printed
+
+
+def test_an_erase_removes_what_is_kept_of_a_log(
+    spark: "SparkSession", archive: Archive, log: str
+) -> None:
+    analyzed(spark, archive, logs=(log,))
+
+    erase(None, EraseOptions(archive.root, ["m-2"], execute=True, reason="asked to"))
+
+    kept = [path for path in Path(archive.root).rglob("*") if path.is_file()]
+    assert not [path for path in kept if path.name == "reasons.parquet"]
+    assert not [path for path in kept if b"NoVat" in path.read_bytes()]
+    assert {one.title for one in analyzed(spark, archive).groups} == {
+        "too_old: JSON {customer:string, order:string}",
+        "TimeoutError: order <n> after <n>",
+    }
