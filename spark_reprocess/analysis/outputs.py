@@ -16,6 +16,7 @@ from spark_reprocess.findings import (
     GoneGroup,
     GroupFinding,
     Lead,
+    Part,
     Sample,
     Spread,
     Synonym,
@@ -24,15 +25,23 @@ from spark_reprocess.findings import (
 
 _TIME = pa.timestamp("us", tz="UTC")
 _SPREAD = pa.struct([(name, pa.float64()) for name in ("least", "median", "p95", "greatest")])
-LEAD_FIELDS: "list[pa.Field[Any]]" = [
-    pa.field("field", pa.string()),
-    pa.field("value", pa.string()),
+_SYNONYMS = pa.list_(pa.struct([("field", pa.string()), ("value", pa.string())]))
+_SHARES: "list[pa.Field[Any]]" = [
     pa.field("group_share", pa.float64()),
     pa.field("other_share", pa.float64()),
+]
+_PART: "list[pa.Field[Any]]" = [
+    pa.field("field", pa.string()),
+    pa.field("value", pa.string()),
+    *_SHARES,
+    pa.field("synonyms", _SYNONYMS),
+]
+LEAD_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("parts", pa.list_(pa.struct(_PART))),
+    *_SHARES,
     pa.field("score", pa.float64()),
     pa.field("condition", pa.string()),
     pa.field("compared_with", pa.string()),
-    pa.field("synonyms", pa.list_(pa.struct([("field", pa.string()), ("value", pa.string())]))),
 ]
 """The fields of ``findings.Lead``."""
 
@@ -132,8 +141,11 @@ def _group_of(row: Mapping[str, Any]) -> GroupFinding:
 
 def lead_from_row(row: Mapping[str, Any]) -> Lead:
     """Build a lead from its fields; others are ignored."""
-    synonyms = tuple(Synonym(one["field"], one["value"]) for one in row["synonyms"])
-    return Lead(**{**_known(Lead, row), "synonyms": synonyms})
+    parts = []
+    for part in row["parts"]:
+        synonyms = tuple(Synonym(one["field"], one["value"]) for one in part["synonyms"])
+        parts.append(Part(**{**_known(Part, part), "synonyms": synonyms}))
+    return Lead(**{**_known(Lead, row), "parts": tuple(parts)})
 
 
 def _sample_of(row: Mapping[str, Any]) -> Sample:

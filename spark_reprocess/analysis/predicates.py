@@ -29,11 +29,14 @@ from spark_reprocess.analysis.features import (
     STEP,
     TAG,
     TYPES,
+    VALUE,
 )
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Cells = npt.NDArray[np.float32]
+"""1 or 0, by predicate and message."""
 
 _LEAST_MESSAGES = 3
 """Values that fewer messages have are dropped: most values are unique ids."""
@@ -225,6 +228,55 @@ class Predicates:
         field = (number - self._tags) % self._fields
         is_present = number < self._tags + self._fields
         return Predicate(Kind.PRESENT if is_present else Kind.MISSING, table.paths[field], "")
+
+    def field_of(self, numbers: Ints) -> Ints:
+        """Return the number of each predicate's field."""
+        fields = (numbers - self._tags) % max(self._fields, 1)
+        is_tag = numbers < self._tags
+        fields[is_tag] = self._table.field[numbers[is_tag]]
+        return fields
+
+    def values_of(self, number: int) -> Ints:
+        """Return the values of the field of a value, or the magnitudes of that of a magnitude."""
+        table, kind = self._table, self.predicate(number).tag[:1]
+        if kind not in (VALUE, MAGNITUDE):
+            return np.zeros(0, np.int64)
+        features = np.flatnonzero(table.field == table.field[number])
+        return features[[table.tags[one][:1] == kind for one in features]]
+
+    def matrix(self, numbers: Ints, messages: Ints) -> tuple[Cells, Cells]:
+        """Return for each predicate and message whether it holds, and whether it applies."""
+        table, is_tag = self._table, numbers < self._tags
+        features, place = table.features.of(messages)
+        size, fields = len(messages), self.field_of(numbers)
+
+        def cells(wanted: Ints, there: Ints, places: Ints, number: int) -> Cells:
+            names, inverse = np.unique(wanted, return_inverse=True)
+            row = np.full(number + 1, -1)
+            row[names] = np.arange(len(names))
+            is_wanted = row[there] >= 0
+            made = np.zeros((len(names), size), np.float32)
+            made[row[there[is_wanted]], places[is_wanted]] = 1
+            return made[inverse]
+
+        is_type = table.is_type[features]
+        has_field = cells(fields, table.field[features[is_type]], place[is_type], self._fields)
+        parent = np.where(is_tag, -1, table.parent[fields])
+        in_object = cells(parent, features, place, self._tags)
+        in_object[parent < 0] = 1
+        applies = np.where(is_tag[:, None], has_field, in_object)
+        is_missing = numbers >= self._tags + self._fields
+        has = cells(np.where(is_tag, numbers, self._tags), features, place, self._tags)
+        present = np.where(is_missing[:, None], 1 - has_field, has_field) * in_object
+        return np.where(is_tag[:, None], has, present), applies
+
+    def all_hold(self, numbers: Iterable[int]) -> Flags:
+        """Return for each message of the sample whether all of these predicates hold."""
+        return np.all([self.holds(one) for one in numbers], axis=0)
+
+    def all_apply(self, numbers: Iterable[int]) -> Flags:
+        """Return for each message of the sample whether all of these predicates apply to it."""
+        return np.all([self.applies(one) for one in numbers], axis=0)
 
     def holds(self, number: int) -> Flags:
         """Return for each message of the sample whether the predicate holds."""

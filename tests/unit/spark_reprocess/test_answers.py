@@ -8,10 +8,10 @@ from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.collect import print_analysis, print_drain
 from spark_reprocess.command_line.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
-from spark_reprocess.findings import Lead, Synonym
+from spark_reprocess.findings import Synonym
 from spark_reprocess.ramp.rule import Forecast
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
-from tests.findings_builder import a_group, some_findings
+from tests.findings_builder import a_group, a_lead, some_findings
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,7 +27,8 @@ DRAINED = DrainSummary(
     faults=(),
     stopped_by=(),
 )
-LEAD = Lead("body.tenant", "acme", 0.874, 0.021, 3.4, "get_json_object(body, '$.tenant') = 'acme'")
+TENANT = "get_json_object(body, '$.tenant') = 'acme'"
+LEAD = a_lead("body.tenant", "acme", 0.874, 0.021, 3.4, condition=TENANT)
 GROUP = a_group(
     group_id="g-1",
     title="TimeoutError",
@@ -124,7 +125,8 @@ def test_what_holds_for_the_same_messages_is_told_where_somebody_looks(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same = (Synonym("body.account", "17"), Synonym("attribute.plan", "x" * 80))
-    found = replace(ANALYZED, groups=(replace(GROUP, leads=(replace(LEAD, synonyms=same),)),))
+    lead = a_lead("body.tenant", "acme", synonyms=same)
+    found = replace(ANALYZED, groups=(replace(GROUP, leads=(lead,)),))
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     print_analysis(found)
