@@ -288,15 +288,16 @@ class _Search:
         most = max(_LEAST_OTHERS, _OTHERS * len(rows))
         place = np.arange(0, len(others.messages), -(-len(others.messages) // most) or 1)
         other_rows, weights = others.messages[place], others.weights[place]
-        own_cells = self._predicates.matrix(usable[first], rows)
-        other_cells = self._predicates.matrix(usable[first], other_rows)
-        applies = np.hstack([own_cells[1], other_cells[1]])
+        holds, applies = self._predicates.matrix(usable[first], np.append(rows, other_rows))
         kinds = (applies @ self._context.marks[: applies.shape[1]]).round(3)
+        own_size = len(rows)
         matrix = Contrast(
             np.where(self._alone[usable[first]], -1, self._predicates.field_of(usable[first])),
             np.unique(kinds, return_inverse=True)[1],
-            *own_cells,
-            *other_cells,
+            holds[:, :own_size],
+            applies[:, :own_size],
+            holds[:, own_size:],
+            applies[:, own_size:],
             weights.astype(np.float32),
             float(weights.sum() / (weights**2).sum()),
         )
@@ -339,10 +340,8 @@ class _Search:
         own = self._left[where.rows] & where.contrast.own_holds[rest].all(0)
         others = self._left[where.other_rows] & where.contrast.other_holds[rest].all(0)
         inside = where.contrast.count((which,), own, others)
-        return where.evidence(inside) >= self._needed_inside(where)
-
-    def _needed_inside(self, where: _Compared) -> float:
-        return math.log(2 * self._context.groups * len(where.numbers) / ALPHA)
+        tests = 2 * self._context.groups * len(where.numbers)
+        return where.evidence(inside) >= math.log(tests / ALPHA)
 
     def _generalized(self, where: _Compared, one: Counted) -> Counted:
         """Leave out conditions while most other values of the field do as well."""
@@ -454,18 +453,20 @@ class _Search:
 
         The plainest comes first.
         """
-        matrix = where.contrast
-        holds = np.concatenate([matrix.own_holds, matrix.other_holds], axis=1)
-        applies = np.concatenate([matrix.own_applies, matrix.other_applies], axis=1)
-        both = applies * applies[which]
-        shared = (both * holds) @ holds[which]
-        either = (both * np.maximum(holds, holds[which])).sum(1)
-        is_same = (shared >= _SAME_MESSAGES * np.maximum(either, 1)) & (
-            where.may_be_implied == where.may_be_implied[which]
+        rows = np.append(where.rows, where.other_rows)
+        number = int(where.numbers[which][0])
+        mine, applies = (
+            one(number)[rows] for one in (self._predicates.holds, self._predicates.applies)
         )
-        rows = np.concatenate([where.rows, where.other_rows])
-        mine = holds[which] > 0
-        likely = np.concatenate([where.numbers[n][:_SAME_COUNTS] for n in np.flatnonzero(is_same)])
+
+        def is_same(other: int) -> bool:
+            both = applies & self._predicates.applies(other)[rows]
+            theirs = self._predicates.holds(other)[rows]
+            return jaccard(mine[both], theirs[both]) >= _SAME_MESSAGES
+
+        alike = where.may_be_implied == where.may_be_implied[which]
+        conditions = [n for n in np.flatnonzero(alike) if is_same(int(where.numbers[n][0]))]
+        likely = np.concatenate([where.numbers[n][:_SAME_COUNTS] for n in conditions])
         found, paths = list[int](), list[str]()
         for number in sorted(map(int, likely), key=self._plainness):
             path = self._predicates.predicate(number).path

@@ -246,37 +246,17 @@ class Predicates:
 
     def matrix(self, numbers: Ints, messages: Ints) -> tuple[Cells, Cells]:
         """Return for each predicate and message whether it holds, and whether it applies."""
-        table, is_tag = self._table, numbers < self._tags
-        features, place = table.features.of(messages)
-        size, fields = len(messages), self.field_of(numbers)
-
-        def cells(wanted: Ints, there: Ints, places: Ints, number: int) -> Cells:
-            names, inverse = np.unique(wanted, return_inverse=True)
-            row = np.full(number + 1, -1)
-            row[names] = np.arange(len(names))
-            is_wanted = row[there] >= 0
-            made = np.zeros((len(names), size), np.float32)
-            made[row[there[is_wanted]], places[is_wanted]] = 1
-            return made[inverse]
-
-        is_type = table.is_type[features]
-        has_field = cells(fields, table.field[features[is_type]], place[is_type], self._fields)
-        parent = np.where(is_tag, -1, table.parent[fields])
-        in_object = cells(parent, features, place, self._tags)
-        in_object[parent < 0] = 1
-        applies = np.where(is_tag[:, None], has_field, in_object)
-        is_missing = numbers >= self._tags + self._fields
-        has = cells(np.where(is_tag, numbers, self._tags), features, place, self._tags)
-        present = np.where(is_missing[:, None], 1 - has_field, has_field) * in_object
-        return np.where(is_tag[:, None], has, present), applies
+        holds = [self.holds(int(one))[messages] for one in numbers]
+        applies = [self.applies(int(one))[messages] for one in numbers]
+        return np.array(holds, np.float32), np.array(applies, np.float32)
 
     def all_hold(self, numbers: Iterable[int]) -> Flags:
         """Return for each message of the sample whether all of these predicates hold."""
-        return np.all([self.holds(one) for one in numbers], axis=0)
+        return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
 
     def all_apply(self, numbers: Iterable[int]) -> Flags:
         """Return for each message of the sample whether all of these predicates apply to it."""
-        return np.all([self.applies(one) for one in numbers], axis=0)
+        return np.asarray(np.all([self.applies(one) for one in numbers], axis=0))
 
     def holds(self, number: int) -> Flags:
         """Return for each message of the sample whether the predicate holds."""
