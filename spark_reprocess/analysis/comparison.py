@@ -41,7 +41,7 @@ _BY_CHANCE = 8
 _COVERED = 0.5
 """There must be messages alike for at least this share of the group."""
 
-_FEWEST, _MOST, _FOR_EACH = 2000, 8000, 12
+_FEWEST, _MOST, _FOR_EACH = 2000, 8000, 25
 """A group is compared with so many others at most, which depends on its own messages."""
 
 _ONE_VALUE = 0.9

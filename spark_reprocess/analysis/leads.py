@@ -80,7 +80,7 @@ _LEAST_FOR_SETS = 40
 _SAME_COUNTS = 20
 _LEAST_PARTS, _MOST_PARTS = 24, 96
 _MOST_MESSAGES = 8000
-_LEAST_OTHERS, _OTHERS = 250, 12
+_LEAST_OTHERS, _OTHERS = 250, 25
 """At most so many others are counted, and so many for each message of the group."""
 
 _LEAST_OF_A_VALUE = 20
@@ -191,8 +191,9 @@ class _Search:
     def __init__(self, context: _Context, group: SampledGroup) -> None:
         self._context, self._predicates = context, context.predicates
         self._group, self._size = group, len(group.messages)
-        table, marks = context.sample.table, context.marks[group.messages]
-        own, marked = table.counts(group.messages), table.counts(group.messages, marks)
+        table, some = context.sample.table, group.messages[:_MOST_MESSAGES]
+        marks = context.marks[some]
+        own, marked = table.counts(group.messages), table.counts(some, marks)
         self._own = context.predicates.counts(own, float(self._size))
         self._mark = context.predicates.counts(marked, float(marks.sum())).holds
         self._left = np.ones(table.messages, bool)
