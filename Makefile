@@ -33,8 +33,9 @@ test-all: setup ## Run all tests but the soaks; without ARGS, print which branch
 mutants: setup-test ## Put each fault of tests/mutants.toml into a copy: its tests must fail [ARGS="lock"]
 	@$(BIN)/python scripts/mutants.py $(ARGS)
 
-snapshot: setup-test ## Write tests/contract/stacks.yaml anew: read how it differs
+snapshot: setup-test ## Write tests/contract/stacks.yaml and tests/golden anew: read how they differ
 	@$(BIN)/python -m tests.contract.stored_stacks
+	@SNAPSHOT=1 $(BIN)/python -m pytest -q $$(grep -rlE "assert_(stored|page)" tests --include "test_*.py")
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .
@@ -134,7 +135,7 @@ $(VENV)/.dev: $(VENV)/.created requirements/dev.txt
 # Without it tests are slower, that is all: not every Java can make one.
 $(CLASSES): $(VENV)/.dev | java
 	@echo "Archiving the classes that Spark loads, so that tests start it sooner (once, half a minute)"
-	-@$(BIN)/python -m tests.class_archive $@
+	-@$(BIN)/python -m tests.support.class_archive $@
 
 $(SAM): requirements/sam.txt
 	@python=$$(scripts/find-python.sh) && echo "Setting up the SAM CLI with $$python" && "$$python" -m venv .tools/sam

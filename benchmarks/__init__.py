@@ -15,6 +15,7 @@ target. README.md in this folder explains how to read them. In reading order:
 ``transfers``     ``drain`` and ``redrive`` against (b)
 ``incident``      generates the messages of an incident, with known causes, as an archive
 ``analysis``      ``analyze`` on them
+``growth``        a night in an old archive against one in a young archive
 ================  ==============================================================
 """
 

@@ -14,7 +14,7 @@ from benchmarks import ROOT
 from benchmarks.findings import Finding, markdown
 from benchmarks.rig import Rig, measuring_server
 
-BENCHMARKS = ("cold_start", "replay", "small", "transfers", "analysis")
+BENCHMARKS = ("cold_start", "replay", "small", "transfers", "analysis", "growth")
 RESULTS = Path(".bench") / "latest.json"
 PAGE = ROOT / "benchmarks" / "README.md"
 

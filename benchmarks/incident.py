@@ -34,6 +34,9 @@ ROWS_PER_FILE = 2500
 
 _BEGIN = datetime(2026, 11, 21, tzinfo=UTC)
 _DURATION = timedelta(days=2)
+END = _BEGIN + _DURATION
+"""When the messages were drained."""
+
 _SEED = 20261121
 _DRAIN_ID = "20261122T000000Z-bench0"
 _HAS_ERROR, _HAS_CAUSE, _HAS_OPTIONAL = 0.7, 0.85, 0.3
@@ -92,15 +95,6 @@ def write_archive(root: Path, messages: int) -> None:
     with ProcessPoolExecutor(os.cpu_count()) as executor:
         firsts = range(0, messages, ROWS_PER_FILE)
         list(executor.map(partial(_write_file, folder, messages), firsts))
-
-
-def beginning_of(archive: Path, part: Path, messages: int) -> None:
-    """Make an archive of the first *messages* of another, with hard links to its files."""
-    open_archive(str(part), creates=True)
-    (part / drain_folder(_DRAIN_ID)).mkdir(parents=True)
-    files = sorted((archive / drain_folder(_DRAIN_ID)).iterdir())
-    for file in files[: messages // ROWS_PER_FILE]:
-        (part / file.relative_to(archive)).hardlink_to(file)
 
 
 def _write_file(folder: Path, messages: int, first: int) -> None:
@@ -176,7 +170,7 @@ def _row(chance: random.Random) -> dict[str, Any]:
         "error_message": None if error is None else f"{_ERRORS[error][1]} {text}",
         "body_bytes": len(body),
         "queue_url": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/orders-parked",
-        "drained_at": _BEGIN + _DURATION,
+        "drained_at": END,
     }
 
 

@@ -28,9 +28,8 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.spark.session import end_session, get_session
 if len(sys.argv) == 1:
     get_session().range(1).mapInArrow(lambda batches: batches, "id long").collect()
-for command in " ".join(sys.argv[1:]).split(" + "):
-    if command and main(command.split()):
-        sys.exit(command)
+elif main(sys.argv[1].split()):
+    sys.exit(sys.argv[1])
 end_session()
 """
 
@@ -46,8 +45,7 @@ def measure(rig: Rig) -> list[Finding]:
         def drain_and_analyze() -> float:
             shutil.rmtree(f"{folder}/archive", ignore_errors=True)
             fill(rig.server, parked, MESSAGES)
-            drain = f"drain {place} --parked-queue-url {parked} --wait-seconds 0"
-            return _seconds(f"{drain} + analyze {place}")
+            return _seconds(f"collect {place} --parked-queue-url {parked} --wait-seconds 0")
 
         def redrive() -> float:
             shutil.rmtree(f"{folder}/archive/ledger", ignore_errors=True)

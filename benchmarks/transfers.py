@@ -109,7 +109,7 @@ def _findings(
     requests = [sum(watch.requests.values()) / count for watch in runs.watches[1:]]
     is_drain = verb == "drain"
     requests_target = DRAIN_REQUESTS_TARGET if is_drain else REDRIVE_REQUESTS_TARGET
-    memory = [one.worker_peak_mb / quarter.worker_peak_mb for one in whole]
+    memory = [one.peak_mb / quarter.peak_mb for one in whole]
     return [
         Finding.of_ratio(
             what,

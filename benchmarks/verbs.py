@@ -1,7 +1,7 @@
 """Runs verbs of the Spark job as an operator does: each in its own process, on two cores.
 
-``python -m benchmarks.verbs RESULT VERB ...`` is that process: it times the verb without the start
-of Spark's session.
+``python -m benchmarks.verbs FOLDER VERB ...`` is that process. It can count the calls and bytes of
+an archive on S3: then Spark reads no file by itself, and a part of a file is a GET of a range.
 """
 
 import json
@@ -11,18 +11,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from benchmarks import ROOT
+from spark_reprocess.archive import files, s3
+from spark_reprocess.archive.local import LocalArchive
 
 DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
 _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
+_CALLS = "BENCH_CALLS"
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 _MEASURING_TASKS = 16
 """The number of tasks: more than workers, so that each worker likely has one."""
+
+_WITHOUT_SPARK = ("status", "erase")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +36,45 @@ class TimedVerb:
 
     Attributes:
         seconds: after the start of the session.
-        worker_peak_mb: peak memory of a Python worker of Spark.
+        peak_mb: peak memory of a Python worker of Spark; of the verb's process without Spark.
+        processor_seconds: of all its processes, with the start of the session.
+        calls: to the archive, if they were counted.
+        moved_mb: bytes read from and written to it.
     """
 
     seconds: float
-    worker_peak_mb: float
+    peak_mb: float
+    processor_seconds: float
+    calls: int = 0
+    moved_mb: float = 0
+    written_mb: float = 0
 
 
-def timed_verb(*arguments: str, driver_memory: str = "1g") -> TimedVerb:
+def timed_verb(
+    *arguments: str, driver_memory: str = "1g", counts: bool = False, days_later: int = 0
+) -> TimedVerb:
     """Run a verb.
 
     Args:
         arguments: its name, then its own.
         driver_memory: size of the JVM's heap in Spark's form; the default is Spark's.
+        counts: whether to count calls and bytes.
+        days_later: how many days its clock is ahead.
 
     Raises:
         RuntimeError: it failed; the text has the end of its standard error.
     """
     with tempfile.TemporaryDirectory(prefix="bench-verb-") as folder:
-        result = Path(folder, "timed.json")
+        result, calls = Path(folder, "timed.json"), Path(folder, "calls")
+        calls.touch()
         ended = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-m", "benchmarks.verbs", str(result), *arguments],
+            [sys.executable, "-m", "benchmarks.verbs", str(result), str(days_later), *arguments],
             cwd=ROOT,
-            env={**os.environ, "PYSPARK_SUBMIT_ARGS": _TWO_CORES.format(memory=driver_memory)},
+            env={
+                **os.environ,
+                "PYSPARK_SUBMIT_ARGS": _TWO_CORES.format(memory=driver_memory),
+                **({_CALLS: str(calls)} if counts else {}),
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -61,46 +82,123 @@ def timed_verb(*arguments: str, driver_memory: str = "1g") -> TimedVerb:
         if ended.returncode:
             end = ended.stderr[-2000:]
             raise RuntimeError(f"{arguments[0]} ended with {ended.returncode}: {end}")
-        return TimedVerb(**json.loads(result.read_text("utf-8")))
+        made = [[int(part) for part in line.split()] for line in calls.read_text().splitlines()]
+        number, read, written = map(sum, zip(*made, strict=True)) if made else (0, 0, 0)
+        moved_mb, written_mb = (read + written) / 1e6, written / 1e6
+        took = json.loads(result.read_text("utf-8"))
+        return TimedVerb(**took, calls=number, moved_mb=moved_mb, written_mb=written_mb)
 
 
 def approved(archive: Path) -> str:
-    """Set every group of the archive's only plan to ``redrive``; return the plan's path."""
-    (plan,) = archive.glob("reports/*/plan.yaml")
+    """Set every group of the archive's newest plan to ``redrive``; return the plan's path."""
+    plan = max(archive.glob("reports/*/plan.yaml"))
     text = plan.read_text("utf-8")
     plan.write_text(text.replace("action: leave", "action: redrive"), "utf-8")
     return str(plan)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Start a session, run the verb, write its duration; return the verb's exit code."""
-    # Only this process needs Spark.
-    from spark_reprocess.command_line.cli import main as run_verb  # noqa: PLC0415
-    from spark_reprocess.spark.session import end_session, get_session  # noqa: PLC0415
+class CountedArchive(LocalArchive):
+    """A local archive that writes down each call that one on S3 would make."""
 
-    result, *verb = arguments
-    spark = get_session()
+    __slots__ = ()
+
+    def open(self, path: str) -> BinaryIO | None:
+        """Read as an archive on S3 does."""
+        content = super().read(path)
+
+        def fetch(span: str) -> tuple[bytes, int]:
+            start, _, last = span.partition("-")
+            found = content or b""
+            part = found[int(start) : int(last) + 1] if start else found[-int(last) :]
+            _note(1, len(part), 0)
+            return part, len(found)
+
+        return None if content is None else cast("BinaryIO", s3._Ranges(fetch))  # noqa: SLF001
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    original = getattr(LocalArchive, name)
+
+    def call(archive: CountedArchive, path: str, *content: bytes) -> object:
+        found = original(archive, path, *content)
+        pages = 1 + len(found) // 1000 if isinstance(found, list) else 1
+        _note(pages, len(found) if isinstance(found, bytes) else 0, sum(map(len, content)))
+        return found
+
+    return call
+
+
+for _name in ("create", "write", "read", "remove", "discard", "list"):
+    setattr(CountedArchive, _name, _counted(_name))
+
+
+def _note(calls: int, read: int, written: int) -> None:
+    with Path(os.environ[_CALLS]).open("a", encoding="ascii") as log:
+        log.write(f"{calls} {read} {written}\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Start a session, run the verb, write what it took; return the verb's exit code."""
+    result, days_later, *verb = arguments
+    clock, ahead_seconds = time.time, int(days_later) * 86_400
+    time.time = lambda: clock() + ahead_seconds
+    # Workers find the class in the module, not here. Only this process needs Spark, and not always.
+    from benchmarks.verbs import CountedArchive  # noqa: PLC0415
+    from spark_reprocess.command_line.cli import main as run_verb  # noqa: PLC0415
+
+    spark = None
+    is_counted = _CALLS in os.environ
+    if is_counted:
+        setattr(files, "LocalArchive", CountedArchive)  # noqa: B010 - not in its interface
+    if verb[0] not in _WITHOUT_SPARK:
+        from spark_reprocess.archive import frames  # noqa: PLC0415
+        from spark_reprocess.spark.session import get_session  # noqa: PLC0415
+
+        spark = get_session()
+        if is_counted:
+            frames._spark_reads = lambda *_: False  # noqa: SLF001
     began = time.perf_counter()
     exit_code = run_verb(verb)
-    ended = time.perf_counter()
+    took = {
+        "seconds": time.perf_counter() - began,
+        "processor_seconds": sum(_processor_seconds(os.getpid())) if is_counted else 0,
+        "peak_mb": _worker_peak_mb(spark) if spark else _peak_bytes() / 1e6,
+    }
+    Path(result).write_text(json.dumps(took), "utf-8")
+    if spark:
+        spark.stop()
+    return exit_code
+
+
+def _processor_seconds(process: int) -> Iterator[float]:
+    """Yield the processor time of a process, and of each that it started."""
+    stat = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+    yield sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
+    for task in Path(f"/proc/{process}/task").iterdir():
+        for child in (task / "children").read_text("ascii").split():
+            yield from _processor_seconds(int(child))
+
+
+def _worker_peak_mb(spark: Any) -> float:  # noqa: ANN401 - without Spark
     # Workers are reused for many tasks.
     tasks = spark.range(0, _MEASURING_TASKS, 1, _MEASURING_TASKS)
     rows = tasks.mapInArrow(_peaks, "peak_bytes long").collect()
-    timed = TimedVerb(
-        seconds=ended - began,
-        worker_peak_mb=max(int(row["peak_bytes"]) for row in rows) / 1e6,
-    )
-    Path(result).write_text(json.dumps(asdict(timed)), "utf-8")
-    end_session()
-    return exit_code
+    return max(int(row["peak_bytes"]) for row in rows) / 1e6
 
 
 def _peaks(batches: Iterable[Any]) -> Iterator[Any]:
     import pyarrow as pa  # noqa: PLC0415 - in Spark's worker
 
     for _ in batches:
-        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
-        yield pa.RecordBatch.from_pydict({"peak_bytes": [peak_bytes]})
+        yield pa.RecordBatch.from_pydict({"peak_bytes": [_peak_bytes()]})
+
+
+def _peak_bytes() -> int:
+    status = Path("/proc/self/status")
+    if status.exists():
+        # What getrusage says includes the process that started this one.
+        return int(status.read_text("ascii").partition("VmHWM:")[2].split()[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED", "TIMEOUT", "ERROR", "EXPIRED"}
 _CHECK_SECONDS = 5.0
 STOP_SECONDS = 60.0
-"""How long after Ctrl-C the run may finish its open calls, before it is stopped by force."""
+"""Time after Ctrl-C in which the run may finish its open calls; then it is stopped by force."""
 
 _FIX = "the stack's policy RunSparkJobPolicy allows it"
 

@@ -1,7 +1,7 @@
 """Draws docs/images/console.png: ``PYTHONPATH=.:layers/core python scripts/draw_console.py``.
 
-A real console in the machine's Chromium, over the report of ``tests/incident.py``. Some of its
-groups are decided.
+A real console in the machine's Chromium, over the report of ``tests/support/incident.py``. Some of
+its groups are decided.
 """
 
 import sys
@@ -15,10 +15,10 @@ from dlq_cli.console.work import Works
 from spark_reprocess.analysis.outputs import summary_json
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from tests.console_world import running
 from tests.e2e.watched_browser import launched
-from tests.findings_builder import ANALYZED_AT
-from tests.incident import incident_findings
+from tests.support.console_world import running
+from tests.support.findings_builder import ANALYZED_AT
+from tests.support.incident import incident_findings
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "console.png"
 PLAN_ID = "20251120T103000Z-004f2a"

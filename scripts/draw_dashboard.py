@@ -34,11 +34,11 @@ from dlq_replay.measures import (
     measure_dlq,
 )
 from dlq_replay.message import Message, SendEntry
-from tests.breaker_tables import FakeBreaker
 from tests.contract.cloudformation import Stack as Template
 from tests.contract.cloudformation import load_template
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import FOURTEEN_DAYS, Stack
+from tests.support.breaker_tables import FakeBreaker
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "dashboard.png"

@@ -93,7 +93,7 @@ def watched_metrics() -> int:
 
 
 def costs() -> Lines:
-    """What it costs: README and docs/growth.md."""
+    """What it costs: README."""
     polling, watched = POLLS * SQS_PER_REQUEST, watched_metrics()
     metrics = len(Metric) + len(ParkReason)
     alarms = watched * ALARM_METRIC

@@ -174,9 +174,8 @@ class Findings:
         messages: those that were pending: what the groups are made of.
         bucket_starts: when each bucket of ``GroupFinding.arrivals`` begins, ascending.
         bucket_seconds: how long each is.
-        groups: the largest first.
-        unlisted_groups: how many smaller groups are not in *groups*; the plan leaves them.
-        unlisted_messages: how many messages those hold.
+        groups: the largest first. One may have all messages of smaller ones: ``grouping.OTHERS``.
+        different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all where they are few.
         gone: groups that are gone since the analysis before, by id.
@@ -194,9 +193,8 @@ class Findings:
     bucket_starts: tuple[datetime, ...]
     bucket_seconds: float
     groups: tuple[GroupFinding, ...]
-    unlisted_groups: int
-    unlisted_messages: int
     where: str | None
+    different: int = 0
     sampled: int = 0
     gone: tuple[GoneGroup, ...] = ()
     unreadable: tuple[str, ...] = ()

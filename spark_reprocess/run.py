@@ -187,7 +187,7 @@ def run(
         budget is None or drained.seconds < budget
     )
     drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
-    counted = count(archive, options.claim_ttl_seconds, has_plans=False)
+    counted = count(archive, options.claim_ttl_seconds)
     pending = _pending(archive, run_id, drained_at, counted, redriven)
     fault = publish(pending)
     warnings = (fault,) if fault else ()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from spark_reprocess import clients
-from tests.aws_models import parse_once
-from tests.expected_skips import SkipCheck, parse
+from tests.support.aws_models import parse_once
+from tests.support.expected_skips import SkipCheck, parse
 
 # Developers' machines search at random, `make test` there for a quarter of the time that `make
 # test-all` takes for it. CI repeats one search, so that red means a change broke it.

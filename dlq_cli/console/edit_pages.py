@@ -147,7 +147,7 @@ def _form_context(visit: Visit) -> tuple[Plan, PlannedGroup, TypedPatch]:
 
 
 def _preview(visit: Visit) -> Response:
-    """What the form as it is now would change; a fragment. Writes nothing."""
+    """Show the changes that the form would make now; a fragment. Writes nothing."""
     plan, group, typed = _form_context(visit)
     members = group_members(visit.console.archive, plan, group.group_id)
     return visit.page(

@@ -42,7 +42,7 @@ the plan."""
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a reader wants to see; an unknown word in an address counts as its default.
+    """Search, order and page of the list; an unknown word in an address counts as its default.
 
     Attributes:
         words: all of them must be in a group's texts, in any case.
@@ -84,7 +84,7 @@ class Wanted:
 
     @property
     def has_times(self) -> bool:
-        """Whether only some buckets count."""
+        """True if only some buckets count."""
         return 0 <= self.first <= self.last
 
 
@@ -108,7 +108,7 @@ class Page:
 def page_of(groups: Sequence[Group], wanted: Wanted) -> Page:
     """Return the page that is wanted, or the last one where there are fewer."""
     words = wanted.words.lower().split()
-    matching = [one for one in groups if _matches(one, wanted, words)]
+    matching = [group for group in groups if _matches(group, wanted, words)]
     matching.sort(key=ORDERS[wanted.sort][1])
     pages = max(1, -(-len(matching) // PAGE_GROUPS))
     number = min(wanted.page, pages)
@@ -116,30 +116,30 @@ def page_of(groups: Sequence[Group], wanted: Wanted) -> Page:
     return Page(matching[start : start + PAGE_GROUPS], matching, number, pages)
 
 
-def _matches(one: Group, wanted: Wanted, words: Sequence[str]) -> bool:
-    if wanted.status and one.listed.status != wanted.status:
+def _matches(group: Group, wanted: Wanted, words: Sequence[str]) -> bool:
+    if wanted.status and group.listed.status != wanted.status:
         return False
     if wanted.action == "edited":
-        if not one.listed.is_edited:
+        if not group.listed.is_edited:
             return False
-    elif wanted.action and one.listed.action != wanted.action:
+    elif wanted.action and group.listed.action != wanted.action:
         return False
-    arrivals = one.found.arrivals if one.found else ()
+    arrivals = group.found.arrivals if group.found else ()
     if wanted.has_times and not sum(arrivals[wanted.first : wanted.last + 1]):
         return False
     if not words:
         return True
-    text = _text(one)
+    text = _text(group)
     return all(word in text for word in words)
 
 
-def _text(one: Group) -> str:
+def _text(group: Group) -> str:
     """Return all that a search looks through."""
-    said, found = one.listed, one.found
-    parts = [one.group_id, said.title, said.note]
-    if found:
-        parts += [found.note, *map(format_predicate, found.leads)]
-        parts += [name for name, _ in (*found.reasons, *found.sources)]
+    listed, finding = group.listed, group.found
+    parts = [group.group_id, listed.title, listed.note]
+    if finding:
+        parts += [finding.note, *map(format_predicate, finding.leads)]
+        parts += [name for name, _ in (*finding.reasons, *finding.sources)]
     return "\n".join(parts).lower()
 
 
@@ -155,8 +155,8 @@ def _groups(visit: Visit) -> Response:
     page = page_of(report.groups, wanted)
     values: dict[str, Any] = {
         "report": report,
-        "rows": [_row(one) for one in page.groups],
-        "messages": sum(one.planned.count for one in report.groups) or 1,
+        "rows": [_row(group) for group in page.groups],
+        "messages": sum(group.planned.count for group in report.groups) or 1,
         "page": page,
         "wanted": wanted,
         "orders": ORDERS,
@@ -167,22 +167,22 @@ def _groups(visit: Visit) -> Response:
     return visit.page(
         "groups.html.jinja",
         view=report.findings and list_view(report, report.findings, visit.address(GROUPS)),
-        statuses=[one.value for one in Status if one is not Status.GONE],
-        actions=[one.value for one in Action],
+        statuses=[status.value for status in Status if status is not Status.GONE],
+        actions=[action.value for action in Action],
         done=done_of(visit),
         **values,
     )
 
 
-def _row(one: Group) -> dict[str, Any]:
+def _row(group: Group) -> dict[str, Any]:
     return {
-        "group": one,
-        "said": one.listed,
-        "found": one.found,
-        "colour": one.rank if one.rank <= COLOURS else 0,
-        "outline": outline(one.found.arrivals) if one.found else "",
-        "width": max(1, len(one.found.arrivals)) if one.found else 1,
-        "lead": next(iter(one.leads), None),
+        "group": group,
+        "said": group.listed,
+        "found": group.found,
+        "colour": group.rank if group.rank <= COLOURS else 0,
+        "outline": outline(group.found.arrivals) if group.found else "",
+        "width": max(1, len(group.found.arrivals)) if group.found else 1,
+        "lead": next(iter(group.leads), None),
     }
 
 
@@ -195,29 +195,31 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     The groups without a colour of their own are one row of numbers: a page need not carry the
     arrivals of a thousand.
     """
-    columns = [one.arrivals for one in findings.groups]
+    columns = [group.arrivals for group in findings.groups]
     others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
-    listed = [one.listed for one in report.groups]
-    left = [one.count if one.pending is None else one.pending for one in listed]
-    settled = sum(one.count for one in listed) - sum(left)
-    now = {one.group_id: one.status for one in listed}
+    listed = [group.listed for group in report.groups]
+    left = [group.count if group.pending is None else group.pending for group in listed]
+    settled = sum(group.count for group in listed) - sum(left)
+    now = {group.group_id: group.status for group in listed}
     groups = tuple(
-        replace(one, status=now.get(one.group_id, one.status)) for one in findings.groups
+        replace(group, status=now.get(group.group_id, group.status)) for group in findings.groups
     )
-    findings = replace(findings, messages=findings.messages - settled, groups=groups)
+    different = 0 if settled else findings.different
+    messages = findings.messages - settled
+    findings = replace(findings, messages=messages, different=different, groups=groups)
     return {
         **head_view(findings),
         "groups": [
             {
-                "found": one,
-                "anchor": one.group_id,
-                "title": one.title.strip() or "(no title)",
+                "found": group,
+                "anchor": group.group_id,
+                "title": group.title.strip() or "(no title)",
                 "colour": rank if rank <= COLOURS else 0,
-                "lead": next(iter(one.leads), None),
+                "lead": next(iter(group.leads), None),
             }
-            for rank, one in enumerate(findings.groups, start=1)
+            for rank, group in enumerate(findings.groups, start=1)
         ],
-        "pending_groups": sum(map(bool, left)) + findings.unlisted_groups if settled else None,
+        "pending_groups": sum(map(bool, left)) if settled else None,
         "path_of_groups": path_of_groups,
         "data": {
             **chart_data(findings),
@@ -233,34 +235,34 @@ def _decide(visit: Visit) -> Response:
     except ValueError as error:
         raise InputError(f"choose one of {', '.join(Action)}") from error
     plan_id, note = visit.field("plan"), note_of(visit.field("note").strip()) or None
-    pairs = (one.partition(":") for one in visit.fields("seen"))
+    pairs = (text.partition(":") for text in visit.fields("seen"))
     seen = {group_id: digest for group_id, _, digest in pairs}
     if visit.field("all_matching"):
         report = read_report(visit.console.archive, plan_id, visit.console.now())
         fields = {name: visit.field(name) for name in ("q", "status", "sort", "from", "to")}
         wanted = Wanted.of({**fields, "action": visit.field("with_action")})
-        digests = {one.group_id: one.seen for one in page_of(report.groups, wanted).matching}
+        digests = {group.group_id: group.seen for group in page_of(report.groups, wanted).matching}
         if str(len(digests)) != visit.field("all_matching"):
             raise InputError("the list has changed since: look at it again, then decide")
         # What the page did show counts as it was shown.
-        seen = {**digests, **{one: seen[one] for one in digests.keys() & seen.keys()}}
+        seen = digests | {group_id: seen[group_id] for group_id in digests.keys() & seen.keys()}
     else:
-        seen = {one: seen.get(one, "") for one in visit.fields("group")}
+        seen = {group_id: seen.get(group_id, "") for group_id in visit.fields("group")}
     if not seen:
         raise InputError("choose at least one group")
     try:
         decide_groups(visit.console, plan_id, seen, action, note)
     except MeanwhileError as error:
         return _meanwhile(visit, error, seen)
-    said = {"plan": visit.field("shown_plan"), "decided": action.value}
+    done = {"plan": visit.field("shown_plan"), "decided": action.value}
     if visit.field("back") and len(seen) == 1:
-        return visit.see_other(f"{GROUPS}{next(iter(seen))}", **said)
-    return visit.see_other("/", **said, count=str(len(seen)))
+        return visit.see_other(f"{GROUPS}{next(iter(seen))}", **done)
+    return visit.see_other("/", **done, count=str(len(seen)))
 
 
 def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Response:
     """Show what somebody else said meanwhile, with the same form to confirm."""
-    now = {**seen, **{one.group_id: entry_digest(one) for one in error.groups}}
+    now = {**seen, **{group.group_id: entry_digest(group) for group in error.groups}}
     note = visit.field("note").strip()
     words = (visit.field("decision"), *(("--note", note) if note else ()))
     return visit.page(
@@ -273,7 +275,7 @@ def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Res
         note=visit.field("note"),
         shown_plan=visit.field("shown_plan"),
         back=visit.field("back"),
-        commands=[visit.console.command("decide", one, *words) for one in list(now)[:20]],
+        commands=[visit.console.command("decide", group_id, *words) for group_id in list(now)[:20]],
     )
 
 

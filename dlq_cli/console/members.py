@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from dlq_cli.console.site import number_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_index import shown_table
-from spark_reprocess.archive.message_state import planned_states
+from spark_reprocess.archive.open_set import planned_states
 from spark_reprocess.plan.plan import Plan
 
 PAGE_MESSAGES = 50
@@ -32,7 +32,7 @@ SORTS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WantedMessages:
-    """Which messages of a group a reader wants to see.
+    """Search, order and page of a list of messages.
 
     Attributes:
         text: a part of their ids, in any case.
@@ -107,14 +107,14 @@ def group_messages(
     number = min(wanted.page, pages)
     column, order = SORTS[wanted.sort]
     if column == "state":
-        members = _with_states(archive, members, now)
+        members = _with_states(archive, plan, members, now)
     keys: Any = [(column, order), ("message_id", "ascending")]
     last = min(number * PAGE_MESSAGES, members.num_rows)
     # The first few of many: a sort of all is for the last pages alone.
     found: Any = members
     places = pc.select_k_unstable(found, k=last, sort_keys=keys) if last else pa.array([], "u8")
     shown = members.take(places[(number - 1) * PAGE_MESSAGES :])
-    rows = (shown if column == "state" else _with_states(archive, shown, now)).to_pylist()
+    rows = (shown if column == "state" else _with_states(archive, plan, shown, now)).to_pylist()
     return MemberPage(rows, members.num_rows, total, number, pages)
 
 
@@ -138,6 +138,6 @@ def ids_in_file(members: pa.Table, path: str) -> list[str]:
     return list(map(str, in_file["message_id"].to_pylist()))
 
 
-def _with_states(archive: Archive, members: pa.Table, now: datetime) -> pa.Table:
-    states = planned_states(archive, members["message_id"], now.timestamp())
+def _with_states(archive: Archive, plan: Plan, members: pa.Table, now: datetime) -> pa.Table:
+    states = planned_states(archive, plan.plan_id, members["message_id"], now.timestamp())
     return members.append_column("state", states)

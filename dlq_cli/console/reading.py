@@ -1,4 +1,4 @@
-"""What the console reads of a report: its plan, its findings, and what is remembered. No Spark."""
+"""Reads a report for the console: plan, findings, and what people said. No Spark."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any
 from spark_reprocess.analysis.outputs import findings_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.message_state import claimed_table
+from spark_reprocess.archive.open_set import claimed_table, time_before
 from spark_reprocess.archive.records import DAMAGE
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding, Lead
@@ -44,12 +44,12 @@ class Group:
 
     @property
     def leads(self) -> Sequence[Lead]:
-        """What sets it apart, the best first; none where nothing was found."""
+        """Its leads, the best first; none where nothing was found."""
         return self.found.leads if self.found else ()
 
     @property
     def seen(self) -> str:
-        """What the plan says of it, as a digest: a form carries what its page showed."""
+        """Digest of its entry in the plan: a form carries the one that its page showed."""
         return entry_digest(self.planned)
 
 
@@ -78,7 +78,7 @@ class Report:
 
     @property
     def place(self) -> str:
-        """What addresses say of the plan: nothing for the newest."""
+        """The plan's id in addresses; empty for the newest."""
         return self.plan.plan_id if self.newest else ""
 
     def group(self, group_id: str) -> Group:
@@ -118,7 +118,7 @@ def read_report(
         # The plan alone decides; without its summary there are no leads and no samples to show.
         pass
     memory = read_memory(archive)
-    claimed = claimed_table(archive, now.timestamp())
+    claimed = claimed_table(archive, now.timestamp(), since=time_before(plan.plan_id))
     outcomes = read_outcomes(archive, plan, failure_table, claimed)
     listed = list_groups(plan, summary, memory, {}, outcomes)
     found = {one.group_id: one for one in findings.groups} if findings else {}

@@ -1,4 +1,4 @@
-"""Who may use the console: checks of every request, and headers of every answer. No other I/O.
+"""Access to the console: checks of every request, headers of every answer. No other I/O.
 
 The console listens on the loopback interface, where every program and every web page of this
 machine can reach it. So, in this order:

@@ -1,4 +1,4 @@
-"""What every page of the console has: the archive, the request, templates and assets."""
+"""Parts of every page of the console: the archive, the request, templates and assets."""
 
 import mimetypes
 import traceback
@@ -34,7 +34,7 @@ from spark_reprocess.report.texts import quoted
 CONSOLE = files("dlq_cli.console")
 
 GROUPS = "/groups/"
-"""What the path of a group's page begins with."""
+"""Beginning of the path of a group's page."""
 
 NAVIGATION = (("/", "Groups"), ("/redrive", "Redrive"), ("/works", "Work"))
 """Path and name of each page in the navigation, in this order."""
@@ -65,7 +65,7 @@ _STYLES = (
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """What one console works on.
+    """The archive and the settings of one console.
 
     Attributes:
         archive: whose messages it shows.
@@ -145,7 +145,7 @@ class Visit:
 
     @property
     def base(self) -> str:
-        """What every path of this console begins with."""
+        """Beginning of every path of this console."""
         return str(self.request.scope["root_path"])
 
     def address(self, path: str, **query: object) -> str:
@@ -162,7 +162,7 @@ class Visit:
 
     @property
     def is_fragment(self) -> bool:
-        """Whether htmx asks, to put the answer into a page that is there."""
+        """True if htmx asks, to put the answer into a page that is there."""
         return self.request.headers.get("hx-request") == "true"
 
     def field(self, name: str) -> str:

@@ -59,11 +59,11 @@ EXIT_WORDS: Mapping[int, str] = {
     verb.NOT_ALL_SENT: "some messages were not sent",
     verb.INTERRUPTED: "stopped",
 }
-"""What an exit code means, for people."""
+"""Meanings of exit codes, for people."""
 
 
 class State(StrEnum):
-    """Whether a work runs."""
+    """State of a work."""
 
     RUNNING = "running"
     ENDED = "ended"
@@ -73,7 +73,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a work does now.
+    """One step of a work.
 
     Attributes:
         label: for example ``draining``.
@@ -87,7 +87,7 @@ class Step:
 
     @property
     def share(self) -> float | None:
-        """Which share of its messages is done: 0 to 1; None if that is not known."""
+        """Share of its messages that is done: 0 to 1; None if that is not known."""
         return share_of(self.text)
 
 
@@ -120,7 +120,7 @@ class Work:
 
     @property
     def step(self) -> Step | None:
-        """What it does, or did last; None if it has not said."""
+        """The current or last step; None before the first."""
         return self.steps[-1] if self.steps else None
 
     @property

@@ -137,7 +137,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "max_rate": positive_number,
     "claim_ttl": whole_number(60, 43_200),
 }
-"""What refuses a value, as the command would."""
+"""Checks of values, as in the command."""
 
 
 def _options(fields: Fields, *names: str) -> list[str]:

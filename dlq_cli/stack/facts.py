@@ -1,4 +1,4 @@
-"""What is known of an installation. Pure; None stands for what could not be found out."""
+"""Facts of an installation. Pure; None stands for an unknown fact."""
 
 import json
 from collections.abc import Mapping
@@ -33,17 +33,17 @@ class QueueFacts:
 
     @property
     def is_fifo(self) -> bool:
-        """Whether it is a FIFO queue."""
+        """True for a FIFO queue."""
         return self.name.endswith(".fifo")
 
     @property
     def retention_seconds(self) -> int:
-        """How long it keeps a message."""
+        """MessageRetentionPeriod."""
         return int(self.attributes["MessageRetentionPeriod"])
 
     @property
     def visibility_timeout_seconds(self) -> int:
-        """How long a received message is hidden unless the receiver says otherwise."""
+        """VisibilityTimeout: of a receive that requests no other."""
         return int(self.attributes["VisibilityTimeout"])
 
     @property
@@ -69,7 +69,7 @@ class QueueFacts:
         return None if count is None else int(count)
 
     def lets_in(self, source_arn: str) -> bool:
-        """Whether its redrive allow policy admits dead letters of *source_arn*."""
+        """Return whether its redrive allow policy admits dead letters of *source_arn*."""
         policy = self._policy("RedriveAllowPolicy")
         permission = policy.get("redrivePermission", "allowAll")
         if permission == "byQueue":
@@ -91,7 +91,7 @@ _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
 
 @dataclass(frozen=True, slots=True)
 class TriggerFacts:
-    """What brings a queue's messages to a function: an event source mapping, or a pipe.
+    """The trigger of a function: an event source mapping, or a pipe.
 
     Attributes:
         name: what it is, and which: ``event source mapping UUID``, ``pipe NAME``.
@@ -111,12 +111,12 @@ class TriggerFacts:
 
     @property
     def is_pipe(self) -> bool:
-        """Whether it is an EventBridge Pipe."""
+        """True for an EventBridge Pipe."""
         return self.name.startswith("pipe ")
 
     @property
     def is_live(self) -> bool:
-        """Whether it receives messages, or is about to."""
+        """True if it receives messages, or is about to."""
         return self.state.upper() in _LIVE
 
 
@@ -168,7 +168,7 @@ class Installation:
 
     @property
     def is_fed(self) -> bool:
-        """Whether something brings messages of the DLQ to the function, and it may run.
+        """True if a trigger brings messages of the DLQ to the function, and it may run.
 
         True also where that could not be found out.
         """

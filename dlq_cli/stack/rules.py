@@ -1,4 +1,4 @@
-"""What is wrong with an installation, and what to change. Pure; each rule is a generator.
+"""Rules that find faults of an installation, and the fixes. Pure; each rule is a generator.
 
 Sources of the limits: SQSDeveloperGuide ("Using dead-letter queues in Amazon SQS", "Amazon SQS
 message quotas"), LambdaDeveloperGuide ("Using Lambda with Amazon SQS").
@@ -25,7 +25,7 @@ EXPIRY_ALARM_SECONDS = 172_800
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     BROKEN = "broken"
     RISK = "risk"
@@ -387,10 +387,10 @@ _RULES: tuple[Rule, ...] = (
 )
 
 WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)
-"""What keeps the function from seeing a message of the DLQ."""
+"""Rules for causes that keep a message of the DLQ from the function."""
 
 WHY_NOT_DEAD: tuple[Rule, ...] = (_main_queues_fail_to_the_dlq, _redrive_allow_policies_admit)
-"""What keeps a failed message of the main queue from the DLQ."""
+"""Rules for causes that keep a failed message of the main queue from the DLQ."""
 
 WHY_NOT_SENT: tuple[Rule, ...] = (_keys_are_usable, _sends_are_allowed)
-"""What keeps the function from sending a message on."""
+"""Rules for causes that keep the function from sending a message on."""

@@ -262,7 +262,7 @@ class _Survey:
 
 
 def names_service(policy: str, service: str) -> bool:
-    """Whether a key policy, a JSON document, allows anything to a service.
+    """Return whether a key policy, a JSON document, allows anything to a service.
 
     Actions and conditions are not read, and denials neither: False means that the service cannot
     use the key, True that it may.

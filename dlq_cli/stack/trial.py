@@ -102,7 +102,7 @@ class Trial:
 
     @property
     def limit_seconds(self) -> float:
-        """How long the message may take to be parked."""
+        """Time in which the message must be parked."""
         if not self.through_consumer:
             return FUNCTION_SECONDS
         main = self.installation.main

@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 """The only address that the console listens on."""
 
 OFFERED_SECONDS = 60.0
-"""How long the file with the address for the browser is there."""
+"""Lifetime of the file with the address for the browser."""
 
 VALUES = ("parked-queue-url", "main-queue-url", "dlq-url", "failure-table")
 """Options that a stack has values for, and that the console's own commands need."""

@@ -1,12 +1,14 @@
 """``rehearse``: invokes a function with the pending messages of a group; no queue is used."""
 
 import argparse
+import base64
+import hashlib
 import json
 import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -14,9 +16,12 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_cli.rehearsal import Failure, event_of, failure_of
 from dlq_cli.stack_values import aws_errors, read_stack
 from dlq_cli.verbs import require_yes
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import CONTEXT_ATTRIBUTE
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.message import Message
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import describe
 from spark_reprocess.analysis.mask import compile_masks
@@ -24,7 +29,8 @@ from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lookup import member_rows
 from spark_reprocess.archive.message_index import Member, read_members
-from spark_reprocess.archive.message_state import SETTLED, planned_states
+from spark_reprocess.archive.message_state import SETTLED
+from spark_reprocess.archive.open_set import planned_states
 from spark_reprocess.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal
 from spark_reprocess.command_line.arguments import add_group, add_plan, whole_number
@@ -74,6 +80,19 @@ _LONGEST_SECONDS = 920
 _EXAMPLES_SHOWN = 3
 _REASON_CHARACTERS = 160
 _INTERRUPTED = "interrupted; the function may have processed the message that it had"
+_OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
+_ERROR = {"errorMessage", "errorType"}
+_ERROR_FIELDS = {*_ERROR, "requestId", "stackTrace", "cause", "trace"}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reason that a function did not process a message. *text* may quote the message."""
+
+    type: str
+    text: str = ""
+
+
 Invoke = Callable[[bytes, str], Failure | None]
 """Invokes the function with an event about a message, and its id; None where it processed it.
 
@@ -99,7 +118,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What a function did with the pending messages of a group.
+    """Outcomes of a function for the pending messages of a group.
 
     Attributes:
         messages: pending, at most as many as ``--limit`` allows. Erased ones have no outcome.
@@ -190,7 +209,9 @@ def _installation(options: argparse.Namespace) -> tuple[Archive, str | None]:
 def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
     """Return the messages of a group that no redrive has sent and nobody has discarded."""
     members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
-    states = planned_states(archive, pa.array([one.message_id for one in members], pa.string()))
+    states = planned_states(
+        archive, plan.plan_id, pa.array([one.message_id for one in members], pa.string())
+    )
     known = zip(members, states.to_pylist(), strict=True)
     pending = [member for member, state in known if state not in SETTLED]
     if not pending:
@@ -238,6 +259,90 @@ def _source_arn(row: Row, main_queue_url: str | None, session: "Session") -> str
     address, region = require_queue_url("queue", url), region_of(url, session.region_name)
     partition = session.get_partition_for_region(region)
     return f"arn:{partition}:sqs:{region}:{address.account_id}:{name or address.name}"
+
+
+def event_of(
+    message: Message, source_arn: str, new_message_id: str, now_milliseconds: int
+) -> dict[str, Any]:
+    """Return the event with which Lambda would deliver a new copy of *message*.
+
+    The copy has a new message id, and neither our counter nor our context. So nothing that
+    remembers messages by these ids takes it for the message itself.
+
+    Args:
+        message: as a redrive would send it.
+        source_arn: of the queue that it is redriven to.
+        new_message_id: of the copy; on FIFO queues also its deduplication id.
+        now_milliseconds: when the copy is sent and received.
+    """
+    system = {
+        "ApproximateReceiveCount": "1",
+        "SentTimestamp": str(now_milliseconds),
+        "SenderId": message.system.get("SenderId", ""),
+        "ApproximateFirstReceiveTimestamp": str(now_milliseconds),
+    }
+    if message.trace_header:
+        system["AWSTraceHeader"] = message.trace_header
+    if message.message_group_id is not None:
+        system["MessageGroupId"] = message.message_group_id
+    if source_arn.endswith(".fifo"):
+        system["MessageDeduplicationId"] = new_message_id
+        # SQS's own has 20 digits too, and grows.
+        system["SequenceNumber"] = f"{now_milliseconds:020d}"
+    attributes = {n: _attribute(a) for n, a in message.attributes.items() if n not in _OURS}
+    record = {
+        "messageId": new_message_id,
+        "receiptHandle": f"rehearsal-{new_message_id}",
+        "body": message.body,
+        "attributes": system,
+        "messageAttributes": attributes,
+        "md5OfBody": hashlib.md5(message.body.encode(), usedforsecurity=False).hexdigest(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": source_arn,
+        "awsRegion": source_arn.split(":")[3],
+    }
+    return {"Records": [record]}
+
+
+def _attribute(attribute: MessageAttribute) -> dict[str, Any]:
+    rest = {"stringListValues": [], "binaryListValues": [], "dataType": attribute.data_type}
+    if isinstance(attribute.value, bytes):
+        return {"binaryValue": base64.b64encode(attribute.value).decode(), **rest}
+    return {"stringValue": attribute.value, **rest}
+
+
+def failure_of(
+    payload: bytes, function_error: str | None, message_id: str, *, is_emulated: bool
+) -> Failure | None:
+    """Return why the function failed on the only message of its event, None if it did not.
+
+    A partial batch response is read as Lambda does: an answer without ``batchItemFailures``, or
+    with an empty or null list, says that all succeeded. A list of another form, or one that names
+    another message, fails the whole batch. See
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
+
+    Args:
+        payload: what the invocation returned.
+        function_error: the field ``FunctionError`` of the answer.
+        message_id: of the message in the event.
+        is_emulated: whether an emulator answered. It may report an error of the function in the
+            payload alone, and a time-out as plain text.
+    """
+    try:
+        answer: object = json.loads(payload or b"null")
+    except ValueError:
+        text = payload.decode(errors="replace")
+        return Failure("Timeout" if "timed out" in text else "InvalidAnswer", text)
+    fields = answer if isinstance(answer, dict) else {}
+    if function_error or (is_emulated and _ERROR <= fields.keys() <= _ERROR_FIELDS):
+        error_type = fields.get("errorType") or function_error
+        return Failure(str(error_type), str(fields.get("errorMessage", "")))
+    items = fields.get("batchItemFailures")
+    if items is None or items == []:
+        return None
+    if items == [{"itemIdentifier": message_id}]:
+        return Failure("batchItemFailures", "the function reports the message as failed")
+    return Failure("InvalidPartialResponse", "batchItemFailures is no list of the message's id")
 
 
 def _invoker(session: "Session", function: str, endpoint: str | None) -> Invoke:

@@ -48,7 +48,7 @@ LONGEST_GAP = timedelta(minutes=10)
 DAY_SECONDS = 86_400
 
 NEW_FOR = timedelta(hours=25)
-"""How long a group is new: a notice comes once a day, not to the second."""
+"""Time for which a group is new: a notice comes once a day, not to the second."""
 
 _MOST_GROUPS = 20
 """Groups that a notice names, at most."""
@@ -96,7 +96,7 @@ class Waiting:
 
     @property
     def is_due(self) -> bool:
-        """Whether somebody has to know.
+        """True if a notice is due.
 
         Groups of other statuses were named before, and the alarm on pending
         messages still stands. What is in the parked queue no analysis has seen.
@@ -105,7 +105,7 @@ class Waiting:
 
     @property
     def total(self) -> int:
-        """How many messages wait, in the parked queue and in the archive."""
+        """Number of messages that wait, in the parked queue and in the archive."""
         return self.parked + (self.pending or 0)
 
     @property

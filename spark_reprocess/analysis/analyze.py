@@ -24,14 +24,13 @@ from spark_reprocess.analysis.group_findings import (
     with_memory,
 )
 from spark_reprocess.analysis.groups import (
+    MOST_KEYS,
     SLIM_COLUMNS,
     Totals,
     group_rows,
-    largest,
     picked,
     sampling_rates,
     tallies,
-    those_there,
     totals_of,
     with_groups,
 )
@@ -46,7 +45,12 @@ from spark_reprocess.analysis.outputs import (
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
 from spark_reprocess.archive.frames import FILE, read_some, tuned
-from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
+from spark_reprocess.archive.group_records import (
+    assign_groups,
+    read_memory,
+    read_notes,
+    write_seen,
+)
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import message_files, require_drains
 from spark_reprocess.archive.open_set import read_messages
@@ -55,6 +59,7 @@ from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.grouping import OTHERS, Grouping, Pattern
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
@@ -62,10 +67,7 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.allowed_sql import Place, condition, matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, explained
-from spark_reprocess.triage import Found, GroupMemory, Status, outcome
-
-LISTED_GROUPS = 1000
-"""Smaller groups are counted, and left by the plan."""
+from spark_reprocess.triage import Found, GroupMemory, outcome
 
 _GROUPS_WITH_ALL_SAMPLES = 100
 """Of smaller groups one message is shown: a report must not grow without bound."""
@@ -171,24 +173,22 @@ class _Analysis:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
             messages = matching(rows, self.options.condition, hidden=[FILE])
-        has_error = F.coalesce("error_type", "error_message").isNotNull()
-        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
-        messages_to_group = messages.withColumn("has_error", has_error)
+        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
+        known = read_memory(self.archive)
+        assign = partial(assign_groups, self.archive, kept=known.groups.keys() | known.said)
         with ExitStack() as stack:
-            slim = self._kept(with_groups(messages_to_group, kept, is_few=self.is_few), stack)
-            groups = self._kept(group_rows(slim), stack)
             with self.progress("grouping", str):
-                totals = totals_of(groups)
-                listed = largest(groups, LISTED_GROUPS)
+                persisted = partial(self._kept, stack=stack)
+                slim, grouping = with_groups(messages, kept, assign, persisted, is_few=self.is_few)
+                listed = group_rows(slim)
+                totals = totals_of(slim, listed)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             lifetime = self.archive.lifetime(message_files(self.archive, drains[:1])[0])
-            found, sampled = self._found(messages, slim, listed, totals, buckets, lifetime)
+            found, sampled = self._found(
+                messages, slim, listed, grouping.patterns, totals, buckets, lifetime
+            )
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
-                seen = memory.groups.values()
-                present = {one.group_id for one in seen if one.status is not Status.GONE}
-                lacking = present.difference(one.group_id for one in found)
-                unlisted = those_there(groups, lacking) if totals.groups > len(found) else set()
                 note_edits(self.archive, memory)
                 if self.options.condition is None:
                     follow_messages(slim, self.archive, plan_id, self.now)
@@ -200,16 +200,15 @@ class _Analysis:
             plan_path=plan_path,
             analyzed_at=self.now,
             messages=totals.messages,
+            different=totals.different,
             bucket_starts=buckets.starts,
             bucket_seconds=float(buckets.width_seconds),
             groups=found,
-            unlisted_groups=totals.groups - len(found),
-            unlisted_messages=totals.messages - sum(group.count for group in found),
             where=self.options.condition,
             sampled=sampled,
             stack=self.options.stack,
         )
-        findings, remembered = self._remember(findings, memory, unlisted)
+        findings, remembered = self._remember(findings, memory, grouping)
         snapshot = Snapshot(
             tuple(drains),
             totals.messages,
@@ -223,7 +222,7 @@ class _Analysis:
         self,
         findings: Findings,
         memory: GroupMemory,
-        unlisted: set[str],
+        grouping: Grouping,
     ) -> tuple[Findings, GroupMemory]:
         """Add to each group what is remembered of it; return what is remembered from now on."""
         result = outcome(
@@ -231,8 +230,8 @@ class _Analysis:
             findings.plan_id,
             self.now,
             [Found(group.group_id, group.count, group.last_sent_at) for group in findings.groups],
-            unlisted,
-            is_whole=self.options.condition is None,
+            grouping.unlisted,
+            is_whole=self.options.condition is None and len(grouping.ids) < MOST_KEYS,
         )
         notes = read_notes(self.archive, memory, [one.group_id for one in findings.groups])
         gone = [memory.groups[one] for one in result.gone]
@@ -244,28 +243,31 @@ class _Analysis:
         messages: DataFrame,
         slim: DataFrame,
         listed: list[dict[str, Any]],
+        patterns: Mapping[str, Pattern],
         totals: Totals,
         buckets: Buckets,
         lifetime: timedelta | None,
     ) -> tuple[tuple[GroupFinding, ...], int]:
-        """Return the findings of the listed groups, and the size of the sample."""
+        """Return the findings of the groups, and the size of the sample."""
         if not listed:
             return (), 0
         counts = {row["group_id"]: row["count"] for row in listed}
         place = F.floor((F.unix_timestamp("sent_at") - buckets.first) / buckets.width_seconds)
         with self.progress("counting", str):
-            tallied = tallies(slim, list(counts), place).to_pylist()
-        rates, other_rate = sampling_rates(counts, totals)
+            tallied = tallies(slim, place).to_pylist()
+        rates = sampling_rates(counts, totals)
         for row in listed:
             row["expires_at"] = expiry(row["first_drained_at"], lifetime)
         for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
             row["shown"] = row["shown"][:1]
-        picks = picked(slim, rates, other_rate, [one for row in listed for one in row["shown"]])
+        picks = picked(slim, rates, [one for row in listed for one in row["shown"]])
         few, has_samples = self.is_few, self.options.has_samples
-        rows = with_features(picks, messages, self.masks, has_samples=has_samples, is_few=few)
+        rows = with_features(
+            picks, messages, patterns, self.masks, has_samples=has_samples, is_few=few
+        )
         with self.progress("looking for leads", str), ExitStack() as stack:
             extracted = self._kept(rows, stack)
-            leads = leads_among(extracted, counts, other_rate, self.masks, is_few=few).toArrow()
+            leads = leads_among(extracted, counts, self.masks, is_few=few).toArrow()
             sampled = extracted.where("features IS NOT NULL").count()
             shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
         found = group_findings(
@@ -346,6 +348,8 @@ def check_conditions(spark: SparkSession, policy: Policy, name: str = "the polic
 def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:
     """Return the rule that decides about each group; groups that none matches are not in it.
 
+    No rule decides about ``OTHERS``.
+
     *groups* are the rows of ``groups.parquet``; the conditions must have been checked.
 
     Raises:
@@ -370,5 +374,5 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
         row["group_id"]: rule
         for row in rows
         for n, rule in reversed([*enumerate(policy.rules)])
-        if row[f"rule_{n}"]
+        if row[f"rule_{n}"] and row["group_id"] != OTHERS
     }

@@ -26,12 +26,14 @@ from spark_reprocess.analysis.outputs import LEAD_FIELDS
 from spark_reprocess.analysis.predicates import feature_table
 from spark_reprocess.analysis.signature import (
     TITLE_CHARACTERS,
+    Signature,
     has_error,
     shape_of,
     short_title,
     signature_of,
 )
 from spark_reprocess.archive.frames import map_rows
+from spark_reprocess.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
 
 INPUT_COLUMNS = (
     "message_id",
@@ -47,9 +49,6 @@ INPUT_COLUMNS = (
 )
 
 _ATTRIBUTE_CHARACTERS = 200
-_UNLISTED = ""
-"""The id of one group that holds all messages of groups that are not listed."""
-
 _EXTRACTED_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("group_id", pa.string()),
     pa.field("chance", pa.float64()),
@@ -68,20 +67,28 @@ _LEADS = pa.schema([pa.field("group_id", pa.string()), *LEAD_FIELDS])
 
 
 def with_features(
-    picks: DataFrame, messages: DataFrame, masks: Masks, *, has_samples: bool, is_few: bool
+    picks: DataFrame,
+    messages: DataFrame,
+    patterns: Mapping[str, Pattern],
+    masks: Masks,
+    *,
+    has_samples: bool,
+    is_few: bool,
 ) -> DataFrame:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
-    *picks* is what ``groups.picked`` returned, and *messages* are the archive's rows.
+    *picks* is what ``groups.picked`` returned, *messages* are the archive's rows, and *patterns*
+    are those of ``grouping.Grouping``.
     """
     rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
-    return map_rows(rows, _Extractor(masks, has_samples).read, _EXTRACTED, is_few=is_few)
+    return map_rows(rows, _Extractor(patterns, masks, has_samples).read, _EXTRACTED, is_few=is_few)
 
 
 @dataclass(frozen=True, slots=True)
 class _Extractor:
     """State that is sent to each task; Spark calls ``read``."""
 
+    patterns: Mapping[str, Pattern]
     masks: Masks
     has_samples: bool
 
@@ -106,8 +113,7 @@ class _Extractor:
             shape = shape_of(body).key.encode("utf-8", "replace")
             extracted["shape"] = sha256(shape).hexdigest()[:16]
         if row["is_shown"]:
-            signature = signature_of(body, row["parked_reason"], *error)
-            text = signature.text if self.has_samples else signature.textless
+            text = self._title(row["group_id"], signature_of(body, row["parked_reason"], *error))
             masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
             extracted["title"] = short_title(f"{masked}…" if is_cut else masked)
             extracted["message_id"] = row["message_id"]
@@ -120,6 +126,13 @@ class _Extractor:
             ]
         return extracted
 
+    def _title(self, group_id: str, signature: Signature) -> str:
+        if group_id == OTHERS:
+            return OTHERS_TITLE
+        if pattern := self.patterns.get(group_id):
+            return hidden(signature.text, pattern)
+        return signature.text if self.has_samples else signature.textless
+
     def _attribute_text(self, name: str, value: dict[str, Any]) -> str:
         text = value["string_value"]
         if text is None:
@@ -130,14 +143,13 @@ class _Extractor:
 def leads_among(
     extracted: DataFrame,
     counts: Mapping[str, int],
-    other_rate: float,
     masks: Masks,
     *,
     is_few: bool,
 ) -> DataFrame:
     """Find the leads of the groups in *counts* (messages by group), in one task.
 
-    *extracted* is what ``with_features`` returned, and *other_rate* the rate of all other groups.
+    *extracted* is what ``with_features`` returned.
 
     Returns:
         The group id and the fields of ``findings.Lead``; of each group the strongest lead first.
@@ -145,12 +157,12 @@ def leads_among(
     sampled = extracted.where("features IS NOT NULL").select(
         "group_id", "chance", "is_by_shape", "features", "failed_at", "shape"
     )
-    find = partial(find_leads_in, dict(counts), other_rate, masks)
+    find = partial(find_leads_in, dict(counts), masks)
     return map_rows(sampled.repartition(1), find, _LEADS, is_few=is_few)
 
 
 def find_leads_in(
-    counts: Mapping[str, int], other_rate: float, masks: Masks, batches: Iterable[pa.RecordBatch]
+    counts: Mapping[str, int], masks: Masks, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Find the leads in all *batches* together; see ``leads_among``."""
     arrived = list(batches)
@@ -161,7 +173,7 @@ def find_leads_in(
     )
     shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
     lines = cast("pa.StringArray", rows.column("features").combine_chunks())
-    groups = _sampled_groups(rows, counts, other_rate)
+    groups = _sampled_groups(rows, counts)
     times = rows.column("failed_at").to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
     found = find_leads(sample, counts)
@@ -173,15 +185,11 @@ def find_leads_in(
     yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)
 
 
-def _sampled_groups(
-    rows: pa.Table, counts: Mapping[str, int], other_rate: float
-) -> list[SampledGroup]:
-    ids = rows.column("group_id").to_pylist()
-    listed = np.array([one if one in counts else _UNLISTED for one in ids])
+def _sampled_groups(rows: pa.Table, counts: Mapping[str, int]) -> list[SampledGroup]:
+    ids = np.array(rows.column("group_id").to_pylist())
     is_by_shape = rows.column("is_by_shape").to_numpy()
     groups = []
-    for group_id in map(str, np.unique(listed)):
-        messages = np.flatnonzero(listed == group_id)
-        population = counts.get(group_id) or round(len(messages) / other_rate)
-        groups.append(SampledGroup(group_id, messages, population, bool(is_by_shape[messages[0]])))
+    for group_id in map(str, np.unique(ids)):
+        messages, is_shape = np.flatnonzero(ids == group_id), is_by_shape[ids == group_id]
+        groups.append(SampledGroup(group_id, messages, counts[group_id], bool(is_shape[0])))
     return groups

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from spark_reprocess.analysis.normalization import mask_name
+from spark_reprocess.analysis.names import mask_name
 from spark_reprocess.analysis.payload import NOT_JSON, in_base64, parse_container, parse_json
 
 TAG = "\t"

@@ -6,7 +6,8 @@ evenly among the largest groups; the other half is drawn from all messages at th
 sampled message stands for the count of its group divided by the group's sampled messages.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,7 @@ from pyspark.sql.types import StringType
 
 from spark_reprocess.analysis.signature import PARKED_BY_SQS, signature_of
 from spark_reprocess.archive.frames import local_frame
+from spark_reprocess.grouping import OTHERS, Grouping
 
 SLIM_COLUMNS = (
     "message_id",
@@ -35,6 +37,9 @@ SLIM_COLUMNS = (
 _SIGNED = ("body", "parked_reason", "error_type", "error_message")
 """What decides about a message's group."""
 
+MOST_KEYS = 50_000
+"""So many different keys the driver takes along; messages with a rarer one are in ``OTHERS``."""
+
 SAMPLED_MESSAGES = 40_000
 SAMPLED_BYTES = 160 * 1024 * 1024
 _MOST_OF_A_GROUP = 2000
@@ -43,10 +48,18 @@ _QUANTILES = (0.05, 0.5, 0.95)
 _VALUES = 100
 
 
-def with_groups(messages: DataFrame, kept: Sequence[str], *, is_few: bool) -> DataFrame:
-    """Return the columns *kept* of each message of the archive, and its ``group_id``.
+def with_groups(
+    messages: DataFrame,
+    kept: Sequence[str],
+    assign: Callable[[Mapping[str, int]], Grouping],
+    persisted: Callable[[DataFrame], DataFrame],
+    *,
+    is_few: bool,
+) -> tuple[DataFrame, Grouping]:
+    """Return the columns *kept* of each message and its ``group_id``; and what *assign* returned.
 
-    The group of few messages is found at once and here, that of many in Spark's tasks.
+    *assign* takes the messages of each key (``Signature.group_key``). The keys of few messages are
+    found at once and here, those of many in Spark's tasks, once: *persisted* keeps a frame.
     """
     # Where an error is recorded the body does not matter, and need not travel to the workers.
     no_error = (F.coalesce("error_type", F.lit("")) == "") & (
@@ -54,29 +67,46 @@ def with_groups(messages: DataFrame, kept: Sequence[str], *, is_few: bool) -> Da
     )
     rows = messages.withColumn("body", F.when(no_error, F.col("body")))
     rows = rows.select(*dict.fromkeys((*kept, *_SIGNED)))
+    spark = rows.sparkSession
     if is_few:
         table = rows.toArrow()
-        signed = (table[name].combine_chunks() for name in _SIGNED)
-        grouped = table.append_column("group_id", _group_ids(*signed))
-        return local_frame(rows.sparkSession, grouped.select([*kept, "group_id"]))
-    group_id = arrow_udf(_group_ids, StringType())  # type: ignore[call-overload]  # wants the type
-    return rows.select(*kept, group_id(*_SIGNED).alias("group_id"))
+        signed = _keys(*(table[name].combine_chunks() for name in _SIGNED))
+        keys = list(map(str, signed.to_pylist()))
+        grouping = assign(Counter(keys))
+        ids = pa.array([grouping.ids[key] for key in keys], pa.string())
+        return local_frame(spark, table.select(kept).append_column("group_id", ids)), grouping
+    key = arrow_udf(_keys, StringType())  # type: ignore[call-overload]  # wants the type
+    keyed = persisted(rows.select(*kept, key(*_SIGNED).alias("key")))
+    order = F.desc("count"), F.col("key")
+    counted = keyed.groupBy("key").count().orderBy(*order).limit(MOST_KEYS).toArrow()
+    counts = dict(zip(*(column.to_pylist() for column in counted.columns), strict=True))
+    grouping = assign(counts)
+    # Without a type, empty columns have none.
+    columns = [pa.array(column, pa.string()) for column in (grouping.ids, grouping.ids.values())]
+    group_ids = spark.createDataFrame(pa.table(columns, ["key", "group_id"]))
+    found = keyed.join(F.broadcast(group_ids), "key", "left")
+    return found.select(*kept, F.coalesce("group_id", F.lit(OTHERS)).alias("group_id")), grouping
 
 
-def _group_ids(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads these
-    """Return the group of each message, from the columns ``_SIGNED``."""
+def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads these
+    """Return the key of each message, from the columns ``_SIGNED``."""
     messages = zip(*(column.to_pylist() for column in columns), strict=True)
     return pa.array(
-        [signature_of(body or "", *rest).group_id for body, *rest in messages], pa.string()
+        [signature_of(body or "", *rest).group_key for body, *rest in messages], pa.string()
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """All pending messages together."""
+    """All pending messages together.
+
+    Attributes:
+        messages: including copies of one message.
+        different: messages with different first ids.
+    """
 
     messages: int
-    groups: int
+    different: int
     body_bytes: int
     first_sent_at: datetime | None
     last_sent_at: datetime | None
@@ -87,13 +117,13 @@ def chance() -> Column:
     return F.pmod(F.xxhash64("message_id"), F.lit(1 << 40)) / float(1 << 40)
 
 
-def group_rows(slim: DataFrame) -> DataFrame:
-    """One row per group: its numbers, and the ids of the messages that show it best.
+def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
+    """One row per group, the largest first: its numbers, and ids of messages that show it best.
 
-    *slim* has ``SLIM_COLUMNS``, ``group_id`` and ``has_error`` of each message.
+    *slim* has ``SLIM_COLUMNS`` and ``group_id`` of each message.
 
     Returns:
-        ``group_id, count, has_error, body_bytes_sum``; least, greatest and three quantiles of
+        ``group_id, count, body_bytes_sum``; least, greatest and three quantiles of
         ``body_bytes`` and of ``failed_at`` (the first failure that is known of, epoch seconds);
         ``first_sent_at, last_sent_at, first_drained_at``; ``shown``: up to five message ids: the
         first sent, the last, the shortest, the longest, and one by chance.
@@ -103,12 +133,11 @@ def group_rows(slim: DataFrame) -> DataFrame:
     by_size = F.struct("body_bytes", "message_id")
     by_chance = F.struct(chance(), "message_id")
     shown = [F.min(by_time), F.max(by_time), F.min(by_chance), F.min(by_size), F.max(by_size)]
-    return (
+    groups = (
         slim.withColumn("failed_at", failed_at)
         .groupBy("group_id")
         .agg(
             F.count("*").alias("count"),
-            F.max("has_error").alias("has_error"),
             F.sum("body_bytes").alias("body_bytes_sum"),
             F.min("sent_at").alias("first_sent_at"),
             F.max("sent_at").alias("last_sent_at"),
@@ -118,6 +147,7 @@ def group_rows(slim: DataFrame) -> DataFrame:
             F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
         )
     )
+    return groups.orderBy(F.desc("count"), "group_id").toArrow().to_pylist()
 
 
 def _spread(name: str) -> list[Column]:
@@ -130,25 +160,20 @@ def _spread(name: str) -> list[Column]:
     ]
 
 
-def totals_of(groups: DataFrame) -> Totals:
-    """Sum up what ``group_rows`` returned."""
-    row = groups.agg(
-        F.coalesce(F.sum("count"), F.lit(0)).alias("messages"),
-        F.count("*").alias("groups"),
-        F.coalesce(F.sum("body_bytes_sum"), F.lit(0)).alias("body_bytes"),
-        F.min("first_sent_at").alias("first_sent_at"),
-        F.max("last_sent_at").alias("last_sent_at"),
+def totals_of(slim: DataFrame, groups: Sequence[Mapping[str, Any]]) -> Totals:
+    """Sum up what ``group_rows`` returned; *slim* is what it took, with ``first_id``."""
+    first_id = F.xxhash64(F.coalesce("first_id", "message_id"))
+    return Totals(
+        messages=sum(row["count"] for row in groups),
+        different=slim.agg(F.count_distinct(first_id)).toArrow()[0][0].as_py(),
+        body_bytes=sum(row["body_bytes_sum"] for row in groups),
+        first_sent_at=min(filter(None, (row["first_sent_at"] for row in groups)), default=None),
+        last_sent_at=max(filter(None, (row["last_sent_at"] for row in groups)), default=None),
     )
-    return Totals(**row.toArrow().to_pylist()[0])
 
 
-def largest(groups: DataFrame, most: int) -> list[dict[str, Any]]:
-    """Bring the largest groups to the driver, the largest first."""
-    return groups.orderBy(F.desc("count"), "group_id").limit(most).toArrow().to_pylist()
-
-
-def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Table:
-    """Count the messages of some groups by several columns in one pass.
+def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
+    """Count the messages of each group by several columns in one pass.
 
     *slim* is as for ``group_rows``; *bucket* is the number of each message's time bucket.
 
@@ -163,21 +188,13 @@ def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Tab
         "replay_count": F.col("replay_count"),
         "bucket": bucket,
     }
-    rows = slim.where(F.col("group_id").isin(*group_ids)).select(
-        "group_id", *(value.alias(name) for name, value in values.items())
-    )
+    rows = slim.select("group_id", *(value.alias(name) for name, value in values.items()))
     counted = _counted_apart(rows, list(values))
     order = F.desc("count"), F.col("value")
     rank = F.row_number().over(Window.partitionBy("group_id", "column").orderBy(*order))
     return (
         counted.withColumn("_rank", rank).where(F.col("_rank") <= _VALUES).drop("_rank").toArrow()
     )
-
-
-def those_there(groups: DataFrame, group_ids: Collection[str]) -> set[str]:
-    """Return which of these groups are among *groups*, as ``group_rows`` returns them."""
-    found = groups.where(F.col("group_id").isin(*group_ids)).select("group_id").toArrow()
-    return {str(one) for one in found["group_id"].to_pylist()}
 
 
 def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -198,17 +215,13 @@ def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     return apart.select("group_id", column.alias("column"), value.alias("value"), "count")
 
 
-def sampling_rates(counts: Mapping[str, int], totals: Totals) -> tuple[dict[str, float], float]:
-    """Return the rate of each of the largest groups, and that of all others.
-
-    *counts* has the messages of each of the largest groups.
-    """
+def sampling_rates(counts: Mapping[str, int], totals: Totals) -> dict[str, float]:
+    """Return the rate of each group. *counts* has the messages of each."""
     mean_bytes = totals.body_bytes / max(totals.messages, 1)
     size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(mean_bytes, 1.0))
     for_all = min(1.0, size / 2 / max(totals.messages, 1))
     of_each = _equal_part(list(counts.values()), size / 2)
-    rates = {one: min(1.0, max(for_all, of_each / count)) for one, count in counts.items()}
-    return rates, for_all
+    return {one: min(1.0, max(for_all, of_each / count)) for one, count in counts.items()}
 
 
 def _equal_part(counts: Sequence[int], size: float) -> float:
@@ -224,12 +237,10 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
     return _MOST_OF_A_GROUP
 
 
-def picked(
-    slim: DataFrame, rates: Mapping[str, float], other_rate: float, shown: Sequence[str]
-) -> DataFrame:
+def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) -> DataFrame:
     """Return the messages to sample, and those to show, whose ids are *shown*.
 
-    *rates* are by group id; groups without one have *other_rate*.
+    *rates* are by group id.
 
     Returns:
         ``message_id, group_id, chance, is_sampled, is_shown``: few enough for each task to take
@@ -238,15 +249,14 @@ def picked(
     of_groups = slim.sparkSession.createDataFrame(
         pa.table({"group_id": list(rates), "rate": pa.array(rates.values(), pa.float64())})
     )
-    rate = F.coalesce("rate", F.lit(other_rate))
     return (
         slim.select("message_id", "group_id", chance().alias("chance"))
-        .join(F.broadcast(of_groups), "group_id", "left")
+        .join(F.broadcast(of_groups), "group_id")
         .select(
             "message_id",
             "group_id",
             "chance",
-            (F.col("chance") < rate).alias("is_sampled"),
+            (F.col("chance") < F.col("rate")).alias("is_sampled"),
             F.col("message_id").isin(*shown).alias("is_shown"),
         )
         .where("is_sampled OR is_shown")

@@ -74,23 +74,23 @@ def plan_messages(
     *columns*, ``message_id`` and ``FILE`` among them, are wanted of each message; None for all.
 
     Returns:
-        The archive's rows of the drains with messages of the plan. And *columns* of those of the
+        The archive's rows of the files with messages of the plan. And *columns* of those of the
         plan's messages that are still there, a row each, with the columns of *table*; ``FILE`` is
         where the row is.
 
     Raises:
         ArchiveError: the table or the archive cannot be read.
     """
-    paths = read_table_columns(archive, plan.plan_id, [FILE], plan.snapshot.table_sha256)[FILE]
-    named = set(map(str, paths.unique().to_pylist()))
+    column = read_table_columns(archive, plan.plan_id, [FILE], plan.snapshot.table_sha256)[FILE]
+    named = set(map(str, column.unique().to_pylist()))
     existing = set(message_files(archive, set(map(drain_of, named))))
-    # A drain of which all messages are gone has no files.
-    drains = sorted(set(map(drain_of, existing)))
-    rows, slim = read_rows(table.sparkSession, archive, drains, columns or [FILE])
-    slim = slim if columns else rows
-    if named <= existing:
-        return rows, slim.join(table, ["message_id", FILE])
     # An erasure has replaced a file: its rows are in another one of the drain.
+    replaced = set(map(drain_of, named - existing))
+    paths = sorted(path for path in existing if path in named or drain_of(path) in replaced)
+    rows, slim = read_rows(table.sparkSession, archive, paths, columns or [FILE])
+    slim = slim if columns else rows
+    if not replaced:
+        return rows, slim.join(table, ["message_id", FILE])
     joined = slim.join(table.withColumnRenamed(FILE, "_named"), "message_id")
     order = Window.partitionBy("message_id").orderBy(F.col(FILE) != F.col("_named"), FILE)
     ranked = joined.withColumn("_copy", F.row_number().over(order))

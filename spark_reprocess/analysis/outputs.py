@@ -9,19 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_reprocess.analysis.signature import SIGNATURE_VERSION
+from spark_reprocess.archive.records import record_of
 from spark_reprocess.figures import percent
-from spark_reprocess.findings import (
-    Findings,
-    GoneGroup,
-    GroupFinding,
-    Lead,
-    Part,
-    Sample,
-    Spread,
-    Synonym,
-    format_lead,
-)
+from spark_reprocess.findings import Findings, GroupFinding, Lead, format_lead
+from spark_reprocess.grouping import SIGNATURE_VERSION
 
 _TIME = pa.timestamp("us", tz="UTC")
 _SPREAD = pa.struct([(name, pa.float64()) for name in ("least", "median", "p95", "greatest")])
@@ -108,58 +99,25 @@ def findings_of(summary: Mapping[str, Any]) -> Findings:
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it is no summary.
     """
-    raw = _with_times(_known(Findings, summary))
-    return Findings(
-        **{
-            **raw,
-            "bucket_starts": tuple(map(datetime.fromisoformat, raw["bucket_starts"])),
-            "groups": tuple(map(_group_of, raw["groups"])),
-            "gone": tuple(GoneGroup(**_with_times(_known(GoneGroup, one))) for one in raw["gone"]),
-            "unreadable": tuple(raw["unreadable"]),
-        }
-    )
-
-
-def _group_of(row: Mapping[str, Any]) -> GroupFinding:
-    raw = _with_times(_known(GroupFinding, row))
-    return GroupFinding(
-        **{
-            **raw,
-            "arrivals": tuple(raw["arrivals"]),
-            "reasons": tuple(raw["reasons"].items()),
-            "sources": tuple(raw["sources"].items()),
-            "replay_counts": tuple(
-                (one["replay_count"], one["messages"]) for one in raw["replay_counts"]
-            ),
-            "body_bytes": Spread(**raw["body_bytes"]),
-            "age_seconds": Spread(**raw["age_seconds"]),
-            "leads": tuple(map(lead_from_row, raw["leads"])),
-            "samples": tuple(map(_sample_of, raw["samples"])),
-        }
-    )
+    groups = [_pairs_in(row) for row in summary["groups"]]
+    return record_of(Findings, {**_known(Findings, summary), "groups": groups})
 
 
 def lead_from_row(row: Mapping[str, Any]) -> Lead:
     """Build a lead from its fields; others are ignored."""
-    parts = []
-    for part in row["parts"]:
-        synonyms = tuple(Synonym(one["field"], one["value"]) for one in part["synonyms"])
-        parts.append(Part(**{**_known(Part, part), "synonyms": synonyms}))
-    return Lead(**{**_known(Lead, row), "parts": tuple(parts)})
-
-
-def _sample_of(row: Mapping[str, Any]) -> Sample:
-    raw = _with_times(_known(Sample, row))
-    return Sample(**{**raw, "attributes": tuple(raw["attributes"].items())})
+    return record_of(Lead, _known(Lead, row))
 
 
 def _known(kind: type[Any], row: Mapping[str, Any]) -> dict[str, Any]:
     return {one.name: row[one.name] for one in fields(kind) if one.name in row}
 
 
-def _with_times(row: dict[str, Any]) -> dict[str, Any]:
-    times = (name for name, value in row.items() if name.endswith("_at") and value)
-    return {**row, **{name: datetime.fromisoformat(row[name]) for name in times}}
+def _pairs_in(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo ``_row``, and turn the mappings of a group into pairs."""
+    pairs = {name: list(row[name].items()) for name in ("reasons", "sources")}
+    counts = [(one["replay_count"], one["messages"]) for one in row["replay_counts"]]
+    samples = [{**one, "attributes": list(one["attributes"].items())} for one in row["samples"]]
+    return {**row, **pairs, "replay_counts": counts, "samples": samples}
 
 
 def plan_notes(findings: Findings) -> dict[str, list[str]]:

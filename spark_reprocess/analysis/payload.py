@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from spark_reprocess.analysis.normalization import mask_ids
+from spark_reprocess.analysis.names import mask_ids
 
 _WRAPPINGS = 4
 _WORD_CHARACTERS = 100

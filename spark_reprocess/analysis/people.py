@@ -1,7 +1,7 @@
 """What people said of groups, where an analysis fills in a plan by a policy.
 
-A decision is remembered by group. Where a later grouping puts messages into another group, the
-decision goes with them.
+A decision is remembered by group. Where messages come into another group, the decision goes with
+them: where other rules of grouping hold, and in and out of ``grouping.OTHERS``.
 """
 
 from collections import defaultdict

@@ -1,7 +1,8 @@
-"""The signature of a failure: which messages belong to one group. Pure; version ``v1``.
+"""The signature of a failure: which messages belong to one group. Pure.
 
 A message with a recorded error is identified by the error: its type, and its text as
-``normalization`` leaves it.
+``dlq_replay.normalization`` leaves it. Texts that differ in few words may be one group: see
+``grouping``.
 A message without one is identified by the reason why it was parked and by the shape of its
 payload, after all envelopes are removed.
 
@@ -17,18 +18,19 @@ The shape of a payload is what is left of it without its values:
 - Other text: its first 80 characters without ids and numbers. Bytes: their size class.
 
 The same message has the same signature in every run. A change to any of these rules needs a new
-version, because plans refer to groups by id.
+``SIGNATURE_VERSION``, because plans refer to groups by id.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from dlq_replay.context import KEPT_ERROR_BYTES, start_in_json
 from dlq_replay.failures import one_line
-from spark_reprocess.analysis.normalization import mask_error, mask_ids, mask_name, mask_numbers
+from dlq_replay.normalization import mask_error, whole_words
+from spark_reprocess.analysis.names import mask_ids, mask_name, mask_names, mask_numbers
 from spark_reprocess.analysis.payload import (
     JSON_TYPES,
     NOT_JSON,
@@ -37,13 +39,14 @@ from spark_reprocess.analysis.payload import (
     unwrap,
 )
 from spark_reprocess.figures import cut
+from spark_reprocess.grouping import ERROR, group_id_of
 
-SIGNATURE_VERSION = "v1"
 PARKED_BY_SQS = "parked_by_sqs"
 """The reason of a message that has none: SQS's own redrive policy parked it."""
 
 TITLE_CHARACTERS = 160
 _UNKNOWN_ERROR = "Error"
+_CUT_REACH_BYTES = 40
 
 KIND_KEYS = (
     *("type", "@type", "kind", "event", "eventType", "event_type", "eventName", "event_name"),
@@ -107,8 +110,13 @@ class Signature:
 
     @property
     def group_id(self) -> str:
-        """``g-`` and ten hex digits, the same in every run for the same key."""
+        """The id of the group; of an error, the id that it has if no older group fits."""
         return _group_id(self.key)
+
+    @property
+    def group_key(self) -> str:
+        """The key of an error, whose group the table of groups decides; else the group's id."""
+        return self.key if self.key.startswith(ERROR) else self.group_id
 
 
 def signature_of(
@@ -116,15 +124,27 @@ def signature_of(
 ) -> Signature:
     """Return the signature of a message. Never raises, whatever the texts contain."""
     if has_error(error_type, error_message):
-        masked = mask_error(error_message or "")
-        error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
-        title = error if one_line(error) else _UNKNOWN_ERROR
-        return Signature(f"error|{error}", title, title)
+        return _error_signature(error_type, error_message)
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
     return Signature(
         f"shape|{reason}|{shape.key}", f"{reason}: {shape.text}", f"{reason}: {shape.textless}"
     )
+
+
+# A recorder has masked most texts, so that they are often equal.
+@lru_cache(maxsize=16_384)
+def _error_signature(error_type: str | None, error_message: str | None) -> Signature:
+    masked = _start(mask_error(one_line(error_message or "")))
+    error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
+    title = error if one_line(error) else _UNKNOWN_ERROR
+    return Signature(f"{ERROR}{error}", title, title)
+
+
+def _start(error: str) -> str:
+    """Return so much of a masked text that no cut can reach it, nor what masking looks at."""
+    start = start_in_json(error, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
+    return error if start == error else whole_words(error, len(start))
 
 
 def short_title(text: str) -> str:
@@ -137,10 +157,7 @@ def has_error(error_type: str | None, error_message: str | None) -> bool:
     return bool(error_type or error_message)
 
 
-@lru_cache(maxsize=8192)
-def _group_id(key: str) -> str:
-    digest = hashlib.sha256(f"{SIGNATURE_VERSION}|{key}".encode("utf-8", "replace"))
-    return f"g-{digest.hexdigest()[:10]}"
+_group_id = lru_cache(maxsize=8192)(group_id_of)
 
 
 def shape_of(body: str) -> Signature:
@@ -207,7 +224,7 @@ def _carried(value: Mapping[str, Any], levels: int) -> str:
 # Thousands of messages share a few layouts, so the results are cached.
 @lru_cache(maxsize=4096)
 def _describe(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> tuple[str, str]:
-    pairs = list(zip(map(mask_name, names), kinds, strict=True))
+    pairs = list(zip(mask_names(names), kinds, strict=True))
     fields = sorted(
         {f"{name}:{kind if isinstance(kind, str) else JSON_TYPES[kind]}" for name, kind in pairs}
     )
@@ -223,7 +240,7 @@ def _shown(kind: Kind) -> str:
 
 @lru_cache(maxsize=4096)
 def _names(names: tuple[str, ...], kinds: tuple[type, ...]) -> str:
-    pairs = zip(map(mask_name, names), kinds, strict=True)
+    pairs = zip(mask_names(names), kinds, strict=True)
     fields = sorted({f"{name}{_NAMED_INSIDE.get(kind, '')}" for name, kind in pairs})
     return f"{{{_cut(fields, _KEYS)}}}"
 

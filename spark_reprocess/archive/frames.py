@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -25,11 +25,11 @@ from spark_reprocess.archive.files import MESSAGES, Archive
 from spark_reprocess.archive.message_store import (
     drain_folder,
     drain_of,
-    message_files,
     opened,
     require_drains,
     rows_named,
 )
+from spark_reprocess.archive.open_set import first_rows_of
 from spark_reprocess.archive.records import values_of
 from spark_reprocess.archive.table_parts import (
     PARTS,
@@ -64,31 +64,16 @@ Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def read_archive(spark: SparkSession, archive: Archive) -> DataFrame:
-    """Read the messages of all drains; one row per message id, with ``FILE``.
+    """Read the messages of all drains; one row per message id, with ``FILE``. Lazy.
 
-    Of several rows of one message the one drained first is kept, always the same. Reads all message
-    ids right away, so that bodies are moved for those alone that have several rows.
+    Of several rows of one message the one drained first is kept, always the same. The driver holds
+    all message ids.
 
     Raises:
         InputError: the archive has no messages.
         ArchiveError: a file of the archive is broken.
     """
-    rows, ids = read_rows(spark, archive, None, ["message_id"])
-    repeated = ids.groupBy("message_id").count().where("count > 1")
-    with explained(None):
-        number = repeated.count()
-    if not number:
-        return rows
-    if number <= DRIVER_ROWS:
-        repeated = F.broadcast(repeated)
-    once = rows.join(repeated, "message_id", "left_anti")
-    order = Window.partitionBy("message_id").orderBy(
-        "drained_at", "drain_id", "receive_count", FILE
-    )
-    copies = rows.join(repeated, "message_id", "left_semi")
-    ranked = copies.withColumn("_copy", F.row_number().over(order))
-    first = ranked.where("_copy = 1").drop("_copy")
-    return once.unionByName(first).select(*rows.columns)
+    return read_some(spark, archive, first_rows_of(archive, require_drains(archive)))
 
 
 def read_some(
@@ -121,20 +106,16 @@ def read_some(
 
 
 def read_rows(
-    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None, columns: Sequence[str]
+    spark: SparkSession, archive: Archive, paths: Sequence[str], columns: Sequence[str]
 ) -> tuple[DataFrame, DataFrame]:
-    """Read the rows of the drains *wanted*, which exist, or of all; a message may have several.
+    """Read the rows of these files, which exist; a message may have several.
 
     Lazy unless they are few: each action reads the files again. A file that a drain adds after this
     is in neither frame.
 
     Returns:
         All columns, ``drain_id`` and ``FILE`` of the rows; and *columns* alone of the same rows.
-
-    Raises:
-        InputError: all are wanted, and the archive has no messages.
     """
-    paths = message_files(archive, require_drains(archive) if wanted is None else wanted)
     few = tuned(spark, paths)
     rows = _rows_of(spark, archive, paths, (*ARROW_SCHEMA.names, FILE), is_few=few)
     slim = rows if few else _rows_of(spark, archive, paths, columns, is_few=False)

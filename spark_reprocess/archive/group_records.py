@@ -5,6 +5,7 @@
   at the same moment, one gets the next number, and neither overwrites the other.
 - ``groups/seen/<report id>.json``: one file per analysis, written after its report: what is known
   of each group then. It has no text of a note, which stays in one file.
+- ``groups/table.json``: the table by which groups of errors keep their ids; see ``grouping``.
 
 So a reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
 of each group about which somebody said something since. That is one file for 1,000 groups, and does
@@ -16,18 +17,20 @@ that only the other one saw.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.records import DAMAGE, record_bytes, record_of
+from spark_reprocess.archive.records import DAMAGE, damage_named, record_bytes, record_of
+from spark_reprocess.grouping import Grouping, TableGroup, grouped
 from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Statement
 
 GROUPS = "groups"
 SEEN = f"{GROUPS}/seen"
+_TABLE = f"{GROUPS}/table.json"
 
 _CONCURRENT_READS = 16
 _JSON = ".json"
@@ -51,6 +54,13 @@ class _Memory:
     analyzed_at: datetime
     groups: Mapping[str, SeenGroup]
     said: Mapping[str, GroupState]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The groups of errors, the oldest first."""
+
+    groups: tuple[TableGroup, ...]
 
 
 def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
@@ -131,6 +141,31 @@ def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemo
     """
     content = record_bytes(_Memory(at, memory.groups, memory.said))
     archive.create(f"{SEEN}/{report_id}{_JSON}", content)
+
+
+def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[str]) -> Grouping:
+    """Assign each key to its group, as ``grouping.grouped`` says; write what is new to the table.
+
+    It is durable when this returns. Of two analyses at once the second goes on from what the first
+    wrote.
+
+    Raises:
+        ArchiveError: the table cannot be read or written.
+    """
+    while True:
+        before = archive.read(_TABLE)
+        with damage_named(archive, _TABLE):
+            table = record_of(_Table, json.loads(before)).groups if before is not None else ()
+        after, grouping = grouped(table, counts, kept)
+        if after == table:
+            return grouping
+        content = record_bytes(_Table(after))
+        if before is None:
+            is_written = archive.create(_TABLE, content)
+        else:
+            is_written = archive.replace(_TABLE, before, content)
+        if is_written:
+            return grouping
 
 
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:

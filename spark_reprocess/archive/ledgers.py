@@ -10,12 +10,12 @@ result has been written since. A claim that its run's file lacks was made after 
 it sends nothing, and readers ignore it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
-from typing import Any, Self
+from itertools import chain, zip_longest
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,9 +39,9 @@ from spark_reprocess.archive.ledger import (
     list_runs,
     run_path,
 )
+from spark_reprocess.archive.message_store import opened
 from spark_reprocess.archive.plan_lock import running
 from spark_reprocess.archive.records import DAMAGE, damage_named, record_of, values_of
-from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
 from spark_reprocess.errors import ArchiveError
 
 _MESSAGE = pa.struct(
@@ -84,72 +84,46 @@ _ATTEMPTS_AT_ONCE = 500
 """With 100 messages each: about 10 MB of rows, and one row group of the file."""
 
 _CONCURRENT_READS = 8
+_CONCURRENT_FILES = 4
+"""Of a million messages each takes 100 MB."""
+
 ADVICE = "restore it"
+IN_MESSAGES = "messages.list.element."
+"""Parquet's name of a field of ``messages`` begins so."""
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """The result file of one run, its bytes in memory."""
+    """The result file of one run. Only columns that are read are fetched."""
 
     archive: Archive
     path: str
     parquet: pq.ParquetFile
 
-    @classmethod
-    def open(cls, archive: Archive, path: str) -> Self:
-        """Read the file at *path*.
-
-        Raises:
-            ArchiveError: it is gone, or somebody changed it.
-        """
-        content = archive.read(path)
-        if content is None:
-            raise ArchiveError(
-                f"archive {archive.root}: {path} was there and is gone; the driver and all "
-                "executors must share the archive"
-            )
-        with damage_named(archive, path, (*PARQUET_DAMAGE, *DAMAGE), ADVICE):
-            parquet = pq.ParquetFile(pa.BufferReader(content))
-            if not parquet.schema_arrow.equals(_SCHEMA):
-                raise pa.ArrowInvalid("it has other columns")
-        return cls(archive, path, parquet)
-
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Decode the rows, 500 attempts at once; *columns* is None for all.
-
-        Raises:
-            ArchiveError: the file is damaged.
-        """
-        with damage_named(self.archive, self.path, PARQUET_DAMAGE, ADVICE):
-            yield from self.parquet.iter_batches(
-                batch_size=_ATTEMPTS_AT_ONCE, columns=list(columns or _SCHEMA.names)
-            )
-
-    def names(self, *, finished: bool = False) -> Iterator[AttemptName]:
-        """Return the name of each attempt, or of each that has a result in this file."""
-        for batch in self.batches((*AttemptName._fields, "has_result")):
-            if finished:
-                batch = batch.filter(batch.column("has_result"))  # noqa: PLW2901 - its part
-            columns = (batch.column(name).to_pylist() for name in AttemptName._fields)
-            yield from map(AttemptName._make, zip(*columns, strict=True))
+        """Decode the rows, 500 attempts at once; *columns* is None for all."""
+        yield from self.parquet.iter_batches(
+            batch_size=_ATTEMPTS_AT_ONCE, columns=list(columns or _SCHEMA.names)
+        )
 
     def attempts_with(self, field: str, ids: Collection[str]) -> Iterator[Attempt]:
-        """Return the attempts in which *field* of some message is one of *ids*.
-
-        Raises:
-            ArchiveError: the file is damaged.
-        """
+        """Return the attempts in which *field* of some message is one of *ids*."""
         wanted = pa.array(ids, pa.string())
-        for batch in self.batches():
-            messages = batch.column("messages")
+        for group in range(self.parquet.num_row_groups):
+            keys = self.parquet.read_row_group(group, ["has_result", f"{IN_MESSAGES}{field}"])
+            messages = keys["messages"].combine_chunks()
             matches = pc.is_in(pc.struct_field(pc.list_flatten(messages), field), value_set=wanted)
-            rows = pc.unique(pc.list_parent_indices(messages).filter(matches))
-            yield from self.attempts_of(batch.take(rows))
+            numbers = pa.array(range(keys.num_rows), pa.int64())
+            has_any = pc.is_in(numbers, value_set=pc.list_parent_indices(messages).filter(matches))
             if field == "new_message_id":
                 # Its results may have come since.
-                yield from self.attempts_of(batch.filter(pc.invert(batch.column("has_result"))))
+                has_any = pc.or_(has_any, pc.invert(keys["has_result"]))
+            if pc.any(has_any).as_py():
+                yield from self.attempts_of(self.parquet.read_row_group(group).filter(has_any))
 
-    def attempts_of(self, rows: pa.RecordBatch) -> list[Attempt]:
+    def attempts_of(self, rows: pa.RecordBatch | pa.Table) -> list[Attempt]:
         """Return the attempts of *rows*, with the results that have come since.
 
         Raises:
@@ -165,15 +139,29 @@ class ResultFile:
         ]
 
 
-def open_files(archive: Archive, paths: Sequence[str]) -> Iterator[ResultFile]:
-    """Open result files, several at once; return them in the order of *paths*.
+def read_results(
+    archive: Archive, paths: Sequence[str], read: Callable[[ResultFile], _Read]
+) -> Iterator[_Read]:
+    """Return what *read* makes of each of these result files, several at once, in their order.
 
-    Raises: as ``ResultFile.open`` does.
+    Raises:
+        ArchiveError: one is gone, or somebody changed it.
     """
-    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
-        for start in range(0, len(paths), _CONCURRENT_READS):
-            several = paths[start : start + _CONCURRENT_READS]
-            yield from executor.map(partial(ResultFile.open, archive), several)
+
+    def act(path: str) -> _Read:
+        with opened(archive, path, ADVICE) as parquet:
+            if parquet is None:
+                raise ArchiveError(
+                    f"archive {archive.root}: {path} was there and is gone; the driver and all "
+                    "executors must share the archive"
+                )
+            if not parquet.schema_arrow.equals(_SCHEMA):
+                raise pa.ArrowInvalid("it has other columns")
+            return read(ResultFile(archive, path, parquet))
+
+    with ThreadPoolExecutor(_CONCURRENT_FILES, thread_name_prefix="ledger") as executor:
+        for start in range(0, len(paths), _CONCURRENT_FILES):
+            yield from executor.map(act, paths[start : start + _CONCURRENT_FILES])
 
 
 def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterator[Attempt]]:
@@ -190,7 +178,7 @@ def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterat
     names: list[AttemptName] = []
     for plan in sorted({plan for plan, _ in runs.keys() - closed}):
         paths = [run_path(*run, RESULTS) for run in sorted(closed) if run[0] == plan]
-        known = {name for file in open_files(archive, paths) for name in file.names()}
+        known = set(chain.from_iterable(read_results(archive, paths, names_of)))
         names += [name for name in attempt_names(archive, plan) if name not in known]
     open_ones = (
         attempt
@@ -198,6 +186,14 @@ def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterat
         if (attempt.name.plan_id, attempt.claim.run_id) not in closed
     )
     return [run_path(*run, RESULTS) for run in sorted(closed)], open_ones
+
+
+def names_of(file: ResultFile, *, finished: bool = False) -> list[AttemptName]:
+    """Return the name of each attempt, or of each that has a result in this file."""
+    rows = file.parquet.read([*AttemptName._fields, "has_result"])
+    rows = rows.filter(rows["has_result"]) if finished else rows
+    columns = (rows[name].to_pylist() for name in AttemptName._fields)
+    return [*map(AttemptName._make, zip(*columns, strict=True))]
 
 
 def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
@@ -288,8 +284,9 @@ def clear_plans(archive: Archive, oldest: str) -> None:
             _close(archive, run)
         ledger = Ledger(archive, plan_id)
         with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
-            for file in open_files(archive, [run_path(*run, RESULTS) for run in runs]):
-                list(executor.map(ledger.discard, file.names(finished=True)))
+            paths = [run_path(*run, RESULTS) for run in runs]
+            for names in read_results(archive, paths, partial(names_of, finished=True)):
+                list(executor.map(ledger.discard, names))
         archive.create(cleared, b"")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt
-from spark_reprocess.archive.ledgers import ledger_files, open_files
+from spark_reprocess.archive.ledgers import ResultFile, ledger_files, read_results
 from spark_reprocess.archive.message_index import Member
 from spark_reprocess.archive.message_store import (
     drain_of,
@@ -20,6 +20,7 @@ from spark_reprocess.archive.message_store import (
     rows_by_file,
     rows_of_file,
 )
+from spark_reprocess.archive.open_set import stored_open_set, time_before
 
 
 def find_rows(
@@ -72,8 +73,12 @@ def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
                 yield pickle.load(held)  # noqa: S301 - this function wrote it
 
 
-def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[Attempt]:
+def find_attempts(
+    archive: Archive, message_ids: Collection[str], drain_ids: Collection[str] = ()
+) -> list[Attempt]:
     """Return every attempt of any plan that claimed one of these messages, the oldest first.
+
+    *drain_ids* are the drains that brought them, if they are known: older results are not read.
 
     Raises:
         ArchiveError: a ledger cannot be read.
@@ -81,17 +86,25 @@ def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[Attemp
     wanted = set(message_ids)
     found = [
         attempt
-        for attempt in _attempts(archive, "message_id", wanted)
+        for attempt in _attempts(archive, "message_id", wanted, time_before(*drain_ids))
         if not wanted.isdisjoint(attempt.claim.message_ids)
     ]
     return sorted(found, key=lambda one: one.claim.time)
 
 
-def _attempts(archive: Archive, field: str, ids: Collection[str]) -> Iterator[Attempt]:
+def _attempts(
+    archive: Archive, field: str, ids: Collection[str], since: str = ""
+) -> Iterator[Attempt]:
     """Yield those of the attempts with such a *field* that result files have, and all others."""
     paths, attempts = ledger_files(archive)
-    for file in open_files(archive, paths):
-        yield from file.attempts_with(field, ids)
+    if since:
+        paths = stored_open_set(archive).newer(paths, since)
+
+    def read(file: ResultFile) -> list[Attempt]:
+        return list(file.attempts_with(field, ids))
+
+    for found in read_results(archive, paths, read):
+        yield from found
     yield from attempts
 
 

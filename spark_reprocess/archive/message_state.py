@@ -20,7 +20,6 @@ one may have arrived.
 greatest ``Entry``. ``open_set`` keeps it for the next reader.
 """
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -28,15 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
-from spark_reprocess.archive.erasures import erasures
-from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt
-from spark_reprocess.archive.ledgers import (
-    ADVICE,
-    ResultFile,
-    ledger_files,
-    open_files,
-)
+from spark_reprocess.archive.ledgers import ADVICE, IN_MESSAGES, ResultFile
 from spark_reprocess.errors import ArchiveError
 
 STRENGTH: Mapping[Disposition, int | None] = {
@@ -105,7 +97,10 @@ CLAIMED = pa.schema(
 
 _STATES = pa.array([str(one) for one in STRENGTH])
 _STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
-_ATTEMPTS_AT_ONCE = 50
+_READ = (
+    *("plan_id", "time", "has_result"),
+    *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "drain_id")),
+)
 _BETWEEN = "\x1f"
 """Smaller than every sign of a time, a state or a plan's id, so that texts sort as entries do."""
 
@@ -130,13 +125,15 @@ def claimed_in(
     Raises:
         ArchiveError: the file is damaged, or a result that has come since.
     """
-    batches, is_whole = [], True
-    for rows in file.batches():
+    batches, lacks_results, is_whole = [], False, True
+    for rows in file.batches(_READ):
         has_result = rows.column("has_result")
-        late = file.attempts_of(rows.filter(pc.invert(has_result)))
+        lacks_results = lacks_results or not pc.all(has_result).as_py()
+        batches.append(_rows_of_results(file, rows.filter(has_result)))
+    for rows in file.batches() if lacks_results else ():
+        late = file.attempts_of(rows.filter(pc.invert(rows.column("has_result"))))
         is_whole = is_whole and all(one.results is not None for one in late)
         batches.append(claimed_rows(late, now_seconds, claim_ttl_seconds))
-        batches.append(_rows_of_results(file, rows.filter(has_result)))
     return pa.Table.from_batches(batches, CLAIMED), is_whole
 
 
@@ -161,39 +158,20 @@ def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
 
 
-def claimed_table(
-    archive: Archive,
-    now_seconds: float | None = None,
-    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
-    message_ids: Any = None,  # noqa: ANN401 - an Arrow column
-) -> pa.Table:
-    """Read ``CLAIMED`` of all plans, as of *now_seconds*: epoch seconds, None for the clock's.
-
-    Of *message_ids* alone, if they are given: then it takes no more memory than their claims.
-
-    Raises:
-        ArchiveError: a file of the ledger cannot be read.
-    """
-    now_seconds = time.time() if now_seconds is None else now_seconds
-    paths, attempts = ledger_files(archive)
-    tables = [pa.Table.from_batches([claimed_rows(attempts, now_seconds, claim_ttl_seconds)])]
-    for file in open_files(archive, paths):
-        claimed, _ = claimed_in(file, now_seconds, claim_ttl_seconds)
-        is_wanted = message_ids is None or _is_in(claimed["message_id"], message_ids)
-        tables.append(claimed if is_wanted is True else claimed.filter(is_wanted))
-    return pa.concat_tables(tables)
-
-
 def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
     """Return a text for each entry, in the same order: to sort a million entries takes longer."""
     fields: list[Any] = [claimed[name].cast(pa.string()) for name in Entry._fields]
     return pc.binary_join_element_wise(*fields, _BETWEEN)
 
 
+def field_in(entries: Any, name: str) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return a field of each of these texts, as a text; null for null."""
+    return pc.list_element(pc.split_pattern(entries, _BETWEEN), Entry._fields.index(name))
+
+
 def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return the state that each of these texts says; ``PENDING`` for null."""
-    found = pc.list_element(pc.split_pattern(entries, _BETWEEN), Entry._fields.index("state"))
-    return pc.fill_null(found, PENDING)
+    return pc.fill_null(field_in(entries, "state"), PENDING)
 
 
 def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
@@ -206,33 +184,14 @@ def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
 def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return the state of each of these messages, in their order."""
     states = strongest(claimed.filter(_is_in(claimed["message_id"], message_ids)), "message_id")
-    places = pc.index_in(message_ids, value_set=_combined(states["message_id"]))
-    return pc.fill_null(pc.take(_combined(states["state"]), places), PENDING)
-
-
-def planned_states(
-    archive: Archive,
-    message_ids: Any,  # noqa: ANN401 - an Arrow column
-    now_seconds: float | None = None,
-    claimed: pa.Table | None = None,
-) -> Any:  # noqa: ANN401 - an Arrow column
-    """Return the state of each of these messages of a plan; the archive may have lost some.
-
-    *claimed* is ``claimed_table``, if the caller has read it before.
-
-    Raises:
-        ArchiveError: a file of the ledger cannot be read.
-    """
-    claimed = claimed_table(archive, now_seconds) if claimed is None else claimed
-    states = states_among(claimed, message_ids)
-    erased = pa.array({one for record in erasures(archive) for one in record.messages}, pa.string())
-    is_lost = pc.and_not(_is_in(message_ids, erased), _is_in(states, pa.array(SETTLED)))
-    return pc.if_else(is_lost, ERASED, states)
+    places = pc.index_in(message_ids, value_set=combined(states["message_id"]))
+    return pc.fill_null(pc.take(combined(states["state"]), places), PENDING)
 
 
 def _is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    return pc.is_in(column, value_set=_combined(values))
+    return pc.is_in(column, value_set=combined(values))
 
 
-def _combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+def combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return the column in one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -73,8 +73,10 @@ def require_drains(archive: Archive) -> list[str]:
 
 
 @contextmanager
-def opened(archive: Archive, path: str) -> Iterator[pq.ParquetFile | None]:
-    """Open one file of messages: only columns that are read are fetched. None if it is gone.
+def opened(
+    archive: Archive, path: str, advice: str = "restore it or take it away"
+) -> Iterator[pq.ParquetFile | None]:
+    """Open one Parquet file: only columns that are read are fetched. None if it is gone.
 
     Raises:
         ArchiveError: the file cannot be read, or the block finds that it is damaged.
@@ -83,7 +85,7 @@ def opened(archive: Archive, path: str) -> Iterator[pq.ParquetFile | None]:
     if file is None:
         yield None
         return
-    with file, damage_named(archive, path, PARQUET_DAMAGE, "restore it or take it away"):
+    with file, damage_named(archive, path, PARQUET_DAMAGE, advice):
         yield pq.ParquetFile(file, pre_buffer=True)
 
 
@@ -155,16 +157,26 @@ def rows_by_file(
             paths = [path for path in message_files(archive, gone) if path not in seen]
 
 
-def with_drains(found: Iterable[tuple[str, pa.Table]], columns: Sequence[str]) -> pa.Table:
-    """Return all rows that ``rows_by_file`` *found*, with ``drain_id`` and ``file``."""
-    fields = [ARROW_SCHEMA.field(name) for name in columns]
+def with_files(found: Iterable[tuple[str, pa.Table]], columns: Sequence[str]) -> pa.Table:
+    """Return all rows that ``rows_by_file`` *found*, with ``file``."""
     of_file = pa.field("file", pa.dictionary(pa.int32(), pa.string()))
-    tables = [pa.schema([*fields, pa.field("drain_id", pa.string()), of_file]).empty_table()]
-    for path, rows in found:
-        texts = [pa.repeat(pa.scalar(one), rows.num_rows) for one in (drain_of(path), path)]
-        with_drain = rows.append_column("drain_id", texts[0])
-        tables.append(with_drain.append_column(of_file, texts[1].dictionary_encode()))
+    fields = [ARROW_SCHEMA.field(name) for name in columns]
+    tables = [pa.schema([*fields, of_file]).empty_table()]
+    for number, (path, rows) in enumerate(found, 1):
+        paths = pa.repeat(pa.scalar(path), rows.num_rows).dictionary_encode()
+        tables.append(rows.append_column(of_file, paths))
+        if number % _FILES_AT_ONCE == 0:
+            # Many small buffers take a half more memory than they hold.
+            some = pa.concat_tables(tables[-_FILES_AT_ONCE:]).unify_dictionaries()
+            tables[-_FILES_AT_ONCE:] = [some.combine_chunks()]
     return pa.concat_tables(tables).unify_dictionaries()
+
+
+def drains_of(rows: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return the drain of each of *rows*, which have ``file``."""
+    files: Any = rows["file"].combine_chunks()
+    drains = pa.array([drain_of(path) for path in files.dictionary.to_pylist()], pa.string())
+    return drains.take(files.indices)
 
 
 def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:
@@ -216,7 +228,7 @@ def remove_messages(
         ArchiveError: a file cannot be read or removed, or a new one cannot be written.
     """
     files = dict(rows_by_file(archive, message_files(archive, [drain_id]), _KEYS))
-    rows = with_drains(files.items(), _KEYS)
+    rows = with_files(files.items(), _KEYS)
     # As every read does: of several rows of a message the one that was drained first stays.
     numbers = pa.array(range(rows.num_rows), pa.int64())
     is_first = pc.is_in(numbers, value_set=first_rows(rows, *_KEYS[:3]))

@@ -122,9 +122,9 @@ def _write_part(
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Serialize a table as a Parquet file."""
+    """Serialize a table as a Parquet file, with checksums."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     return sink.getvalue().to_pybytes()
 
 

@@ -198,8 +198,8 @@ def print_drain(summary: "DrainSummary") -> None:
 
 _COLUMNS = ("group", "count", "share", "trend")
 _FIELDS = (
-    *("plan_id", "archive", "analyzed_at", "messages", "unlisted_groups"),
-    *("unlisted_messages", "statuses", "unreadable", "left_for_people"),
+    *("plan_id", "archive", "analyzed_at", "messages"),
+    *("statuses", "unreadable", "left_for_people"),
 )
 _GROUP = ("group_id", "count", "share", "trend", "status")
 _GROUPS_IN_A_LOG = 30
@@ -229,8 +229,7 @@ def print_analysis(findings: Findings) -> None:
     Titles and leads quote messages, so they are printed on a terminal only. Elsewhere, as in the
     log of a scheduled job, the answer has ids and counts.
     """
-    listed = len(findings.groups)
-    groups = listed + findings.unlisted_groups
+    groups = len(findings.groups)
     print_line(f"{counted(findings.messages, 'message')} pending in {counted(groups, 'group')}")
     if findings.statuses:
         print_line(f"groups: {format_statuses(findings.statuses)}")
@@ -264,9 +263,8 @@ def print_analysis(findings: Findings) -> None:
     )
     if groups > len(shown):
         rest = findings.messages - sum(group.count for group in shown)
-        where = f"the report lists {listed:,}" if listed < groups else "all are in the report"
         more = counted(groups - len(shown), "smaller group")
-        print_line(f"… and {more} with {counted(rest, 'message')}; {where}")
+        print_line(f"… and {more} with {counted(rest, 'message')}; all are in the report")
     print_line(f"report: {folder}/report.html")
     # The plan of the archive's newest report need not be named.
     is_found = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")

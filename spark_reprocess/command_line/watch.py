@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from dlq_replay.returns import Returns
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.message_state import claimed_table
+from spark_reprocess.archive.open_set import claimed_table, time_before
 from spark_reprocess.clients import ClientFactory, sqs_client
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import INTERRUPTED, STOPPED
@@ -82,7 +82,7 @@ class Watch:
 
     def _has_ended(self, plan: Plan) -> bool:
         now, options = self._now_seconds(), self._options
-        claimed = claimed_table(self._archive, now)
+        claimed = claimed_table(self._archive, now, since=time_before(plan.plan_id))
         table = options.failure_table
         found = read_outcomes(self._archive, plan, table, claimed, self._make_client) or {}
         self.outcomes = tuple(one for one in found.values() if one.sent)

@@ -17,14 +17,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.actor import actor, caller, require_reason
-from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.erasures import (
     Erasure,
     erasures,
@@ -37,17 +35,18 @@ from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.ledgers import clear_plans
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_index import REPORTS, planned_copies
-from spark_reprocess.archive.message_state import claimed_table, states_among
 from spark_reprocess.archive.message_store import (
     drain_ids,
     drain_of,
+    drains_of,
     holds_any,
     message_files,
     remove_messages,
     rows_by_file,
     rows_named,
-    with_drains,
+    with_files,
 )
+from spark_reprocess.archive.open_set import claimed_table, is_in, read_messages
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, reports_of, strip_report
@@ -59,10 +58,6 @@ if TYPE_CHECKING:
 
 _IDS = ("message_id", "first_id")
 _DAY_SECONDS = 86_400
-_ROWS_AT_ONCE = 200_000
-"""Of several drains. All claims are read for so many rows."""
-
-_DECIDED = pa.array([str(one) for one in DECIDED])
 _TIME = r"^\d{4}-\d\d-\d\dT"
 
 FEWEST_DAYS = 15
@@ -276,7 +271,8 @@ def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
     found = rows_by_file(archive, files, ["first_id"], ids, _IDS)
     first_ids = {str(one) for _, rows in found for one in rows["first_id"].to_pylist()}
     of_copies = rows_by_file(archive, files, _IDS, first_ids, ["first_id"])
-    return with_drains(of_copies, _IDS)
+    rows = with_files(of_copies, _IDS)
+    return rows.append_column("drain_id", drains_of(rows))
 
 
 def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
@@ -291,7 +287,7 @@ def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
     from spark_reprocess.spark.failures import explained  # noqa: PLC0415
 
     with explained(where):
-        rows, _ = read_rows(spark, archive, None, _IDS)
+        rows, _ = read_rows(spark, archive, message_files(archive), _IDS)
         rows = matching(rows, where, hidden=[FILE])
         return _named(archive, column_texts(rows.select("first_id").distinct()))
 
@@ -301,36 +297,31 @@ def _expire(
 ) -> EraseSummary:
     """Remove what was drained and decided more than *days* ago; without *lock* count it alone.
 
-    The ids of some drains are held at once, and what is decided of them.
+    The ids of a drain are held at once, beside those of what is pending.
     """
     oldest_seconds = now_seconds - days * _DAY_SECONDS
     oldest = pa.scalar(datetime.fromtimestamp(oldest_seconds, UTC), pa.timestamp("us", "UTC"))
-    sizes, counts, drains = Counter[str](), Counter[str](), list[str]()
+    files, counts, drains = defaultdict[str, list[str]](list), Counter[str](), list[str]()
     for path in message_files(archive):
-        sizes[drain_of(path)] += rows_named(path) or 0
-    old = sorted(one for one in sizes if one < new_id(oldest_seconds))
-    counts["younger"] = sizes.total() - sum(sizes[one] for one in old)
-    ends = dict(zip(old, accumulate(sizes[one] for one in old), strict=True))
-    for _, some in groupby(old, lambda one: ends[one] // _ROWS_AT_ONCE):
-        paths = message_files(archive, list(some))
+        files[drain_of(path)].append(path)
+    old = {one for one in files if one < new_id(oldest_seconds)}
+    for drain_id in files.keys() - old:
+        counts["younger"] += sum(rows_named(path) or 0 for path in files[drain_id])
+    pending_ids, acted = _kept_ids(archive, now_seconds, oldest_seconds) if old else (None, None)
+    for drain_id in sorted(old):
         columns = ("message_id", "drained_at")
-        rows = with_drains(rows_by_file(archive, paths, columns), columns)
-        all_ids = rows["message_id"].combine_chunks()
-        claimed = claimed_table(archive, now_seconds, message_ids=all_ids)
-        decided, long_ago = _decided(claimed, oldest_seconds)
-        for drain_id in sorted(set(map(drain_of, paths))):
-            of_drain = rows.filter(pc.equal(rows["drain_id"], pa.scalar(drain_id)))
-            ids = of_drain["message_id"]
-            is_old = pc.less(of_drain["drained_at"], oldest)
-            goes = ids.filter(pc.and_(pc.is_in(ids, value_set=long_ago), is_old)).unique()
-            pending = ids.filter(pc.invert(pc.is_in(ids, value_set=decided))).unique()
-            younger = len(ids.unique()) - len(goes) - len(pending)
-            counts.update(messages=len(goes), younger=younger, pending=len(pending))
-            drains += [drain_id] * bool(len(goes))
-            if lock:
-                counts["rows"] += remove_messages(
-                    archive, drain_id, set(map(str, goes.to_pylist())), lock.require, merges=True
-                )
+        rows = with_files(rows_by_file(archive, files[drain_id], columns), columns)
+        ids = rows["message_id"]
+        is_pending, is_old = is_in(ids, pending_ids), pc.less(rows["drained_at"], oldest)
+        is_leaving = pc.and_not(pc.and_not(is_old, is_pending), is_in(ids, acted))
+        leaving, pending = ids.filter(is_leaving).unique(), len(ids.filter(is_pending).unique())
+        younger = len(ids.unique()) - len(leaving) - pending
+        counts.update(messages=len(leaving), younger=younger, pending=pending)
+        drains += [drain_id] * bool(len(leaving))
+        if lock:
+            counts["rows"] += remove_messages(
+                archive, drain_id, set(map(str, leaving.to_pylist())), lock.require, merges=True
+            )
     return EraseSummary(
         erase_id="",
         messages=counts["messages"],
@@ -341,16 +332,20 @@ def _expire(
     )
 
 
-def _decided(claimed: pa.Table, oldest_seconds: float) -> tuple[Any, Any]:
-    """Return the ids of messages that are decided, and of those that nobody acted on since then."""
-    acted = claimed.group_by("message_id").aggregate([("time", "max")])
-    is_decided = pc.is_in(states_among(claimed, acted["message_id"]), value_set=_DECIDED)
-    # Somebody changed a time that cannot be read: the message stays.
-    is_time = pc.match_substring_regex(acted["time_max"], _TIME)
-    decided = acted.filter(pc.and_(is_decided, is_time))
-    is_old = pc.less(decided["time_max"], pa.scalar(timestamp(oldest_seconds)))
-    long_ago = decided.filter(is_old)
-    return decided["message_id"].combine_chunks(), long_ago["message_id"].combine_chunks()
+def _kept_ids(archive: Archive, now_seconds: float, oldest_seconds: float) -> tuple[Any, Any]:
+    """Return the ids of what is pending; and those of older drains that somebody acted on since."""
+    oldest, oldest_drain = timestamp(oldest_seconds), new_id(oldest_seconds)
+
+    def acted(rows: pa.Table) -> Any:  # noqa: ANN401 - an Arrow mask
+        # Somebody changed a time that cannot be read: the message stays.
+        is_time = pc.match_substring_regex(rows["time"], _TIME)
+        is_long_ago = pc.and_(is_time, pc.less(rows["time"], pa.scalar(oldest)))
+        drains = pc.coalesce(rows["drain_id"], pa.scalar(""))
+        return pc.and_(pc.invert(is_long_ago), pc.less(drains, pa.scalar(oldest_drain)))
+
+    pending = read_messages(archive, now_seconds).pending()["message_id"]
+    claimed = claimed_table(archive, now_seconds, since=oldest, wanted=acted)
+    return pending, claimed["message_id"]
 
 
 def _erasure(rows: pa.Table, options: EraseOptions, now: float) -> Erasure:

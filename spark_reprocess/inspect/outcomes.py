@@ -14,7 +14,8 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import find_runs
 from spark_reprocess.archive.message_index import shown_table
-from spark_reprocess.archive.message_state import SETTLED, claimed_table, planned_states
+from spark_reprocess.archive.message_state import SETTLED
+from spark_reprocess.archive.open_set import claimed_table, planned_states, time_before
 from spark_reprocess.clients import ClientFactory, Redelivery, require_queue, returns_table
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import duration
@@ -106,7 +107,7 @@ def read_outcomes(
         archive: which has the plan's messages.
         plan: its groups are those of the answer.
         failure_table: has the counters of returns; None: what came back is not known.
-        claimed: ``claimed_table``; None reads it now.
+        claimed: ``claimed_table`` since the plan; None reads it now.
         make_client: for asking the destinations how long a failure takes; None, or no table, to
             leave that out.
 
@@ -120,12 +121,14 @@ def read_outcomes(
         members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
     except (ArchiveError, InputError):
         return None
-    ids, claimed = members["message_id"], claimed_table(archive) if claimed is None else claimed
+    ids = members["message_id"]
+    if claimed is None:
+        claimed = claimed_table(archive, since=time_before(plan.plan_id))
     is_sent = pc.equal(claimed["state"], pa.scalar(str(Disposition.SENT)))
     ours = claimed.filter(pc.and_(is_sent, pc.equal(claimed["plan_id"], pa.scalar(plan.plan_id))))
     places = pc.index_in(ids, value_set=ours["message_id"].combine_chunks())
     rows = members.select(["group_id"]).append_column(
-        "state", planned_states(archive, ids, claimed=claimed)
+        "state", planned_states(archive, plan.plan_id, ids, claimed=claimed)
     )
     rows = rows.append_column("sent_at", pc.take(ours["time"].combine_chunks(), places))
     sums = rows.group_by(["group_id", "state"]).aggregate(

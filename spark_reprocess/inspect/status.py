@@ -1,24 +1,22 @@
 """The verb ``status``: counts of messages in the parked queue and in the archive."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import list_runs
-from spark_reprocess.archive.message_state import (
-    PENDING,
-    claimed_table,
-    strongest,
-)
-from spark_reprocess.archive.message_store import first_rows, rows_by_file, with_drains
-from spark_reprocess.archive.open_set import read_messages
+from spark_reprocess.archive.message_state import PENDING, field_in
+from spark_reprocess.archive.message_store import first_rows, rows_by_file
+from spark_reprocess.archive.open_set import claimed_table, is_in, read_messages
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes, total
@@ -68,7 +66,8 @@ class PlanCount:
     """A plan that was executed, at least in part, and the states of its messages.
 
     Attributes:
-        counts: by ``Disposition``; a message that every run failed to send has no state.
+        counts: of messages that the archive has, by ``Disposition``: each counts in the plan whose
+            attempt holds. A message that every run failed to send has no state.
         returned: how many of those that it sent came back; None if that is not known, or nobody
             asked.
     """
@@ -128,10 +127,7 @@ _COLUMNS = (
     "sent_at",
     "queue_url",
 )
-"""What ``count`` needs of each row of the archive, beside ``drain_id``."""
-
-_FILES_AT_ONCE = 32
-_DECIDED = pa.array([str(one) for one in DECIDED])
+"""What ``count`` needs of each row of the archive."""
 
 
 def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveStatus:
@@ -151,15 +147,12 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
         dlq_status(table, main_queue, options.dlq_url, sqs_client) if table and main_queue else None
     )
     if table:
-        claimed, older = claimed_table(archive), found.plans[:-LATEST]
-        latest = [_with_returns(archive, one, table, claimed) for one in found.plans[-LATEST:]]
-        found = replace(found, plans=(*older, *latest))
+        latest = [_with_returns(archive, one, table) for one in found.plans[-LATEST:]]
+        found = replace(found, plans=(*found.plans[:-LATEST], *latest))
     return replace(found, queue=queue, dlq=dlq)
 
 
-def _with_returns(
-    archive: Archive, plan: PlanCount, failure_table: str, claimed: pa.Table
-) -> PlanCount:
+def _with_returns(archive: Archive, plan: PlanCount, failure_table: str) -> PlanCount:
     if not plan.counts.get(Disposition.SENT):
         return plan
     try:
@@ -167,12 +160,13 @@ def _with_returns(
     except InputError:
         # The report is gone.
         return plan
+    claimed = claimed_table(archive, by_plan=plan.plan_id)
     outcomes = read_outcomes(archive, of_plan, failure_table, claimed) or {}
     return replace(plan, returned=total(outcomes.values()).returned)
 
 
-def count(archive: Archive, claim_ttl_seconds: float, *, has_plans: bool = True) -> ArchiveStatus:
-    """Count what an archive holds now; *has_plans* also counts by plan, which reads all results.
+def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
+    """Count what an archive holds now. Holds the ids of what is pending.
 
     A claim without a result is in doubt once it is *claim_ttl_seconds* old.
 
@@ -181,38 +175,57 @@ def count(archive: Archive, claim_ttl_seconds: float, *, has_plans: bool = True)
     """
     now_seconds = time.time()
     messages = read_messages(archive, now_seconds, claim_ttl_seconds)
-    pending, tallies = messages.pending(), messages.counts()
-    files = sorted(map(str, pc.unique(pending["file"]).to_pylist()))
-    wanted = pending["message_id"].combine_chunks()
-    found = rows_by_file(archive, files, _COLUMNS)
-    some = ((path, r.filter(pc.is_in(r["message_id"], value_set=wanted))) for path, r in found)
-    rows = with_drains(some, _COLUMNS)
-    rows = rows.take(first_rows(rows, "message_id", "drained_at", "drain_id"))
+    pending = messages.pending()
     counts = Counter({PENDING: pending.num_rows})
-    for (_, state), number in tallies.items():
+    drains = defaultdict[str, Counter[bool]](Counter)
+    plans: dict[str, dict[str, int]] = {plan_id: {} for plan_id, _ in list_runs(archive)}
+    for (drain_id, plan_id, state), number in messages.counts().items():
         if state != PENDING:
             counts[state] += number
+        drains[drain_id][state in DECIDED] += number
+        if plan_id:
+            of_plan = plans.setdefault(plan_id, {})
+            of_plan[state] = of_plan.get(state, 0) + number
+    oldest, rows = _oldest_and_ordered(archive, pending)
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
         queue=None,
-        messages=sum(tallies.values()),
+        messages=sum(one.total() for one in drains.values()),
         counts=dict(counts),
-        oldest_pending_at=pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py(),
-        drains=_drains(tallies),
-        plans=_plans(archive, now_seconds, claim_ttl_seconds) if has_plans else (),
+        oldest_pending_at=oldest,
+        drains=tuple(
+            DrainCount(one, drains[one].total(), drains[one][False]) for one in sorted(drains)
+        ),
+        plans=tuple(PlanCount(one, plans[one]) for one in sorted(plans)),
         examples=_examples(pending),
         waiting=waiting,
         blockers=blockers,
     )
 
 
+def _oldest_and_ordered(archive: Archive, pending: pa.Table) -> tuple[datetime | None, pa.Table]:
+    """Return when the oldest message was sent, and ``_COLUMNS`` of those of FIFO queues."""
+    files: Any = pending["file"].combine_chunks()
+    places = {path: place for place, path in enumerate(files.dictionary.to_pylist())}
+    oldest, tables = [], [ARROW_SCHEMA.empty_table().select(_COLUMNS)]
+    for path, of_file in rows_by_file(archive, sorted(files.unique().to_pylist()), _COLUMNS):
+        ids = pending["message_id"]
+        if path in places:
+            ids = ids.filter(pc.equal(files.indices, pa.scalar(places[path], pa.int32())))
+        rows = of_file.filter(is_in(of_file["message_id"], ids))
+        oldest.append(pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py())
+        tables.append(rows.filter(pc.is_valid(rows["sequence_number"])))
+    rows = pa.concat_tables(tables)
+    first = rows.take(first_rows(rows, "message_id", "drained_at"))
+    return min((one for one in oldest if one), default=None), first
+
+
 def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     """Count what waits in the message groups of each parked queue, and find the first of each."""
-    found = rows.filter(pc.is_valid(rows["sequence_number"]))
     # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
-    found = found.append_column("digits", pc.utf8_length(found["sequence_number"]))
+    found = rows.append_column("digits", pc.utf8_length(rows["sequence_number"]))
     order = ("digits", "sequence_number", "sent_at", "message_id")
     found = found.sort_by([(name, "ascending") for name in order])
     groups = found.group_by(["queue_url", "message_group_id"], use_threads=False).aggregate(
@@ -227,29 +240,10 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     return sum(one.waiting for one in blockers), tuple(blockers[:EXAMPLES])
 
 
-def _drains(tallies: Mapping[tuple[str, str], int]) -> tuple[DrainCount, ...]:
-    messages: Counter[str] = Counter()
-    pending: Counter[str] = Counter()
-    for (drain_id, state), count in tallies.items():
-        messages[drain_id] += count
-        pending[drain_id] += 0 if state in DECIDED else count
-    return tuple(DrainCount(one, messages[one], pending[one]) for one in sorted(messages))
-
-
-def _plans(archive: Archive, now_seconds: float, claim_ttl_seconds: float) -> tuple[PlanCount, ...]:
-    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds)
-    states = strongest(claimed, "plan_id", "message_id")
-    counts: dict[str, dict[str, int]] = {plan_id: {} for plan_id, _ in list_runs(archive)}
-    sums = states.group_by(["plan_id", "state"]).aggregate([("message_id", "count")])
-    for row in sums.to_pylist():
-        counts.setdefault(row["plan_id"], {})[row["state"]] = row["message_id_count"]
-    return tuple(PlanCount(plan_id, of_plan) for plan_id, of_plan in sorted(counts.items()))
-
-
 def _examples(rows: pa.Table) -> dict[str, tuple[str, ...]]:
     examples = {}
     for state in (Disposition.IN_DOUBT, Disposition.BUSY):
-        is_in_it = pc.equal(rows["state"], pa.scalar(str(state)))
+        is_in_it = pc.equal(field_in(rows["entry"], "state"), pa.scalar(str(state)))
         ids = [str(one) for one in rows.filter(is_in_it)["message_id"].to_pylist()]
         if ids:
             examples[str(state)] = tuple(sorted(ids)[:EXAMPLES])

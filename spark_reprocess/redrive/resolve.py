@@ -26,8 +26,13 @@ from spark_reprocess.archive.message_order import (
     parked_queue,
     with_waiting,
 )
-from spark_reprocess.archive.message_state import claimed_table, strongest
-from spark_reprocess.archive.open_set import read_messages
+from spark_reprocess.archive.message_state import strongest
+from spark_reprocess.archive.open_set import (
+    claimed_table,
+    is_in,
+    read_messages,
+    time_before,
+)
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
@@ -62,7 +67,7 @@ class ResolvedPlan:
     """A plan's messages and their dispositions.
 
     Attributes:
-        messages: the archive's rows of the plan's drains. Others than the plan's may be among them.
+        messages: the archive's rows of the plan's files. Others than the plan's may be among them.
         dispositions: one row per message of the plan; see ``with_dispositions``. ``message_id`` and
             ``FILE`` name its row in *messages*.
         planned: how many messages of each group have which disposition.
@@ -173,7 +178,13 @@ def _dispositions(
     ).select(*_NUMBERED)
     spark, ttl = messages.sparkSession, options.claim_ttl_seconds
     ids = read_table_columns(archive, plan.plan_id, ["message_id"], plan.snapshot.table_sha256)
-    claimed = claimed_table(archive, time.time(), ttl, ids["message_id"])
+    claimed = claimed_table(
+        archive,
+        time.time(),
+        ttl,
+        since=time_before(plan.plan_id),
+        wanted=lambda rows: is_in(rows["message_id"], ids["message_id"]),
+    )
     states = spark.createDataFrame(strongest(claimed, "message_id"))
     dispositions = with_dispositions(
         with_edit_faults(numbered, messages, editor),

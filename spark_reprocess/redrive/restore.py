@@ -29,8 +29,9 @@ from spark_reprocess.archive.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.archive.message_state import claimed_table, strongest
+from spark_reprocess.archive.message_state import strongest
 from spark_reprocess.archive.message_store import rows_named
+from spark_reprocess.archive.open_set import claimed_table
 from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent

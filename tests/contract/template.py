@@ -12,43 +12,9 @@ APPLICATION = TEMPLATE["Metadata"]["AWS::ServerlessRepo::Application"]
 
 # The families that an application of this kind could need, from
 # https://docs.aws.amazon.com/serverlessrepo/latest/devguide/list-supported-resources.html
-ACCEPTED_BY_SERVERLESS_REPO = {
-    "AWS::CloudFormation::CustomResource",
-    "AWS::CloudWatch::Alarm",
-    "AWS::CloudWatch::Dashboard",
-    "AWS::DynamoDB::Table",
-    "AWS::Events::Rule",
-    "AWS::Glue::Connection",
-    "AWS::Glue::Job",
-    "AWS::Glue::Trigger",
-    "AWS::IAM::ManagedPolicy",
-    "AWS::IAM::Policy",
-    "AWS::IAM::Role",
-    "AWS::KMS::Alias",
-    "AWS::KMS::Key",
-    "AWS::Lambda::Alias",
-    "AWS::Lambda::EventInvokeConfig",
-    "AWS::Lambda::EventSourceMapping",
-    "AWS::Lambda::Function",
-    "AWS::Lambda::LayerVersion",
-    "AWS::Lambda::Permission",
-    "AWS::Lambda::Version",
-    "AWS::Logs::LogGroup",
-    "AWS::Logs::MetricFilter",
-    "AWS::S3::Bucket",
-    "AWS::S3::BucketPolicy",
-    "AWS::SNS::Topic",
-    "AWS::SNS::TopicPolicy",
-    "AWS::SQS::Queue",
-    "AWS::SQS::QueuePolicy",
-    "AWS::SSM::Parameter",
-    "AWS::Serverless::Application",
-    "AWS::Serverless::Function",
-    "AWS::Serverless::LayerVersion",
-    "AWS::Serverless::SimpleTable",
-    "AWS::Serverless::StateMachine",
-    "AWS::StepFunctions::StateMachine",
-}
+ACCEPTED_BY_SERVERLESS_REPO = set(
+    Path(__file__).with_name("accepted_types.txt").read_text().split()
+)
 
 OWN_QUEUES = {
     "MainQueueURL": "https://sqs.us-east-1.amazonaws.com/210987654321/orders",

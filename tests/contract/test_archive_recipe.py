@@ -11,8 +11,8 @@ import pytest
 
 from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, to_row, to_table
-from tests.builders import message, queue_url
 from tests.contract.template import ROOT
+from tests.support.builders import message, queue_url
 
 PAGE = (ROOT / "docs" / "redrive.md").read_text("utf-8")
 SECTION = PAGE.split("\n### With DuckDB, Athena or Spark\n")[1].split("\n## ")[0]

@@ -4,7 +4,6 @@ Each behaviour runs on a virtual clock against the model, through boto3. Those m
 run through the server too: the operations are the same, so a few prove the wire.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,9 @@ from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
 from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
-from tests.sqs_driver import Driver, QueueDriver, redrive_policy, refusal, refusal_code, string
+from tests.contract.sqs_story import Story
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.sqs_driver import Driver, redrive_policy, refusal_code, string
 
 API = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_"
 GUIDE = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/"
@@ -37,16 +38,6 @@ class World(Driver):
 
     model: SqsModel
     clock: VirtualClock
-
-    def with_dlq(
-        self, max_receive_count: int = 1, *, is_fifo: bool = False
-    ) -> tuple[QueueDriver, QueueDriver]:
-        """A queue without a visibility timeout, and its dead-letter queue."""
-        make = self.fifo if is_fifo else self.queue
-        dlq = make(MessageRetentionPeriod=14 * DAY)
-        policy = redrive_policy(dlq, max_receive_count)
-        main = make(RedrivePolicy=policy, VisibilityTimeout=0, MessageRetentionPeriod=14 * DAY)
-        return main, dlq
 
 
 Steps = Callable[[World], None]
@@ -115,30 +106,6 @@ def unacceptable_queue_is_refused(sqs: World) -> None:
             assert refusal_code(create, QueueName=name, Attributes=given) == code, name
 
 
-@behaviour(API + "CreateQueue.html", over_http=True)
-def creation_is_idempotent_for_equal_attributes(sqs: World) -> None:
-    assert sqs.queue("a", VisibilityTimeout=11) == sqs.queue("a", VisibilityTimeout=11)
-    assert sqs.queue("a").url.endswith("/123456789012/a")
-    assert refusal_code(sqs.queue, "a", VisibilityTimeout=12) == "QueueAlreadyExists"
-
-
-@behaviour(API + "DeleteQueue.html")
-def deleted_queue_takes_its_messages_with_it(sqs: World) -> None:
-    queue = sqs.queue("a")
-    queue.send()
-    sqs.client.delete_queue(QueueUrl=queue.url)
-    assert refusal_code(queue.send) == "NonExistentQueue"
-    assert sqs.queue("a").receive() == []
-
-
-@behaviour(RECORDED + "test_sqs.snapshot.json", over_http=True)
-def queue_that_does_not_exist_has_its_own_code(sqs: World) -> None:
-    queue = sqs.queue("a")
-    of_another_account = QueueDriver(sqs.client, queue.url.replace("123456789012", "9" * 12))
-    assert refusal_code(of_another_account.send) == "NonExistentQueue"
-    assert refusal_code(sqs.client.get_queue_url, QueueName="missing") == "NonExistentQueue"
-
-
 @behaviour(API + "ListDeadLetterSourceQueues.html")
 def sources_of_a_dead_letter_queue_are_listed_in_pages(sqs: World) -> None:
     dlq = sqs.queue()
@@ -151,17 +118,6 @@ def sources_of_a_dead_letter_queue_are_listed_in_pages(sqs: World) -> None:
     )
     assert [len(page["queueUrls"]) for page in pages] == [3, 1]
     assert {url for page in pages for url in page["queueUrls"]} == {q.url for q in sources[1:]}
-
-
-@behaviour(API + "SetQueueAttributes.html")
-def new_delay_holds_for_waiting_messages_of_a_fifo_queue_alone(sqs: World) -> None:
-    standard, fifo = sqs.queue(DelaySeconds=600), sqs.fifo(DelaySeconds=600)
-    standard.send("x")
-    fifo.send_fifo("x")
-    for queue in (standard, fifo):
-        queue.set(DelaySeconds=5)
-    sqs.clock.advance(5)
-    assert (standard.bodies(), fifo.bodies()) == ([], ["x"])
 
 
 # --- What a message may contain
@@ -281,15 +237,6 @@ def attributes_of_every_type_arrive_unchanged(sqs: World) -> None:
     assert sent["MD5OfMessageBody"] == received["MD5OfBody"] == "96d4fdf3e0236f8f5bda9e2c1adb76f0"
 
 
-@behaviour(GUIDE + "sqs-message-metadata.html")
-def number_loses_its_idle_zeroes(sqs: World) -> None:
-    queue = sqs.queue()
-    numbers = {"7": "7", "007.50": "7.5", "-0010": "-10", "0.0": "0", "100": "100", ".5": "0.5"}
-    for sent, received in {**numbers, "1.0E2": "1.0E2"}.items():
-        queue.send(MessageAttributes={"n": string(sent, "Number.custom")})
-        assert queue.receive_one()["MessageAttributes"] == {"n": string(received, "Number.custom")}
-
-
 @behaviour(API + "ReceiveMessage.html")
 def receive_chooses_attributes_by_name_and_prefix(sqs: World) -> None:
     queue = sqs.queue(VisibilityTimeout=0)
@@ -306,275 +253,6 @@ def receive_chooses_attributes_by_name_and_prefix(sqs: World) -> None:
     assert chosen(".*") == chosen("All") == ["bar", "foo.a", "foo.b"]
 
 
-@behaviour(API + "ReceiveMessage.html", over_http=True)
-def system_attributes_of_a_standard_message(sqs: World) -> None:
-    queue = sqs.queue()
-    header = {"AWSTraceHeader": string(TRACE)}
-    queue.send(MessageGroupId="tenant", MessageSystemAttributes=header)
-    now = str(sqs.clock.now_ms())
-    system = queue.receive_one()["Attributes"]
-    del system["SenderId"]
-    assert system == {
-        "MessageGroupId": "tenant",
-        "AWSTraceHeader": TRACE,
-        "SentTimestamp": now,
-        "ApproximateReceiveCount": "1",
-        "ApproximateFirstReceiveTimestamp": now,
-    }
-
-
-# --- Delays
-
-
-@behaviour(GUIDE + "sqs-message-timers.html", over_http=True)
-def message_timer_hides_for_fifteen_minutes(sqs: World) -> None:
-    queue = sqs.queue()
-    queue.send(DelaySeconds=900)
-    sqs.clock.advance(899.999)
-    assert queue.receive() == []
-    assert queue.counts() == (0, 0, 1)
-    sqs.clock.advance(0.001)
-    assert len(queue.receive()) == 1
-
-
-@behaviour(API + "SendMessage.html")
-def message_timer_overrides_the_delay_of_a_standard_queue_alone(sqs: World) -> None:
-    queue, fifo = sqs.queue(DelaySeconds=10), sqs.fifo(DelaySeconds=10)
-    queue.send("of the queue")
-    queue.send("none", DelaySeconds=0)
-    queue.send("own", DelaySeconds=20)
-    code, text = refusal(fifo.send_fifo, "x", DelaySeconds=2)
-    assert code == "InvalidParameterValue"
-    assert text.endswith("The request include parameter that is not valid for this queue type.")
-    fifo.send_fifo("x", DelaySeconds=0)
-    assert (queue.bodies(), fifo.bodies()) == (["none"], [])
-    sqs.clock.advance(10)
-    assert (queue.bodies(), fifo.bodies()) == (["of the queue"], ["x"])
-    sqs.clock.advance(10)
-    assert queue.bodies() == ["own"]
-
-
-# --- Visibility timeouts
-
-
-@behaviour(GUIDE + "sqs-visibility-timeout.html", over_http=True)
-def received_message_is_hidden_until_its_timeout(sqs: World) -> None:
-    queue = sqs.queue(VisibilityTimeout=30)
-    queue.send()
-    first = queue.receive_one()
-    sqs.clock.advance(29.999)
-    assert queue.receive() == []
-    sqs.clock.advance(0.001)
-    second = queue.receive_one()
-    assert second["MessageId"] == first["MessageId"]
-    assert second["ReceiptHandle"] != first["ReceiptHandle"]
-    assert second["Attributes"]["ApproximateReceiveCount"] == "2"
-
-
-@behaviour(API + "ChangeMessageVisibility.html")
-def extensions_end_twelve_hours_after_each_receive(sqs: World) -> None:
-    queue = sqs.queue(VisibilityTimeout=2 * HOUR)
-    queue.send()
-    sqs.clock.advance(HOUR)
-    for _ in range(2):
-        message = queue.receive_one()
-        sqs.clock.advance(HOUR)
-        queue.change(message, 11 * HOUR)
-        code, text = refusal(queue.change, message, 11 * HOUR + 1)
-        assert code == "InvalidParameterValue"
-        assert "Total VisibilityTimeout for the message is beyond the limit" in text
-        # The refused change leaves the timeout as it was.
-        sqs.clock.advance(11 * HOUR - 1)
-        assert queue.receive() == []
-        sqs.clock.advance(1)
-
-
-@behaviour(API + "ChangeMessageVisibility.html")
-def change_counts_from_the_call_and_is_not_remembered(sqs: World) -> None:
-    queue = sqs.queue(VisibilityTimeout=60)
-    queue.send()
-    message = queue.receive_one()
-    sqs.clock.advance(15)
-    queue.change(message, 10)
-    sqs.clock.advance(9)
-    assert queue.receive() == []
-    sqs.clock.advance(1)
-    queue.receive_one()
-    sqs.clock.advance(59)
-    assert queue.receive() == []
-    sqs.clock.advance(1)
-    assert len(queue.receive()) == 1
-
-
-@behaviour(API + "ChangeMessageVisibility.html", over_http=True)
-def timeout_of_zero_releases_at_once_and_one_out_of_range_is_refused(sqs: World) -> None:
-    queue = sqs.queue()
-    queue.send()
-    message = queue.receive_one()
-    for seconds in (-1, 43_201):
-        assert refusal_code(queue.change, message, seconds) == "InvalidParameterValue"
-        assert refusal_code(queue.receive, VisibilityTimeout=seconds) == "InvalidParameterValue"
-    assert refusal_code(queue.receive, 11) == "InvalidParameterValue"
-    assert refusal_code(queue.receive, wait=21) == "InvalidParameterValue"
-    queue.change(message, 0)
-    assert queue.counts() == (1, 0, 0)
-    assert refusal_code(queue.change, message, 5) == "MessageNotInflight"
-    queue.delete(message)
-    assert queue.receive() == []
-
-
-@behaviour("https://github.com/localstack/localstack/pull/9632")
-def standard_change_after_the_timeout_does_nothing(sqs: World) -> None:
-    queue = sqs.queue(VisibilityTimeout=1)
-    queue.send()
-    message = queue.receive_one()
-    sqs.clock.advance(2)
-    queue.change(message, 60)
-    assert len(queue.receive()) == 1
-    assert refusal_code(queue.change, message, 5) == "InvalidParameterValue"
-
-
-@behaviour(GUIDE + "quotas-messages.html")
-def in_flight_quota_refuses_only_short_polls_of_standard_queues(sqs: World) -> None:
-    standard, fifo = sqs.queue("a"), sqs.fifo(name="a.fifo")
-    for queue in (standard, fifo):
-        sqs.model.queues[queue.name].in_flight_quota = 3
-        for n in range(4):
-            queue.send(str(n)) if queue is standard else queue.send_fifo(str(n), str(n))
-        assert len(queue.receive()) == 3
-    assert refusal_code(standard.receive) == "OverLimit"
-    assert standard.receive(wait=1) == fifo.receive() == []
-
-
-@behaviour(GUIDE + "sqs-short-and-long-polling.html")
-def long_poll_ends_when_a_timeout_ends_or_its_wait(sqs: World) -> None:
-    queue = sqs.queue(VisibilityTimeout=7, ReceiveMessageWaitTimeSeconds=20)
-    queue.send()
-    queue.receive_one()
-    started = sqs.clock.time()
-    queue.receive_one(wait=20)
-    assert sqs.clock.time() - started == 7
-    queue.set(VisibilityTimeout=60)
-    sqs.clock.advance(7)
-    queue.receive_one()
-    started = sqs.clock.time()
-    assert sqs.client.receive_message(QueueUrl=queue.url).get("Messages") is None
-    assert sqs.clock.time() - started == 20
-
-
-# --- Receipt handles
-
-
-@behaviour(API + "DeleteMessage.html", over_http=True)
-def latest_handle_of_a_standard_message_deletes_and_older_ones_do_nothing(sqs: World) -> None:
-    queue = sqs.queue(VisibilityTimeout=1)
-    queue.send()
-    old = queue.receive_one()
-    sqs.clock.advance(1)
-    latest = queue.receive_one()
-    assert refusal_code(queue.change, old, 5) == "InvalidParameterValue"
-    queue.delete(old)
-    assert queue.counts() == (0, 1, 0)
-    sqs.clock.advance(60)
-    queue.delete(latest)
-    queue.delete(latest)
-    assert queue.counts() == (0, 0, 0)
-
-
-@behaviour("https://github.com/boto/boto3/issues/2898")
-def handle_expires_after_twelve_hours(sqs: World) -> None:
-    queue = sqs.queue(VisibilityTimeout=1)
-    queue.send()
-    message = queue.receive_one()
-    sqs.clock.advance(12 * HOUR + 1)
-    code, text = refusal(queue.delete, message)
-    assert code == "InvalidParameterValue"
-    assert text.endswith("The receipt handle has expired.")
-    assert queue.counts() == (1, 0, 0)
-
-
-@behaviour(API + "DeleteMessage.html")
-def handle_of_a_moved_message_does_nothing(sqs: World) -> None:
-    main, dlq = sqs.with_dlq()
-    main.send()
-    message = main.receive_one()
-    main.receive()
-    main.delete(message)
-    assert refusal_code(main.change, message, 5) == "InvalidParameterValue"
-    assert len(dlq.receive()) == 1
-
-
-@behaviour(RECORDED + "test_sqs.snapshot.json", over_http=True)
-def handle_of_no_message_or_another_queue_is_refused(sqs: World) -> None:
-    queue, other = sqs.queue(), sqs.queue()
-    other.send()
-    foreign = other.receive_one()["ReceiptHandle"]
-    for handle in ("garbage", "", "AQEB", "AQEBMXx4", foreign):
-        invented = {"ReceiptHandle": handle}
-        assert refusal_code(queue.delete, invented) == "ReceiptHandleIsInvalid"
-        assert refusal_code(queue.change, invented, 1) == "ReceiptHandleIsInvalid"
-    entries: Any = [{"Id": id_, "ReceiptHandle": h} for id_, h in (("a", foreign), ("b", "x"))]
-    answer = sqs.client.delete_message_batch(QueueUrl=other.url, Entries=entries)
-    assert [(f["Id"], f["Code"]) for f in answer["Failed"]] == [("b", "ReceiptHandleIsInvalid")]
-    assert other.counts() == (0, 0, 0)
-
-
-@behaviour("https://github.com/localstack/localstack/pull/12442", over_http=True)
-def handle_of_a_fifo_message_expires_with_its_timeout(sqs: World) -> None:
-    queue = sqs.fifo(VisibilityTimeout=30)
-    queue.send_fifo("x")
-    message = queue.receive_one()
-    sqs.clock.advance(30)
-    code, text = refusal(queue.delete, message)
-    assert code == "InvalidParameterValue"
-    assert text.endswith("Reason: The receipt handle has expired.")
-    assert refusal_code(queue.change, message, 60) == "InvalidParameterValue"
-    entries: Any = [{"Id": "0", "ReceiptHandle": message["ReceiptHandle"]}]
-    answer = sqs.client.delete_message_batch(QueueUrl=queue.url, Entries=entries)
-    assert [entry["Code"] for entry in answer["Failed"]] == ["ReceiptHandleIsInvalid"]
-    extended = queue.receive_one()
-    queue.change(extended, 300)
-    sqs.clock.advance(299)
-    queue.delete(extended)
-    queue.delete(extended)
-    assert queue.counts() == (0, 0, 0)
-
-
-# --- FIFO: order and locks
-
-
-def fill(queue: QueueDriver, *bodies: str) -> None:
-    """Send each body to the group of its first letter."""
-    for body in bodies:
-        queue.send_fifo(body, group=body[0])
-
-
-LOGIC = GUIDE + "FIFO-queues-understanding-logic.html"
-
-
-@behaviour(LOGIC)
-def one_receive_takes_a_group_in_order_and_groups_take_turns(sqs: World) -> None:
-    queue = sqs.fifo()
-    fill(queue, "a0", "b0", "a1", "b1", "a2")
-    assert queue.bodies(3) == ["a0", "a1", "a2"]
-    assert queue.bodies() == ["b0", "b1"]
-    turns = sqs.fifo(VisibilityTimeout=0)
-    fill(turns, "a0", "b0", "c0")
-    assert [turns.bodies(1)[0] for _ in range(6)] == ["a0", "b0", "c0", "a0", "b0", "c0"]
-
-
-@behaviour(LOGIC, over_http=True)
-def message_in_flight_locks_its_group_until_the_last_is_deleted(sqs: World) -> None:
-    queue = sqs.fifo()
-    fill(queue, "a0", "a1", "a2", "b0")
-    first, second = queue.receive(2)
-    assert queue.bodies() == ["b0"]
-    queue.delete(second)
-    assert queue.bodies() == []
-    queue.delete(first)
-    assert queue.bodies() == ["a2"]
-
-
 @behaviour(API + "SendMessage.html")
 def sequence_numbers_rise(sqs: World) -> None:
     queue = sqs.fifo(ContentBasedDeduplication="true")
@@ -583,28 +261,7 @@ def sequence_numbers_rise(sqs: World) -> None:
     assert [int(m["Attributes"]["SequenceNumber"]) for m in queue.receive()] == numbers
 
 
-@behaviour(API + "ReceiveMessage.html")
-def attempt_id_repeats_a_receive_and_is_spent_by_a_deletion(sqs: World) -> None:
-    queue = sqs.fifo(VisibilityTimeout=30)
-    fill(queue, "a0", "a1", "b0", "c0")
-    first = queue.receive(2, ReceiveRequestAttemptId="t")
-    sqs.clock.advance(20)
-    again = queue.receive(2, ReceiveRequestAttemptId="t")
-    assert [m["ReceiptHandle"] for m in again] == [m["ReceiptHandle"] for m in first]
-    # The repeat starts the timeout again.
-    sqs.clock.advance(20)
-    assert queue.bodies(1) == ["b0"]
-    queue.delete(first[0])
-    assert queue.bodies(ReceiveRequestAttemptId="t") == ["c0"]
-
-
-# --- FIFO: deduplication
-
-
-DEDUPLICATION = API + "SendMessage.html"
-
-
-@behaviour(DEDUPLICATION)
+@behaviour(API + "SendMessage.html")
 def group_and_deduplication_are_required(sqs: World) -> None:
     queue = sqs.fifo()
     assert refusal_code(queue.send, MessageDeduplicationId="d") == "MissingParameter"
@@ -615,184 +272,6 @@ def group_and_deduplication_are_required(sqs: World) -> None:
     sent, failed = queue.send_batch(whole, whole)
     assert (list(sent), failed) == (["0", "1"], {})
     assert queue.bodies() == ["x"]
-
-
-@behaviour(DEDUPLICATION, over_http=True)
-def duplicate_is_answered_like_the_first_for_five_minutes(sqs: World) -> None:
-    queue = sqs.fifo()
-    first = queue.send_fifo("first", deduplication="d")
-    assert queue.take() == ["first"]
-    sqs.clock.advance(299)
-    second = queue.send_fifo("second", deduplication="d")
-    assert second["MessageId"] == first["MessageId"]
-    assert second["SequenceNumber"] == first["SequenceNumber"]
-    assert queue.take() == []
-    # The duplicate does not prolong the window.
-    sqs.clock.advance(1)
-    queue.send_fifo("third", deduplication="d")
-    assert queue.take() == ["third"]
-
-
-@behaviour(API + "CreateQueue.html")
-def scope_of_deduplication_is_the_queue_or_the_group(sqs: World) -> None:
-    by_group = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
-    for attributes_given, bodies in (({}, ["1"]), (by_group, ["1", "2"])):
-        queue = sqs.fifo(**attributes_given)
-        queue.send_fifo("1", "a", "d")
-        queue.send_fifo("2", "b", "d")
-        queue.send_fifo("3", "b", "d")
-        assert queue.bodies() == bodies
-
-
-@behaviour(DEDUPLICATION)
-def content_stands_in_for_the_id_without_attributes(sqs: World) -> None:
-    queue = sqs.fifo(ContentBasedDeduplication="true")
-    queue.send("same", MessageGroupId="g")
-    queue.send("same", MessageGroupId="g", MessageAttributes={"a": string("v")})
-    queue.send("same", MessageGroupId="g", MessageDeduplicationId="own")
-    assert queue.bodies() == ["same", "same"]
-
-
-# --- Dead-letter queues
-
-
-DEAD_LETTERS = GUIDE + "sqs-dead-letter-queues.html"
-
-
-@behaviour(API + "CreateQueue.html", over_http=True)
-def message_moves_at_the_receive_after_the_last(sqs: World) -> None:
-    main, dlq = sqs.with_dlq(2)
-    main.send("poison")
-    assert [len(main.receive()), len(main.receive())] == [1, 1]
-    sqs.clock.advance(HOUR)
-    assert dlq.receive() == []
-    main.send("good")
-    assert main.bodies(1) == ["good"]
-    assert dlq.bodies() == ["poison"]
-    # Where the target is gone, the message stays.
-    sqs.client.delete_queue(QueueUrl=dlq.url)
-    assert [main.bodies() for _ in range(2)] == [["good"], ["good"]]
-
-
-@behaviour(RECORDED + "test_sqs.snapshot.json")
-def moved_message_is_the_same(sqs: World) -> None:
-    main, dlq = sqs.with_dlq()
-    sent = main.send(
-        "body",
-        MessageAttributes={"a": string("v", "String.custom")},
-        MessageGroupId="tenant",
-        MessageSystemAttributes={"AWSTraceHeader": string(TRACE)},
-    )
-    first = main.receive_one()
-    sqs.clock.advance(5)
-    main.receive()
-    letter = dlq.receive_one()
-    assert (letter["MessageId"], letter["Body"]) == (sent["MessageId"], "body")
-    assert letter["MessageAttributes"] == first["MessageAttributes"]
-    assert letter["Attributes"] == {
-        **first["Attributes"],
-        "DeadLetterQueueSourceArn": main.arn,
-        "ApproximateReceiveCount": "2",
-    }
-
-
-@behaviour(DEAD_LETTERS)
-def group_goes_on_after_a_move_and_its_letters_keep_their_order(sqs: World) -> None:
-    main, dlq = sqs.with_dlq(is_fifo=True)
-    fill(main, "m0", "m1", "m2")
-    assert main.bodies(2) == ["m0", "m1"]
-    assert main.bodies() == ["m2"]
-    assert main.bodies() == []
-    assert dlq.bodies() == ["m0", "m1", "m2"]
-
-
-@behaviour(GUIDE + "sqs-configure-dead-letter-queue-redrive.html")
-def move_of_a_fifo_message_replaces_its_deduplication_id(sqs: World) -> None:
-    main, dlq = sqs.with_dlq(is_fifo=True)
-    sent = main.send_fifo("x", "g", "producer's")
-    system = main.receive_one()["Attributes"]
-    assert (system["MessageGroupId"], system["MessageDeduplicationId"]) == ("g", "producer's")
-    main.receive()
-    letter = dlq.receive_one()
-    assert letter["MessageId"] == sent["MessageId"]
-    assert letter["Attributes"]["MessageDeduplicationId"] == sent["MessageId"]
-
-
-@behaviour(DEAD_LETTERS)
-def second_policy_counts_the_receives_of_all_queues(sqs: World) -> None:
-    """AWS does not document it; a count that starts again at the move would be the easier case."""
-    parked = sqs.queue()
-    dlq = sqs.queue(RedrivePolicy=redrive_policy(parked, 3), VisibilityTimeout=0)
-    main = sqs.queue(RedrivePolicy=redrive_policy(dlq, 5), VisibilityTimeout=0)
-    main.send()
-    for _ in range(6):
-        main.receive()
-    assert dlq.receive() == []
-    assert len(parked.receive()) == 1
-
-
-@behaviour(API + "CreateQueue.html")
-def redrive_policy_is_checked(sqs: World) -> None:
-    target = sqs.queue()
-    denying = sqs.queue(RedriveAllowPolicy='{"redrivePermission": "denyAll"}')
-    choosing = {"redrivePermission": "byQueue", "sourceQueueArns": [target.arn]}
-    choosy = sqs.queue(RedriveAllowPolicy=json.dumps(choosing))
-    policy = redrive_policy(target, 3)
-    for count in (0, 1001):
-        refused = redrive_policy(target, count)
-        assert refusal_code(sqs.queue, RedrivePolicy=refused) == "InvalidParameterValue"
-    for other in (denying, choosy):
-        refused = redrive_policy(other, 3)
-        assert refusal_code(sqs.queue, RedrivePolicy=refused) == "InvalidParameterValue"
-        assert refusal_code(sqs.queue().set, RedrivePolicy=refused) == "InvalidParameterValue"
-    target.set(RedrivePolicy=redrive_policy(choosy, 3))
-    assert refusal_code(sqs.fifo, RedrivePolicy=policy) == "InvalidParameterValue"
-    sqs.client.delete_queue(QueueUrl=target.url)
-    assert refusal_code(sqs.queue, RedrivePolicy=policy) == "NonExistentQueue"
-
-
-# --- Retention
-
-
-@behaviour(GUIDE + "sqs-basic-architecture.html")
-def message_expires_at_its_retention_in_flight_or_not_or_at_a_shorter_one(sqs: World) -> None:
-    queue = sqs.queue(MessageRetentionPeriod=14 * DAY)
-    queue.send("left alone")
-    queue.send("received")
-    sqs.clock.advance(14 * DAY - HOUR)
-    queue.receive(1, VisibilityTimeout=0)
-    message = queue.receive(1, VisibilityTimeout=2 * HOUR)[0]
-    sqs.clock.advance(HOUR - 0.001)
-    assert queue.counts() == (1, 1, 0)
-    sqs.clock.advance(0.001)
-    assert queue.counts() == (0, 0, 0)
-    queue.delete(message)
-    queue.send("old")
-    sqs.clock.advance(100)
-    queue.send("young")
-    queue.set(MessageRetentionPeriod=60)
-    assert queue.bodies() == ["young"]
-
-
-@behaviour(DEAD_LETTERS)
-def retention_runs_on_through_a_move_and_on_a_fifo_queue_starts_anew(sqs: World) -> None:
-    (main, dlq), (fifo_main, fifo_dlq) = sqs.with_dlq(), sqs.with_dlq(is_fifo=True)
-    main.send()
-    fifo_main.send_fifo("x")
-    sent_ms = sqs.clock.now_ms()
-    sqs.clock.advance(13 * DAY)
-    for queue, dead, expected_ms in (
-        (main, dlq, sent_ms),
-        (fifo_main, fifo_dlq, sqs.clock.now_ms()),
-    ):
-        assert len(queue.receive()) == 1
-        assert queue.receive() == []
-        letter = dead.receive_one(VisibilityTimeout=0)
-        assert letter["Attributes"]["SentTimestamp"] == str(expected_ms)
-    sqs.clock.advance(DAY)
-    assert (len(dlq.receive()), len(fifo_dlq.receive(VisibilityTimeout=0))) == (0, 1)
-    sqs.clock.advance(13 * DAY)
-    assert fifo_dlq.receive() == []
 
 
 @behaviour(API + "GetQueueAttributes.html")
@@ -823,13 +302,16 @@ def test_server_behaves_as_the_model(served_sqs: World, name: str) -> None:
     BEHAVIOURS[name][0](served_sqs)
 
 
-def test_model_knows_when_the_next_message_is_due(sqs: World) -> None:
-    queue = sqs.queue(VisibilityTimeout=30)
-    assert sqs.model.next_event_ms() is None
-    queue.send(DelaySeconds=900)
-    queue.send()
-    queue.receive_one()
-    start = sqs.clock.now_ms()
-    assert sqs.model.next_event_ms() == start + 30_000
-    sqs.clock.advance(30)
-    assert sqs.model.next_event_ms() == start + 900_000
+STORIES = stored_texts("sqs")
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_model_answers_as_aws_says(sqs: World, name: str) -> None:
+    assert STORIES[name].startswith("https://")
+    assert_stored("sqs", name, Story(sqs.client, sqs.model, sqs.clock).tell(STORIES[name]))
+
+
+@pytest.mark.parametrize("name", [name for name, text in STORIES.items() if "over HTTP\n" in text])
+def test_server_answers_as_the_model(served_sqs: World, name: str) -> None:
+    world = served_sqs
+    assert_stored("sqs", name, Story(world.client, world.model, world.clock).tell(STORIES[name]))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.isolation import import_all, installed_alone
-from tests.needs import needs_build
+from tests.support.isolation import import_all, installed_alone
+from tests.support.needs import needs_build
 
 BUILD = Path(__file__).parents[2] / ".aws-sam" / "build"
 LAYER = BUILD / "CoreLayer" / "python"

@@ -15,10 +15,10 @@ from playwright.sync_api import Browser, expect
 
 from dlq_cli.console.work import Works
 from local_sqs.server import serve_in_thread
-from tests.console_works import PARKED, QUEUES, World, redrive_answer
-from tests.console_world import a_dead_letter, archive_with, console_of, opened
 from tests.e2e.test_console_in_browser import WIDTHS, desk
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
+from tests.support.console_works import PARKED, QUEUES, World, redrive_answer
+from tests.support.console_world import a_dead_letter, archive_with, console_of, opened
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,7 +94,7 @@ def test_page_follows_the_work_keeps_the_focus_and_shows_its_end(
     browser: Browser, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'layers' / 'core'}")
-    process = (sys.executable, "-m", "tests.work_process")
+    process = (sys.executable, "-m", "tests.support.work_process")
     works = replace(world.works, process=process)
     work = works.start(works.make_id(), ["sleep"])
     with desk(browser, world.console) as it:

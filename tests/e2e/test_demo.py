@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.archive_files import unnamed_files
-from tests.needs import needs_proc
-from tests.small_jobs import QUICK_SPARK
+from tests.support.archive_files import unnamed_files
+from tests.support.needs import needs_proc
+from tests.support.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
 TAG = "DEMO_TEST_RUN"

@@ -40,7 +40,6 @@ from spark_reprocess.clients import Redelivery, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command
 from spark_reprocess.ramp.readings import Probe
-from tests.builders import context, counter, filler, lambda_record, message
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
@@ -52,11 +51,12 @@ from tests.contract.template import (
     statements_of,
     statements_of_policy,
 )
-from tests.failure_table import create_failure_table
-from tests.glue_run import run_on_glue
-from tests.ledgers import begin
-from tests.recorded_aws import RecordedAws, serve_recorded_aws
-from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
+from tests.support.builders import context, counter, filler, lambda_record, message
+from tests.support.failure_table import create_failure_table
+from tests.support.glue_run import run_on_glue
+from tests.support.ledgers import begin
+from tests.support.recorded_aws import RecordedAws, serve_recorded_aws
+from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "us-east-1:123456789012"

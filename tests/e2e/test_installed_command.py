@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dlq_replay.context import body_digest
-from tests.installation import STACK, client, make_installation, served_moto
-from tests.small_jobs import QUICK_SPARK
+from tests.support.installation import STACK, client, make_installation, served_moto
+from tests.support.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
 PARKED = 12

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.isolation import import_all, installed_alone
+from tests.support.isolation import import_all, installed_alone
 
 ROOT = Path(__file__).parents[2]
 

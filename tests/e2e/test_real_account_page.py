@@ -65,40 +65,8 @@ OUTPUTS = [
 ]
 MINE = "dlq-try-one-consumer"
 OTHERS = "orders-consumer"
-ANSWERS: dict[str, Any] = {
-    "sts get-caller-identity": {"Account": "123456789012"},
-    "cloudformation describe-stacks": {
-        "Stacks": [{"StackName": MINE, "Outputs": OUTPUTS}, {"StackName": OTHERS}]
-    },
-    "cloudformation describe-stack-resource": {
-        "StackResourceDetail": {"PhysicalResourceId": "dlq-try-resource"}
-    },
-    "iam create-role": {"Role": {"Arn": ARN.format("iam", "role/x")}},
-    "iam list-roles": {"Roles": [{"RoleName": MINE}, {"RoleName": OTHERS}]},
-    "iam list-attached-role-policies": {"AttachedPolicies": [{"PolicyArn": "arn:attached"}]},
-    "iam list-policies": {
-        "Policies": [
-            {"PolicyName": MINE, "Arn": f"arn:{MINE}"},
-            {"PolicyName": OTHERS, "Arn": f"arn:{OTHERS}"},
-        ]
-    },
-    "kms describe-key": {
-        "KeyMetadata": {"Arn": ARN.format("kms", "key/1"), "KeyId": "1", "KeyState": "Enabled"}
-    },
-    "kms list-aliases": {
-        "Aliases": [{"AliasName": f"alias/{MINE}"}, {"AliasName": f"alias/{OTHERS}"}]
-    },
-    "lambda list-functions": {"Functions": [{"FunctionName": MINE}, {"FunctionName": OTHERS}]},
-    "lambda list-event-source-mappings": {"EventSourceMappings": [{"UUID": "1"}, {"UUID": "2"}]},
-    "logs describe-log-groups": {"logGroups": [{"logGroupName": f"/aws/lambda/{MINE}"}]},
-    "s3api list-buckets": {"Buckets": [{"Name": MINE}, {"Name": OTHERS}]},
-    "sqs list-queues": {"QueueUrls": [SQS + MINE, f"{SQS}{MINE}-2"]},
-    "sqs receive-message": {},
-    "sns list-subscriptions-by-topic": {"Subscriptions": [{"SubscriptionArn": "arn:1"}]},
-    "glue start-job-run": {"JobRunId": "jr_1"},
-    "glue get-job-run": {"JobRun": {"JobRunState": "SUCCEEDED"}},
-    "glue get-job": {"Job": {"Command": {"ScriptLocation": "s3://x/code/1/job.py"}}},
-}
+ANSWERS: dict[str, Any] = json.loads((ROOT / "tests" / "e2e" / "account.json").read_text())
+ANSWERS["cloudformation describe-stacks"]["Stacks"][0]["Outputs"] = OUTPUTS
 
 STAND_IN = f"""#!{sys.executable} -ES
 import json, os, sys

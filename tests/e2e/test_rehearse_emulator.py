@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dlq_cli.__main__ import main
-from tests.needs import EMULATORS, needs_emulator
-from tests.parked_orders import archived, order, plan_of
+from tests.support.needs import EMULATORS, needs_emulator
+from tests.support.parked_orders import archived, order, plan_of
 
 APP = """
 import json, os, time

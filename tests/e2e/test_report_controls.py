@@ -4,8 +4,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.watched_browser import Write, opened
-from tests.findings_builder import a_group, a_lead, a_sample, some_findings
-from tests.incident import incident_findings
+from tests.support.findings_builder import a_group, a_lead, a_sample, some_findings
+from tests.support.incident import incident_findings
 
 
 def test_search_looks_through_what_came_from_messages(browser: Browser, write: Write) -> None:

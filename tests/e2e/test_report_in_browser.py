@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.watched_browser import Write, assert_fits, assert_fits_and_is_accessible, opened
-from tests.findings_builder import ANALYZED_AT, a_group, hostile_findings, some_findings
-from tests.incident import incident_findings
+from tests.support.findings_builder import ANALYZED_AT, a_group, hostile_findings, some_findings
+from tests.support.incident import incident_findings
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 768, 1280)

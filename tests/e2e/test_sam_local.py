@@ -14,7 +14,7 @@ from demo import ROOT
 from demo.sam_local import ENGINES, EVENTS, architecture, event_names, server_for, try_event
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from tests.needs import needs_build
+from tests.support.needs import needs_build
 
 pytestmark = needs_build
 

@@ -13,8 +13,8 @@ import yaml
 
 from tests.contract.cloudformation import load_template
 from tests.contract.translation import faults_of, translate
-from tests.needs import needs_build
-from tests.recorded_aws import serve_recorded_aws
+from tests.support.needs import needs_build
+from tests.support.recorded_aws import serve_recorded_aws
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -17,7 +17,7 @@ from dlq_replay.message import SendEntry
 from dlq_replay.sqs import SqsQueue
 from local_sqs.server import serve_in_thread
 from tests.integration.spark_world import bodies, receive_all
-from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
+from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent

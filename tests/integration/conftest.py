@@ -16,7 +16,7 @@ from moto.server import ThreadedMotoServer
 from dlq_replay.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
-from tests.small_jobs import QUICK_SPARK
+from tests.support.small_jobs import QUICK_SPARK
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -17,8 +17,8 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger, attempt_names
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from tests.approved_plan import planned
 from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at
+from tests.support.approved_plan import planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
-from tests.inline_executor import InlineExecutor
+from tests.support.inline_executor import InlineExecutor
 
 VISIBILITY_SECONDS = 1
 MAX_RECEIVES = 2

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import boto3
 
@@ -27,9 +27,9 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from tests.approved_plan import approve
-from tests.builders import NOW, context, counter, message, queue_url, text
-from tests.ledgers import begin
+from tests.support.approved_plan import approve
+from tests.support.builders import NOW, context, counter, message, queue_url, text
+from tests.support.ledgers import begin
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -76,9 +76,16 @@ class LoggedReads(LocalArchive):
     log: str = ""
 
     def read(self, path: str) -> bytes | None:
+        self._note(path)
+        return LocalArchive.read(self, path)
+
+    def open(self, path: str) -> BinaryIO | None:
+        self._note(path)
+        return LocalArchive.open(self, path)
+
+    def _note(self, path: str) -> None:
         with Path(self.log).open("a") as file:
             file.write(f"{path}\n")
-        return LocalArchive.read(self, path)
 
 
 @dataclass(frozen=True, slots=True)

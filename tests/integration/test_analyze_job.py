@@ -20,12 +20,12 @@ from spark_reprocess.findings import format_predicate
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching
-from tests.builders import context, message, text
-from tests.event_faults import FAULTS, dead_letters
-from tests.findings_builder import HOSTILE_TEXTS
 from tests.integration.spark_world import analyzed, archive_of, parked
-from tests.page_outline import PageOutline
-from tests.small_jobs import ANALYZE
+from tests.support.builders import context, message, text
+from tests.support.event_faults import FAULTS, dead_letters
+from tests.support.findings_builder import HOSTILE_TEXTS
+from tests.support.page_outline import PageOutline
+from tests.support.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -282,15 +282,3 @@ def test_wrong_condition_is_one_sentence_without_a_body(
     assert sentence in shown.err
     assert "secret" not in shown.err + shown.out
     assert "Traceback" not in shown.err
-
-
-@pytest.mark.usefixtures("files")
-def test_broken_file_in_the_archive_is_named(
-    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    archive = archive_of(tmp_path, [parked(1)])
-    (tmp_path / "messages" / "drain_id=x").mkdir()
-    (tmp_path / "messages" / "drain_id=x" / "part-1.parquet").write_bytes(b"PAR1 no PAR1")
-
-    assert main([*ANALYZE, "--archive", archive.root]) == 2
-    assert "messages/drain_id=x/part-1.parquet cannot be read" in capsys.readouterr().err

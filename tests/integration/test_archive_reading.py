@@ -8,6 +8,7 @@ import pytest
 from spark_reprocess.archive import frames
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import FILE, read_rows
+from spark_reprocess.archive.message_store import message_files
 from tests.integration.spark_world import archive_of, parked
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ def test_ids_are_those_of_the_rows_though_a_drain_goes_on(
     reader: str,
 ) -> None:
     use(reader, monkeypatch)
-    rows, ids = read_rows(spark, archive, DRAINS, ["message_id"])
+    rows, ids = read_rows(spark, archive, message_files(archive, DRAINS), ["message_id"])
     archive_of(tmp_path, [parked(90)], DRAINS[0])
 
     assert sorted(row[0] for row in ids.collect()) == sorted(
         row["message_id"] for row in rows.collect()
     )
-    again, _ = read_rows(spark, archive, DRAINS, ["message_id"])
+    again, _ = read_rows(spark, archive, message_files(archive, DRAINS), ["message_id"])
     assert again.count() == rows.count() + 1
     assert {row[0] for row in rows.select(FILE).collect()} < set(archive.list("messages"))
 
@@ -56,9 +57,9 @@ def test_all_readers_give_the_same_rows(
     """Of the drains that are wanted alone."""
     columns = ("sent_at", FILE, "attributes")
     use("spark", monkeypatch)
-    by_spark = read_rows(spark, archive, DRAINS[:2], columns)
+    by_spark = read_rows(spark, archive, message_files(archive, DRAINS[:2]), columns)
     use(reader, monkeypatch)
-    by_us = read_rows(spark, archive, DRAINS[:2], columns)
+    by_us = read_rows(spark, archive, message_files(archive, DRAINS[:2]), columns)
 
     for ours, theirs in zip(by_us, by_spark, strict=True):
         assert ours.schema == theirs.schema

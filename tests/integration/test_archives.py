@@ -24,9 +24,9 @@ from spark_reprocess.archive.files import Archive, open_archive, open_folder
 from spark_reprocess.archive.message_store import rows_of_file, write_messages
 from spark_reprocess.archive.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
-from tests.aws_models import parse_once
-from tests.builders import message
-from tests.s3_server import CONFLICT, UNAVAILABLE, S3Fault, S3Server, serve_s3
+from tests.support.aws_models import parse_once
+from tests.support.builders import message
+from tests.support.s3_server import CONFLICT, UNAVAILABLE, S3Fault, S3Server, serve_s3
 
 _numbers = count(1)
 

@@ -10,10 +10,10 @@ from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.command_line.cli import main
-from tests.approved_plan import planned
-from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, executed, parked
+from tests.support.approved_plan import planned
+from tests.support.glue_run import run_on_glue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

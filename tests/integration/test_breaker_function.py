@@ -20,8 +20,8 @@ from dlq_replay.returns_table import ReturnsTable
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.builders import environment, lambda_record, message, queue_arn
-from tests.failure_table import create_failure_table
+from tests.support.builders import environment, lambda_record, message, queue_arn
+from tests.support.failure_table import create_failure_table
 
 
 class Context:

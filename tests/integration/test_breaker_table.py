@@ -12,8 +12,8 @@ from botocore.config import Config
 from dlq_replay.breaker import Update, apply
 from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreaker, breaker_client_config
 from dlq_replay.errors import TableError
-from tests.builders import NOW
-from tests.failure_table import create_failure_table
+from tests.support.builders import NOW
+from tests.support.failure_table import create_failure_table
 
 _numbers = itertools.count(1)
 

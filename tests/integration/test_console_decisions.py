@@ -20,17 +20,18 @@ from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
-from tests.console_world import (
+from tests.support.console_world import (
     BASE,
     Browser,
     a_dead_letter,
     archive_from,
     archive_with,
+    assert_page,
     console_of,
     opened,
     plan_of,
 )
-from tests.findings_builder import many_findings
+from tests.support.findings_builder import many_findings
 
 GROUPS = 60
 
@@ -380,13 +381,7 @@ def test_the_preview_shows_twenty_messages_and_whom_it_does_not_fit(world: Archi
     page = browser.post(edit_path(world, "/preview"), edit_form(browser, world, **ZIP)).text
 
     assert page.count('class="sample"') == 16
-    assert "does not fit 4 of the first 20 messages" in page
-    assert "Shown for 20 messages of 30" in page
-    assert "the body has no such place" in page
-    assert "the body is not JSON" in page
-    text = html.unescape(re.sub(r"<[^>]*>", "", page))
-    assert '-  "zip": 1,' in text
-    assert '+  "zip": "10115",' in text
+    assert_page("the preview of an edit", page, world)
     assert plan_of(world).groups[0].edit is None
 
 
@@ -400,8 +395,7 @@ def test_what_a_mask_hides_stays_hidden(world: Archive) -> None:
     differences = page.split('class="differences"')[1]
     for hidden in ("DE99", "DE0212", "Secret", "Ann"):
         assert hidden not in differences
-    text = html.unescape(re.sub(r"<[^>]*>", "", differences))
-    assert '+  "zip": 2' in text
+    assert_page("a preview with masks", page, world)
 
 
 def test_an_edit_that_was_overtaken_is_confirmed(world: Archive) -> None:

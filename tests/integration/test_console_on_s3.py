@@ -10,8 +10,8 @@ import pytest
 
 from spark_reprocess.archive import message_index
 from spark_reprocess.archive.files import Archive, open_archive
-from tests.console_world import a_dead_letter, archive_with, console_of, opened, plan_of
-from tests.s3_server import S3Server, serve_s3
+from tests.support.console_world import a_dead_letter, archive_with, console_of, opened, plan_of
+from tests.support.s3_server import S3Server, serve_s3
 
 FILES = 40
 

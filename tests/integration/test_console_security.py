@@ -7,7 +7,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from dlq_cli.console.security import HEADERS, MOST_BODY_BYTES
 from spark_reprocess.archive.files import Archive
-from tests.console_world import (
+from tests.support.console_world import (
     BASE,
     HERE,
     PORT,

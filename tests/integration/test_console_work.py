@@ -19,7 +19,7 @@ from spark_reprocess.archive.files import open_archive
 from spark_reprocess.errors import ArchiveError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-PROCESS = (sys.executable, "-m", "tests.work_process")
+PROCESS = (sys.executable, "-m", "tests.support.work_process")
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ import sys, time
 from pathlib import Path
 from dlq_cli.console.work import Works
 
-works = Works(Path(sys.argv[1]), process=(sys.executable, "-m", "tests.work_process"))
+works = Works(Path(sys.argv[1]), process=(sys.executable, "-m", "tests.support.work_process"))
 print(works.start(works.make_id(), ["sleep"]).work_id, flush=True)
 time.sleep(600)
 """

@@ -19,8 +19,8 @@ from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.builders import environment, lambda_record
-from tests.served import served
+from tests.support.builders import environment, lambda_record
+from tests.support.served import served
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

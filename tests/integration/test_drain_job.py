@@ -25,7 +25,7 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
-from tests.small_jobs import ANALYZE, DRAIN
+from tests.support.small_jobs import ANALYZE, DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,12 +11,12 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
-from tests.approved_plan import planned
-from tests.builders import context, filler, message, text
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import OWN, archive_of, bodies, parked, receive_all
-from tests.ledgers import attempts_of
+from tests.support.approved_plan import planned
+from tests.support.builders import context, filler, message, text
+from tests.support.ledgers import attempts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,10 +25,6 @@ from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.glue_job import read_result
-from tests.approved_plan import approve, planned
-from tests.archive_files import unnamed_files
-from tests.builders import NOW, context, message, text
-from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -40,7 +36,11 @@ from tests.integration.spark_world import (
     recorded_as_sent,
     reported,
 )
-from tests.small_jobs import ANALYZE, DRAIN
+from tests.support.approved_plan import approve, planned
+from tests.support.archive_files import unnamed_files
+from tests.support.builders import NOW, context, message, text
+from tests.support.glue_run import run_on_glue
+from tests.support.small_jobs import ANALYZE, DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

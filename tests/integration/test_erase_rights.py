@@ -21,23 +21,22 @@ from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import store_command
-from tests.builders import NOW, context, message, queue_url
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
 from tests.integration.spark_world import analyzed, parked
-from tests.ledgers import begin
-from tests.recorded_aws import serve_recorded_aws
+from tests.support.builders import NOW, context, message, queue_url
+from tests.support.ledgers import begin
+from tests.support.recorded_aws import serve_recorded_aws
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[2] / "docs" / "erase.md"
+POLICY = Path(__file__).parents[2] / "templates" / "examples" / "eraser-policy.json"
 NAMES = {"BUCKET": "erasebucket", "REGION": "us-east-1", "ACCOUNT": "123456789012"}
 
 
 def documented() -> list[dict[str, Any]]:
-    section = PAGE.read_text().split("## Rights")[1]
-    block = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[0]
+    block = POLICY.read_text()
     for name, value in {**NAMES, "TABLE": "failures"}.items():
         block = re.sub(rf"\b{name}\b", value, block)
     return list(json.loads(block))

@@ -11,8 +11,6 @@ from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RestoreOptions
 from spark_reprocess.redrive.restore import restore
-from tests.approved_plan import approve, planned
-from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -23,6 +21,8 @@ from tests.integration.spark_world import (
     receive_all,
     recorded_as_sent,
 )
+from tests.support.approved_plan import approve, planned
+from tests.support.builders import context, message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ from botocore.stub import ANY, Stubber
 from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.failure_table import MAX_READS, MAX_WRITES, FailureTable, Found, table_client_config
 from dlq_replay.failures import Failure
-from tests.builders import NOW, lambda_record, message
-from tests.failure_table import create_failure_table
+from tests.support.builders import NOW, lambda_record, message
+from tests.support.failure_table import create_failure_table
 
 _numbers = itertools.count(1)
 

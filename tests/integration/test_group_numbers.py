@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.groups import Totals, group_rows, largest, tallies, totals_of
+from spark_reprocess.analysis.groups import Totals, group_rows, tallies, totals_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ def tallied(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> set[tuple[Any
     arn = F.lit(None).cast("string")
     slim = spark.createDataFrame(rows, _COLUMNS).withColumn("source_arn", arn)
     slim = slim.withColumn("sent_at", F.timestamp_seconds("sent"))
-    counted = tallies(slim, ["g1", "g2"], F.col("sent")).to_pylist()
+    counted = tallies(slim, F.col("sent")).to_pylist()
     found = {(row["group_id"], row["column"], row["value"], row["count"]) for row in counted}
     assert len(found) == len(counted)
     return found
@@ -31,7 +31,6 @@ def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: "Spa
         ("g1", "too_old", None, 3, 11),
         ("g1", "too_old", None, None, None),
         ("g2", "too_old", "orders", 4, 10),
-        ("unlisted", "too_old", "orders", 4, 10),
     ]
 
     assert tallied(spark, rows) == {
@@ -65,25 +64,27 @@ def test_of_many_values_the_most_frequent_are_kept(spark: "SparkSession") -> Non
 START = datetime(2026, 11, 21, tzinfo=UTC)
 _SLIM = (
     "message_id string, sent_at timestamp, first_seen_at timestamp, body_bytes long, "
-    "has_error boolean, group_id string, drained_at timestamp"
+    "group_id string, drained_at timestamp, first_id string"
 )
 
 
 def slim_row(number: int, group_id: str = "g1", body_bytes: int = 100) -> tuple[Any, ...]:
     sent_at = START + timedelta(minutes=number)
     seen_at = sent_at - timedelta(hours=2)
-    return (f"m-{number:03d}", sent_at, seen_at, body_bytes, False, group_id, sent_at)
+    first_id = f"m-{number % 70}" if number % 2 else None
+    return (f"m-{number:03d}", sent_at, seen_at, body_bytes, group_id, sent_at, first_id)
 
 
 def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> None:
     sizes = [*range(1, 100), 5000]
     rows = [slim_row(number, body_bytes=size) for number, size in enumerate(sizes)]
-    rows.append(("other", None, None, 7, True, "g2", START))
+    rows.append(("other", None, None, 7, "g2", START, "m-1"))
 
-    groups = group_rows(spark.createDataFrame(rows, _SLIM))
-    first, second = largest(groups, 10)
+    slim = spark.createDataFrame(rows, _SLIM)
+    groups = group_rows(slim)
+    first, second = groups
 
-    assert (first["group_id"], first["count"], first["has_error"]) == ("g1", 100, False)
+    assert (first["group_id"], first["count"]) == ("g1", 100)
     assert (first["body_bytes_least"], first["body_bytes_greatest"]) == (1, 5000)
     assert first["body_bytes_quantiles"] == [5, 50, 95]
     assert first["first_sent_at"] == START
@@ -93,8 +94,10 @@ def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> N
     assert {"m-000", "m-099"} <= set(first["shown"])
     assert 3 <= len(first["shown"]) == len(set(first["shown"])) <= 5
     assert (second["count"], second["first_sent_at"], second["failed_at_least"]) == (1, None, None)
-    assert (second["shown"], second["has_error"]) == (["other"], True)
-    assert totals_of(groups) == Totals(101, 2, sum(sizes) + 7, START, START + timedelta(minutes=99))
+    assert second["shown"] == ["other"]
+    last = START + timedelta(minutes=99)
+    # 50 without a first id, 35 first ids among the others.
+    assert totals_of(slim, groups) == Totals(101, 85, sum(sizes) + 7, START, last)
 
 
 def test_the_messages_shown_are_the_first_the_last_the_shortest_the_longest_and_one_more(
@@ -104,7 +107,7 @@ def test_the_messages_shown_are_the_first_the_last_the_shortest_the_longest_and_
     rows[11] = slim_row(11, body_bytes=1)
     rows[12] = slim_row(12, body_bytes=900)
 
-    (group,) = largest(group_rows(spark.createDataFrame(rows, _SLIM)), 1)
+    (group,) = group_rows(spark.createDataFrame(rows, _SLIM))
 
     assert {"m-000", "m-039", "m-011", "m-012"} <= set(group["shown"])
 
@@ -112,13 +115,14 @@ def test_the_messages_shown_are_the_first_the_last_the_shortest_the_longest_and_
 def test_the_largest_come_first_and_equals_by_their_id(spark: "SparkSession") -> None:
     rows = [slim_row(n, group_id) for n, group_id in enumerate(["b", "a", "c", "c", "d"])]
 
-    groups = largest(group_rows(spark.createDataFrame(rows, _SLIM)), 3)
+    groups = group_rows(spark.createDataFrame(rows, _SLIM))
 
-    assert [group["group_id"] for group in groups] == ["c", "a", "b"]
+    assert [group["group_id"] for group in groups] == ["c", "a", "b", "d"]
 
 
 def test_of_no_messages_there_are_no_groups(spark: "SparkSession") -> None:
-    groups = group_rows(spark.createDataFrame([], _SLIM))
+    slim = spark.createDataFrame([], _SLIM)
+    groups = group_rows(slim)
 
-    assert largest(groups, 10) == []
-    assert totals_of(groups) == Totals(0, 0, 0, None, None)
+    assert groups == []
+    assert totals_of(slim, groups) == Totals(0, 0, 0, None, None)

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.message import Message
-from tests.builders import context, lambda_record, message, received
+from tests.support.builders import context, lambda_record, message, received
 
 if TYPE_CHECKING:
     from collections.abc import Callable

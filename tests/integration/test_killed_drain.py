@@ -26,7 +26,7 @@ from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.spark_world import ClientAt
-from tests.small_jobs import DRAIN, QUICK_SPARK
+from tests.support.small_jobs import DRAIN, QUICK_SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.builders import entry, environment, lambda_record
+from tests.support.builders import entry, environment, lambda_record
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

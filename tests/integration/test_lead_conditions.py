@@ -15,8 +15,8 @@ from spark_reprocess.analysis.predicates import Kind, Predicates, feature_table
 from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.spark.allowed_sql import Place, matching
 from spark_reprocess.spark.allowed_sql import condition as condition_of
-from tests.builders import message, text
 from tests.integration.spark_world import archive_of
+from tests.support.builders import message, text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from botocore.exceptions import ReadTimeoutError
 from dlq_replay.breaker_table import read_deletions
 from local_sqs.process import ServerProcess
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.sqs_driver import Driver
+from tests.support.sqs_driver import Driver
 
 
 @pytest.fixture

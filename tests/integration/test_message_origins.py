@@ -23,8 +23,6 @@ from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.restore import restore
 from spark_reprocess.run import RunOptions, RunSummary, run
-from tests.approved_plan import planned
-from tests.builders import context, counter, filler, message, policy, queue_arn, queue_url
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     archive_of,
@@ -34,7 +32,9 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
-from tests.small_jobs import REDRIVE_ALL
+from tests.support.approved_plan import planned
+from tests.support.builders import context, counter, filler, message, policy, queue_arn, queue_url
+from tests.support.small_jobs import REDRIVE_ALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

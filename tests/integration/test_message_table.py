@@ -19,10 +19,10 @@ from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
-from tests.approved_plan import numbered_by_the_rule, planned
-from tests.builders import NOW, context, message, queue_url
 from tests.integration.desk import Desk, MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of, parked
+from tests.support.approved_plan import numbered_by_the_rule, planned
+from tests.support.builders import NOW, context, message, queue_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,8 +27,9 @@ from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.watch import Watch
 from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive_values import RedriveOptions
-from tests.console_works import World, redrive_answer
-from tests.console_world import (
+from tests.integration.conftest import MakeQueue
+from tests.support.console_works import World, redrive_answer
+from tests.support.console_world import (
     BASE,
     NOW,
     Browser,
@@ -38,9 +39,8 @@ from tests.console_world import (
     opened,
     plan_of,
 )
-from tests.failure_table import create_failure_table
-from tests.integration.conftest import MakeQueue
-from tests.ledgers import begin
+from tests.support.failure_table import create_failure_table
+from tests.support.ledgers import begin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

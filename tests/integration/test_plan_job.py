@@ -11,11 +11,11 @@ from spark_reprocess.archive.ledger import Claim, timestamp
 from spark_reprocess.archive.message_index import read_table_columns
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
-from tests.approved_plan import approve, planned
-from tests.builders import queue_url
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of, parked
-from tests.ledgers import begin
+from tests.support.approved_plan import approve, planned
+from tests.support.builders import queue_url
+from tests.support.ledgers import begin
 
 LATER = "20261122T000000Z-000000"
 

@@ -8,6 +8,7 @@ import pytest
 from spark_reprocess.analysis.analyze import check_conditions, rules_by_group
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.errors import InputError
+from spark_reprocess.grouping import OTHERS, OTHERS_TITLE
 from spark_reprocess.plan.policy import read_policy
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 GROUPS = pa.table(
     {
-        "group_id": ["g-1", "g-2", "g-3"],
-        "title": ["TimeoutError: payments", "KeyError: vat", "text hello"],
-        "count": [412, 9000, 3],
+        "group_id": ["g-1", "g-2", "g-3", OTHERS],
+        "title": ["TimeoutError: payments", "KeyError: vat", "text hello", OTHERS_TITLE],
+        "count": [412, 9000, 3, 9000],
     }
 )
 POLICY = """\

@@ -35,13 +35,13 @@ from spark_reprocess.redrive.steps import Step, Steps
 from spark_reprocess.run import RunOptions
 from spark_reprocess.run import run as scheduled_run
 from spark_reprocess.triage import Statement
-from tests.approved_plan import planned
-from tests.builders import context, counter, filler, message
-from tests.failure_table import create_failure_table
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
 from tests.integration.ramp_world import RampWorld, ramp_world
 from tests.integration.spark_world import archive_of, entry_of, receive_all
+from tests.support.approved_plan import planned
+from tests.support.builders import context, counter, filler, message
+from tests.support.failure_table import create_failure_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -516,6 +516,7 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
         assert numbers == list(range(18))
         steps = Steps(archive, _plan_id(plan), f"main{suffix}").read()
         assert [one.messages.get(stopped) for one in steps[:3]] == [1, 2, 1]
+        assert [one.sent_of(stopped) for one in steps[:3]] == [1, 0, 1]
     else:
         assert runs[0].is_stopped
         assert len(of_group) == 1

@@ -10,11 +10,11 @@ import pytest
 from spark_reprocess.archive import frames
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.reading import read_plan
-from tests.approved_plan import planned
-from tests.builders import message
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import archive_of, bodies, parked, receive_all
+from tests.support.approved_plan import planned
+from tests.support.builders import message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,11 +16,11 @@ from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.clients import aws_client, breaker_table, sqs_sender
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from tests.approved_plan import planned
-from tests.builders import context, counter, message
-from tests.failure_table import create_failure_table
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, executed, parked, receive_all
+from tests.support.approved_plan import planned
+from tests.support.builders import context, counter, message
+from tests.support.failure_table import create_failure_table
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -13,9 +13,9 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.redrive import redrive as redrive_module
-from tests.approved_plan import approve
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import SlowClaims, parked, receive_all
+from tests.support.approved_plan import approve
 
 CHUNK = 130
 """A chunk has about 100 messages, by a hash of their ids. Two tasks send one each."""

@@ -20,10 +20,10 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Claim, Result, timestamp
 from spark_reprocess.archive.message_store import drain_ids, remove_messages
-from tests.builders import NOW, context, lambda_record, message, queue_arn, text
-from tests.ledgers import Try, write
-from tests.parked_orders import archived, order, plan_of
-from tests.served import served
+from tests.support.builders import NOW, context, lambda_record, message, queue_arn, text
+from tests.support.ledgers import Try, write
+from tests.support.parked_orders import archived, order, plan_of
+from tests.support.served import served
 
 Event = Mapping[str, Any]
 Answer = Callable[[Event], tuple[int, Mapping[str, str], bytes | None]]

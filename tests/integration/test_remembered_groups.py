@@ -12,16 +12,17 @@ import pytest
 
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
-from spark_reprocess.analysis import analyze as analyze_module
+from spark_reprocess import grouping
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
+from spark_reprocess.archive import frames
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
-from tests.builders import context, message
 from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
+from tests.support.builders import context, message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,15 +128,45 @@ def test_an_analysis_of_a_part_calls_nothing_gone_and_nothing_new_twice(
 def test_groups_that_are_not_listed_are_not_gone(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = drained(tmp_path, 1, [failed("a-1", "VatError"), failed("b-1", "TimeoutError")])
+    errors = ("VatError", "TimeoutError", "KeyError")
+    archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
     analyzed(spark, archive)
-    monkeypatch.setattr(analyze_module, "LISTED_GROUPS", 1)
+    monkeypatch.setattr(grouping, "LISTED_GROUPS", 2)
     drained(archive, 2, [failed("a-2", "VatError")])
 
     findings = analyzed(spark, archive)
 
-    assert statuses(findings) == {"VatError": "known"}
-    assert findings.unlisted_groups == 1
+    assert statuses(findings) == {"VatError": "known", "everything else": "new"}
+    assert [one.count for one in findings.groups] == [2, 2]
+
+
+@pytest.mark.parametrize("few_files", [0, 8], ids=["in tasks", "by the driver"])
+def test_groups_keep_their_ids_while_an_archive_grows(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_files: int
+) -> None:
+    monkeypatch.setattr(frames, "FEW_FILES", few_files)
+
+    def user(number: int) -> Message:
+        error = FailureError("AuthError", f"customer {'abcdefghijklmnopqrst'[number] * 5} may not")
+        said = context(first_id=f"m-{number}", reason="too_old", error=error)
+        return message(f"m-{number}", "{}", said)
+
+    archive = drained(tmp_path, 1, [user(0), failed("a-1", "VatError")])
+    first = analyzed(spark, archive)
+    drained(archive, 2, [user(number) for number in range(1, 12)])
+    second = analyzed(spark, archive)
+    table = archive.read("groups/table.json")
+    drained(archive, 3, [user(number) for number in range(12, 16)])
+    third = analyzed(spark, archive)
+
+    counts = [{one.title: one.count for one in found.groups} for found in (first, second, third)]
+    others = {"AuthError: customer aaaaa may not": 1, "VatError: it was so": 1}
+    several = "AuthError: customer <*> may not"
+    assert counts == [others, {**others, several: 11}, {**others, several: 15}]
+    ids = [{one.title: one.group_id for one in found.groups} for found in (first, second, third)]
+    assert ids[0].items() < ids[1].items() == ids[2].items()
+    assert b"customer" not in (table or b"customer")
+    assert analyzed(spark, archive, where="false").messages == 0
 
 
 def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(

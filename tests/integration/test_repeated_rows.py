@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlq_replay.message import Message
-from tests.approved_plan import approve
 from tests.integration.desk import Desk, MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of
+from tests.support.approved_plan import approve
 
 
 def leave_again(desk: Desk, *, received: int) -> None:

@@ -16,7 +16,7 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.builders import counter, environment, lambda_record, queue_arn, text
+from tests.support.builders import counter, environment, lambda_record, queue_arn, text
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -12,9 +12,9 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.redrive import restore as restore_module
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.restore import restore
-from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, archive_of, executed, parked, receive_all
+from tests.support.approved_plan import planned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,8 +15,8 @@ from dlq_replay.errors import TableError
 from dlq_replay.failure_table import FailureTable
 from dlq_replay.returns import Returns
 from dlq_replay.returns_table import KEPT_SECONDS, ReturnsTable
-from tests.builders import NOW
-from tests.failure_table import create_failure_table
+from tests.support.builders import NOW
+from tests.support.failure_table import create_failure_table
 
 _numbers = itertools.count(1)
 

@@ -23,12 +23,12 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.glue_job import RunResult, read_result
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.run import Pending, RunOptions, RunSummary, run
-from tests.archive_files import unnamed_files
-from tests.builders import context, message
-from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, bodies, entry_of, parked, receive_all
-from tests.small_jobs import ANALYZE
+from tests.support.archive_files import unnamed_files
+from tests.support.builders import context, message
+from tests.support.glue_run import run_on_glue
+from tests.support.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

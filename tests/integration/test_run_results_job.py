@@ -15,7 +15,7 @@ from spark_reprocess.archive.open_set import OPEN_SET
 from spark_reprocess.inspect.status import StatusOptions, status
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import FullAtTheEnd, LoggedReads
-from tests.ledgers import attempts_of
+from tests.support.ledgers import attempts_of
 
 PER_RUN = 150
 """Messages, in two chunks."""

@@ -15,8 +15,8 @@ from dlq_replay.failure_table import FailureTable, Recorded, table_client_config
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.builders import context, lambda_record
-from tests.sqs_driver import Driver, QueueDriver, Received
+from tests.support.builders import context, lambda_record
+from tests.support.sqs_driver import Driver, QueueDriver, Received
 
 _numbers = itertools.count(1)
 EXTEND = "ChangeMessageVisibilityBatch"
@@ -155,7 +155,7 @@ def test_failure_is_recorded_and_its_message_comes_again_at_once(
     failure = consumer.reason(message_id)
     assert (failure.error_type, failure.error_message) == (
         "TimeoutError",
-        "payments did not answer in 2000 ms",
+        "payments did not answer in <n>",
     )
     consumer.trouble.clear()
     assert consumer.poll() == []

@@ -16,10 +16,10 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
-from tests.approved_plan import approve
-from tests.builders import NOW, context, counter, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, bodies, executed, receive_all
+from tests.support.approved_plan import approve
+from tests.support.builders import NOW, context, counter, message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

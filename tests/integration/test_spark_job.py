@@ -1,51 +1,77 @@
-"""The three commands in a row, in a real Spark session, against an SQS server over HTTP."""
+"""The three commands in a row, in a real Spark session: archives on disk and on S3, SQS by HTTP."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import boto3
 import pytest
 
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.message_store import drain_folder
 from spark_reprocess.command_line.cli import main
-from tests.approved_plan import approve
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import OWN, bodies, entry_of, parked, receive_all
-from tests.small_jobs import DRAIN, QUICK_JVM
+from tests.integration.spark_world import DRAIN_ID, OWN, bodies, entry_of, parked, receive_all
+from tests.support.small_jobs import ANALYZE, DRAIN, QUICK_JVM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(params=["disk", "s3"])
+def archive(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    moto_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Archive:
+    """An archive on disk, or on S3, for which plain pyspark has no file system."""
+    if request.param == "disk":
+        return open_archive(str(tmp_path / "my archive [1]"), creates=True)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
+    bucket = re.sub(r"[^a-z0-9]+", "-", request.node.name)[:63].strip("-")
+    boto3.client("s3", region_name=os.environ["AWS_REGION"]).create_bucket(Bucket=bucket)
+    return open_archive(f"s3://{bucket}/dead letters", creates=True)
+
+
+def approve(location: str) -> None:
+    folder, _, name = location.rpartition("/")
+    reports = open_archive(folder)
+    plan = reports.read(name)
+    assert plan is not None
+    reports.write(name, plan.replace(b"action: leave", b"action: redrive"))
 
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_three_commands_lose_nothing(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    suffix: str,
+    spark: "SparkSession", make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
 ) -> None:
     source, destination = make_queue(f"parked{suffix}"), make_queue(f"main{suffix}")
     sent = [parked(number) for number in range(30)]
     for number, one in enumerate(sent):
         order = {"message_group_id": f"g-{number % 3}", "deduplication_id": f"d-{number}"}
         source.send([entry_of(one, **(order if suffix else {}))])
-    archive = ["--archive", str(tmp_path / "my archive [1]")]
+    place = ["--archive", archive.root]
     to_main = ["--to-queue-url", destination.url, "--execute", "--reason", "fixed"]
 
-    collected = main([*COLLECT, source.url, *archive, "--json"])
+    collected = main([*COLLECT, source.url, *place, "--json"])
     answer = json.loads(capsys.readouterr().out)
-    assert main(["groups", *archive, "--json"]) == 0
+    assert main(["groups", *place, "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)["plan"]
-    redriven = main(["redrive", *archive, "--plan", str(approve(Path(plan))), *to_main])
-    again = main(["redrive", *archive, "--plan", plan, *to_main])
+    assert plan.startswith(f"{archive.root}/reports/")
+    approve(plan)
+    redriven = main(["redrive", *place, "--plan", plan, *to_main])
+    again = main(["redrive", *place, "--plan", plan, *to_main])
 
     assert (collected, redriven, again) == (0, 0, 0)
     assert (answer["drained"]["archived"], answer["findings"]["messages"]) == (30, 30)
@@ -59,7 +85,21 @@ def test_three_commands_lose_nothing(
     for one in arrived:
         assert {n: a for n, a in one.attributes.items() if n != CONTEXT_ATTRIBUTE} == OWN
         assert REPLAY_COUNT_ATTRIBUTE not in one.attributes
-    assert spark.sparkContext.applicationId
+
+
+def test_broken_file_and_plan_that_is_not_there_are_named(
+    spark: "SparkSession", archive: Archive, capsys: Capture
+) -> None:
+    archive.write(f"{drain_folder(DRAIN_ID)}/part.parquet", b"PAR1 but no more")
+    plan = f"{archive.root}/plan.yaml"
+    redrive = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", "u"]
+
+    assert main([*ANALYZE, "--archive", archive.root]) == 2
+    shown = capsys.readouterr().err
+    assert f"archive {archive.root}: {drain_folder(DRAIN_ID)}/part.parquet cannot be" in shown
+    assert "Traceback" not in shown
+    assert main(redrive) == 2
+    assert f"--plan {plan}: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("has_messages", [False, True])

@@ -9,7 +9,7 @@ from pyspark import SparkConf, SparkContext
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.spark_session import report_failure, start_spark
 from spark_reprocess.errors import InputError
-from tests.small_jobs import DRAIN
+from tests.support.small_jobs import DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,6 @@ from spark_reprocess.archive.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
-from tests.approved_plan import approve, planned
-from tests.builders import NOW, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -25,7 +23,9 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
-from tests.small_jobs import ANALYZE
+from tests.support.approved_plan import approve, planned
+from tests.support.builders import NOW, message
+from tests.support.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,6 @@ from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.command_line.cli import main
-from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     archive_of,
@@ -19,7 +18,8 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
-from tests.small_jobs import ANALYZE, DRAIN
+from tests.support.approved_plan import planned
+from tests.support.small_jobs import ANALYZE, DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,6 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.run import RunOptions, run
-from tests.approved_plan import planned
-from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     archive_of,
@@ -23,6 +21,8 @@ from tests.integration.spark_world import (
     receive_all,
     recorded_as_sent,
 )
+from tests.support.approved_plan import planned
+from tests.support.builders import context, message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from spark_reprocess.command_line.verb import SPARK_INSTALL
-from tests.parked_orders import archived, order, plan_of
+from tests.support.parked_orders import archived, order, plan_of
 
 PROGRAM = """
 import sys

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import botocore.endpoint
 import pytest
@@ -15,19 +15,15 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.deadline import require_time_left
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.holding import DeadLetterQueue
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.replay import Replayer
 from dlq_replay.sqs import SqsQueue
 from local_sqs.client import client_for
 from local_sqs.faults import Effect, Fault
-from tests.builders import context, counter
 from tests.property.strategies import binary_attributes, names, sqs_text
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
+from tests.support.builders import context, counter
 
 READ_TIMEOUT_SECONDS = 10
 """The function's own."""
@@ -138,9 +134,6 @@ repeated_calls = st.builds(
 )
 """As above, of calls that botocore repeats and invocations that end soon."""
 
-MakeQueue = Callable[["SQSClient", str], DeadLetterQueue]
-MakeReplayer = Callable[..., Replayer]
-
 
 @dataclass
 class Ending:
@@ -157,12 +150,7 @@ class Ending:
         return sum(r.entry_count for r in records if {"lose", "hang"} & set(r.effects))
 
 
-def play(
-    scenario: Scenario,
-    make_queue: MakeQueue = SqsQueue,
-    make_replayer: MakeReplayer = Replayer,
-    check_deadline: Callable[..., None] = require_time_left,
-) -> Ending:
+def play(scenario: Scenario) -> Ending:
     """Run a scenario on a virtual clock until every wait and every visibility timeout is over."""
     stack = Stack(
         is_fifo=scenario.is_fifo,
@@ -176,14 +164,14 @@ def play(
     config = Config(read_timeout=READ_TIMEOUT_SECONDS, retries=retries)
     client = client_for(stack.front, config)
     # Before the handler that answers in place of a network.
-    client.meta.events.register_first("before-send.sqs", check_deadline)
+    client.meta.events.register_first("before-send.sqs", require_time_left)
     wired = stack.replayer
     draws = random.Random(1)
-    stack.replayer = make_replayer(
+    stack.replayer = Replayer(
         policy=replace(wired.policy, backoff=Backoff(rate_seconds=300, cap_seconds=2400)),
-        main_queue=make_queue(client, stack.main.url),
-        dlq=make_queue(client, stack.dlq.url),
-        parked_queue=make_queue(client, stack.parked.url),
+        main_queue=SqsQueue(client, stack.main.url),
+        dlq=SqsQueue(client, stack.dlq.url),
+        parked_queue=SqsQueue(client, stack.parked.url),
         now_seconds=lambda: stack.now_seconds() + scenario.skew_seconds,
         draw_up_to=lambda top: draws.randint(0, top),
         executor=wired.executor,

@@ -8,7 +8,7 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from tests.builders import BODY, NOW, message, queue_arn
+from tests.support.builders import BODY, NOW, message, queue_arn
 
 # Alphabets rather than patterns or filters: Hypothesis draws such a text at once, not by character.
 _NOT_IN_SQS = "".join({chr(code) for code in range(0x20)} - set("\t\n\r")) + "\ufffe\uffff"

@@ -9,9 +9,9 @@ from dlq_replay.events import read_event
 from dlq_replay.plan import Failed
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import forever
-from tests.builders import NOW, FakeQueue, lambda_record, message, policy, queue_url
 from tests.property.strategies import messages
-from tests.simulation.event_source import InlineExecutor
+from tests.support.builders import NOW, FakeQueue, lambda_record, message, policy, queue_url
+from tests.support.inline_executor import InlineExecutor
 
 Record = dict[str, Any]
 

@@ -15,9 +15,9 @@ from dlq_replay.plan import Passage, plan_batch
 from dlq_replay.policy import EXPIRY_MARGIN_SECONDS
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import forever
-from tests.breaker_tables import FakeBreaker, denied
-from tests.builders import NOW, FakeQueue, context_of, policy
 from tests.property.strategies import messages
+from tests.support.breaker_tables import FakeBreaker, denied
+from tests.support.builders import NOW, FakeQueue, context_of, policy
 
 RULES = BreakerRules()
 MINUTE = NOW // 60

@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from random import Random
 from threading import Semaphore, Thread, current_thread
-from typing import Any
+from typing import Any, BinaryIO
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,18 +35,20 @@ from spark_reprocess.archive.ledgers import (
     clear_plans,
     close_runs,
     ledger_files,
-    open_files,
+    names_of,
+    read_results,
 )
 from spark_reprocess.archive.lookup import find_attempts
-from spark_reprocess.archive.message_state import claimed_table, entries_of, strongest
+from spark_reprocess.archive.message_state import entries_of, strongest
+from spark_reprocess.archive.open_set import claimed_table
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
-from tests.builders import message, queue_url
-from tests.fake_limits import FakeSignals
-from tests.inline_executor import InlineExecutor
-from tests.ledgers import MemoryArchive, attempts_of, begin
+from tests.support.builders import message, queue_url
+from tests.support.fake_limits import FakeSignals
+from tests.support.inline_executor import InlineExecutor
+from tests.support.ledgers import MemoryArchive, attempts_of, begin
 
 OPTIONS = RedriveOptions("a", reason="it is fixed")
 OPEN = "its claim has no result"
@@ -212,6 +215,10 @@ class Run:
         self._pause()
         return self.world.files.get(path)
 
+    def open(self, path: str) -> BinaryIO | None:
+        content = self.read(path)
+        return None if content is None else BytesIO(content)
+
     def create(self, path: str, content: bytes) -> bool:
         self._pause()
         is_first = self.world.create(path, content, self.most)
@@ -280,7 +287,7 @@ def check_readers(world: World) -> None:
     archive.files.update(world.files)
     ever.files.update(world.ever)
     paths, _ = ledger_files(archive)
-    in_files = {name for one in open_files(archive, paths) for name in one.names()}
+    in_files = {name for names in read_results(archive, paths, names_of) for name in names}
     said = {
         one.name: one
         for one in attempts_of(ever)

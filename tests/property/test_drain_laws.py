@@ -25,7 +25,7 @@ from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
-from tests.inline_executor import InlineExecutor
+from tests.support.inline_executor import InlineExecutor
 
 HIDDEN_SECONDS = 60
 

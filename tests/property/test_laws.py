@@ -17,8 +17,8 @@ from dlq_replay.plan import Failed
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import InDoubt, NotSent, Refused, SendResult, forever
-from tests.builders import ACCOUNT, NOW, FakeQueue, policy, queue_arn, queue_url
 from tests.property.strategies import batches, messages
+from tests.support.builders import ACCOUNT, NOW, FakeQueue, policy, queue_arn, queue_url
 
 OURS = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
 

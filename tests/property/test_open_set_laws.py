@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from random import Random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,19 +26,20 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.archive.ledgers import clear_plans, close_runs
-from spark_reprocess.archive.message_state import claimed_table, states_among
+from spark_reprocess.archive.message_state import states_among, states_in
 from spark_reprocess.archive.message_store import (
     drain_of,
+    drains_of,
     message_files,
     remove_messages,
     rows_by_file,
-    with_drains,
+    with_files,
     write_messages,
 )
-from spark_reprocess.archive.open_set import OPEN_SET, read_messages
+from spark_reprocess.archive.open_set import OPEN_SET, claimed_table, read_messages, time_before
 from spark_reprocess.errors import InputError
-from tests.builders import message, queue_url
-from tests.ledgers import NOW, MemoryArchive, begin
+from tests.support.builders import message, queue_url
+from tests.support.ledgers import NOW, MemoryArchive, begin
 
 DAY = 86_400
 _OUTCOMES = (*OUTCOMES, *3 * [Disposition.DISCARDED], *2 * [Disposition.IN_DOUBT])
@@ -45,7 +47,8 @@ _OUTCOMES = (*OUTCOMES, *3 * [Disposition.DISCARDED], *2 * [Disposition.IN_DOUBT
 
 
 def rows_of(archive: MemoryArchive, *columns: str) -> pa.Table:
-    return with_drains(rows_by_file(archive, message_files(archive), columns), columns)
+    rows = with_files(rows_by_file(archive, message_files(archive), columns), columns)
+    return rows.append_column("drain_id", drains_of(rows))
 
 
 @dataclass
@@ -62,6 +65,8 @@ class World:
     old: bytes = b""
     has_erased: bool = False
     unfinished: list[tuple[Ledger, int, Claim]] = field(default_factory=list)
+    plans: list[tuple[str, set[str]]] = field(default_factory=list)
+    """When each began, and what was pending."""
 
     def some(self, ids: "list[str]") -> "list[str]":
         return self.random.sample(ids, self.random.randint(0, min(5, len(ids))))
@@ -75,8 +80,11 @@ class World:
         rows = [to_row(message(one), queue_url("p"), at) for one in [*new, *self.some(again)]]
         write_messages(self.archive, self.drain_id, self.random.randint(0, 1), rows)
 
+    def new_id(self) -> str:
+        return f"{datetime.fromtimestamp(self.now, UTC):%Y%m%dT%H%M%SZ}-{self.number:06d}"
+
     def drain(self) -> None:
-        self.drain_id = f"{datetime.fromtimestamp(self.now, UTC):%Y%m%dT%H%M%SZ}-{self.number:06d}"
+        self.drain_id = self.new_id()
         self.bring()
 
     def go_on(self) -> None:
@@ -132,7 +140,9 @@ class World:
             del self.drained[one]
 
     def analyze(self) -> None:
-        read_messages(self.archive, self.now).open_set.write(self.archive)
+        found = read_messages(self.archive, self.now)
+        found.open_set.write(self.archive)
+        self.plans.append((self.new_id(), set(map(str, found.pending()["message_id"].to_pylist()))))
         self.archive.opened.clear()
         read_messages(self.archive, self.now)
         # The drain of a message that was erased is read while an open run has claimed it.
@@ -160,14 +170,21 @@ class World:
 
         found = read_messages(self.archive, self.now)
 
-        pending = found.pending().to_pylist()
+        rows = found.pending()
+        pending = rows.set_column(2, "state", states_in(rows["entry"])).to_pylist()
         assert {one["message_id"]: one["state"] for one in pending} == {
             one: state for one, state in said.items() if state not in DECIDED
         }
         assert len(pending) == len({one["message_id"] for one in pending})
         assert {(one["message_id"], one["file"]) for one in pending} <= files
+        for plan_id, planned in self.plans:
+            # The same for its messages, without older results.
+            of_plan = column.filter(pc.is_in(column, value_set=pa.array(planned, pa.string())))
+            newer = claimed_table(self.archive, self.now, since=time_before(plan_id))
+            known = zip(of_plan.to_pylist(), states_among(newer, of_plan).to_pylist(), strict=True)
+            assert all(state == said[str(one)] for one, state in known)
         counts = Counter[str]()
-        for (_, state), number in found.counts().items():
+        for (_, _, state), number in found.counts().items():
             counts[state] += number
         assert counts == Counter(said.values())
 
@@ -185,7 +202,7 @@ def test_open_set_says_what_everything_says(seed: int) -> None:
     world = World(Random(seed))
     for number in range(world.random.randint(1, 40)):
         world.number = number
-        world.now += world.random.choice([0, 1, 1000, DAY])
+        world.now += world.random.choice([0, 1, 1000, DAY, 6 * DAY])
         world.random.choice(STEPS)(world)
         if world.random.random() < 0.3:
             world.check()

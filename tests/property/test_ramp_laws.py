@@ -31,10 +31,10 @@ from spark_reprocess.ramp.rule import (
     step_size,
 )
 from spark_reprocess.redrive.steps import Step, group_ramp
-from tests.builders import message
 from tests.integration.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld, world_at
 from tests.property.broken_variants import assert_caught
-from tests.returns_counters import FakeCounters
+from tests.support.builders import message
+from tests.support.returns_counters import FakeCounters
 
 PLAN = "plan"
 PATIENCE_SECONDS = 30

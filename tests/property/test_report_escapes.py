@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Part, Sample, Synonym
 from spark_reprocess.report import page as page_module
 from spark_reprocess.report.page import render_page, script, style
-from tests.findings_builder import (
+from tests.support.findings_builder import (
     HOSTILE_TEXTS,
     a_group,
     a_sample,
     hostile_findings,
     some_findings,
 )
-from tests.page_outline import PageOutline
+from tests.support.page_outline import PageOutline
 
 # Whole strings that break out of something, pieces that may together, and anything at all.
 _PIECES = st.sampled_from(

@@ -17,11 +17,11 @@ from dlq_replay.outgoing import redriven_entry
 from dlq_replay.plan import Step
 from dlq_replay.returns import CountedReturns, ReturnsCounter
 from local_sqs.faults import Effect, Fault
-from tests.builders import message
 from tests.property.broken_variants import assert_caught
-from tests.returns_counters import FakeCounters
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
+from tests.support.builders import message
+from tests.support.returns_counters import FakeCounters
 
 PLAN = "plan"
 MAX_ATTEMPTS = 2

@@ -8,8 +8,8 @@ from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.backoff import Backoff, reproducible_draw
 from dlq_replay.context import CONTEXT_MAX_BYTES, ReplayContext
 from dlq_replay.message import Message
-from tests.builders import lambda_record, received
 from tests.property.strategies import contexts, messages
+from tests.support.builders import lambda_record, received
 
 rates = st.floats(0.001, 43_200)
 caps = st.integers(0, 1_209_600)

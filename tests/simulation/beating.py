@@ -9,7 +9,7 @@ from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
-from tests.sqs_driver import Driver, Received
+from tests.support.sqs_driver import Driver, Received
 
 EXTEND = "ChangeMessageVisibilityBatch"
 

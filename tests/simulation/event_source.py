@@ -1,9 +1,7 @@
 """Lambda's event source mapping on a virtual clock, and the run of time itself."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import Any
 
 from dlq_replay.message import Message
 from local_sqs.clock import VirtualClock
@@ -55,15 +53,3 @@ def run(model: SqsModel, sources: Sequence[EventSource], until_ms: int | None = 
         clock.advance_to(next_ms)
     if until_ms is not None:
         clock.advance_to(until_ms)
-
-
-class InlineExecutor(Executor):
-    """Runs each call at once, in the caller's thread: a simulation has no threads to race."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - as a real executor does
-            future.set_exception(error)
-        return future

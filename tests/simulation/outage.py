@@ -18,9 +18,9 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Passage
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import Confirmed, SendResult, forever
-from tests.breaker_tables import FakeBreaker
-from tests.builders import policy, queue_arn, queue_url
-from tests.simulation.event_source import InlineExecutor
+from tests.support.breaker_tables import FakeBreaker
+from tests.support.builders import policy, queue_arn, queue_url
+from tests.support.inline_executor import InlineExecutor
 
 HOUR = 3600
 START = 29_000_000 * 60

@@ -14,7 +14,8 @@ from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
-from tests.simulation.event_source import EventSource, InlineExecutor
+from tests.simulation.event_source import EventSource
+from tests.support.inline_executor import InlineExecutor
 
 FOURTEEN_DAYS = 1_209_600
 

@@ -13,10 +13,10 @@ import pytest
 from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.message import Message, SendEntry
-from tests.breaker_tables import FakeBreaker
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.outage import HOUR, Scenario, World
 from tests.simulation.stack import Stack
+from tests.support.breaker_tables import FakeBreaker
 
 
 def low(world: World) -> list[float]:

@@ -1,9 +1,9 @@
 """What waiting costs in SQS requests, each shared by the messages in it."""
 
 from dlq_replay.message import SendEntry
-from tests.builders import BODY, context, counter
 from tests.simulation.event_source import run
 from tests.simulation.stack import Stack
+from tests.support.builders import BODY, context, counter
 
 DAY = 86_400
 

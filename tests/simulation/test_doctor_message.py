@@ -14,9 +14,9 @@ from dlq_replay.settings import ReplaySettings
 from dlq_replay.trial import TRIAL_ATTRIBUTE
 from local_sqs.client import client_for
 from local_sqs.model_queue import ModelQueue
-from tests.builders import environment
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
+from tests.support.builders import environment
 
 REAL = "a-real-message-with-the-marker-of-a-test"
 

@@ -18,9 +18,10 @@ from dlq_replay.policy import QueueLimits
 from dlq_replay.replay import Replayer
 from local_sqs.faults import Effect, Fault
 from local_sqs.model_queue import ModelQueue
-from tests.builders import context
-from tests.simulation.event_source import EventSource, InlineExecutor, run
+from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import FOURTEEN_DAYS, Stack
+from tests.support.builders import context
+from tests.support.inline_executor import InlineExecutor
 
 MAX_ATTEMPTS = 3
 ALONE = "one main queue configured"

@@ -7,9 +7,9 @@ import pytest
 
 from dlq_replay.backoff import Backoff
 from dlq_replay.message import Message
-from tests.builders import counter, entry
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
+from tests.support.builders import counter, entry
 
 MESSAGES = 100
 BINS = 10

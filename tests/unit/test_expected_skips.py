@@ -1,6 +1,6 @@
 import pytest
 
-from tests.expected_skips import SkipCheck, parse
+from tests.support.expected_skips import SkipCheck, parse
 
 EXPECTED = """
 # a comment

@@ -9,6 +9,7 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``attributes``        one typed SQS message attribute
 ``addresses``         a queue's account and name, from its URL or ARN
 ``masks``             patterns of secrets and personal data, and how to hide them
+``normalization``     what names an error, without what differs between its occurrences
 ``context``           the ``sqs-dlq-context`` attribute
 ``history``           reads our two attributes of a copy
 ``message``           one received copy, and one entry to send; conversions both ways

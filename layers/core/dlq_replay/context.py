@@ -18,7 +18,11 @@ CONTEXT_ATTRIBUTE = "sqs-dlq-context"
 CONTEXT_VERSION = 1
 CONTEXT_MAX_BYTES = 1024
 _FIELD_MAX_CHARACTERS = 128
-_ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
+KEPT_ERROR_BYTES = 200
+"""So much of an error's message, as JSON, has room beside all else that a parked copy has."""
+
+_ERROR_MESSAGE_CHARACTERS = 200
+_ERROR_MESSAGE_BYTES = (600, 400, KEPT_ERROR_BYTES, 0)
 _SECONDS_MAX = 2**63 - 1
 
 # Made once: json.dumps would make one for each call that wants no blanks.
@@ -130,13 +134,16 @@ class ReplayContext:
         Where it would be more than 1,024 bytes, the error's message is cut, then the whole error is
         left out. That is enough for the fields that one copy has, not for all at their widest.
         """
-        for characters in _ERROR_MESSAGE_CHARACTERS:
-            text = self._format(characters)
+        for most_bytes in _ERROR_MESSAGE_BYTES:
+            text = self._format(most_bytes)
             if len(text) <= CONTEXT_MAX_BYTES:
                 return text
         return replace(self, error=None)._format(0)  # noqa: SLF001 - of this class
 
-    def _format(self, error_characters: int) -> str:
+    def _format(self, error_bytes: int) -> str:
+        error = self.error
+        message = error.message[:_ERROR_MESSAGE_CHARACTERS] if error else ""
+        message = start_in_json(message, error_bytes)
         fields: dict[str, Any] = {
             "v": CONTEXT_VERSION,
             "id": self.first_id,
@@ -144,8 +151,7 @@ class ReplayContext:
             "t0": self.first_seen_seconds,
             "due": self.due_seconds,
             "reason": self.reason,
-            "error": self.error
-            and {"type": self.error.type, "message": self.error.message[:error_characters]},
+            "error": error and {"type": error.type, "message": message},
             "plan": self.plan_id,
             "src": self.source_queue,
             "held": self.held_seconds,
@@ -154,6 +160,18 @@ class ReplayContext:
             "canary": 1 if self.is_canary else None,
         }
         return _compact_json({key: value for key, value in fields.items() if value is not None})
+
+
+def start_in_json(text: str, most_bytes: int) -> str:
+    """Return the start of *text* that takes up to *most_bytes* within ASCII JSON."""
+    if len(_compact_json(text)) - 2 <= most_bytes:
+        return text
+    left = most_bytes
+    for place, character in enumerate(text):
+        left -= len(_compact_json(character)) - 2
+        if left < 0:
+            return text[:place]
+    return text
 
 
 def _load_object(text: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The record of why a consumer failed on a message: SQS itself keeps no error. Pure.
 
-A record has the exception's type and the start of its text; never a body, arguments, locals,
-causes, notes or a stack. Some libraries quote their input in the text of an exception: ``redact``
-decides which part of the text is kept. By default the recorder uses ``masks``, which cannot
-recognise names, postal addresses and free text.
+A record has the exception's type and the start of its text, without what differs between its
+occurrences; never a body, arguments, locals, causes, notes or a stack. Some libraries quote their
+input in the text of an exception: ``redact`` decides which part of the text is kept. By default the
+recorder uses ``masks``, which cannot recognise names, postal addresses and free text.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,8 @@ class Failure:
         message_id: of the copy that failed; a replay makes another copy, with an id of its own.
         error_type: the exception's class with its module (without it for builtins); 1 to 256
             characters.
-        error_message: the start of its text, at most 300 characters; empty if it has none.
+        error_message: the start of its text, at most 300 characters, as ``normalization`` leaves
+            it; of another program as that wrote it, at most 10,000. Empty if it has none.
         failed_at_seconds: epoch seconds; 0 if unknown.
         expires_at_seconds: epoch seconds from which the table may delete it; 0 if unknown.
     """
@@ -70,7 +71,7 @@ class Failure:
         return cls(
             message_id=message_id,
             error_type=_end(error_type, ERROR_TYPE_CHARACTERS),
-            error_message=_attempt(lambda: _start(one_line(text), ERROR_MESSAGE_CHARACTERS), ""),
+            error_message=_attempt(lambda: _start(_masked(text), ERROR_MESSAGE_CHARACTERS), ""),
             failed_at_seconds=now_seconds,
             expires_at_seconds=now_seconds + ttl_seconds,
         )
@@ -79,8 +80,8 @@ class Failure:
     def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Read an item of the table, which a consumer in any language may have written.
 
-        Only ``message_id`` and ``error_type`` are required. Texts are cut as in ``of``. Any other
-        attribute that cannot be read counts as absent.
+        Only ``message_id`` and ``error_type`` are required. Any other attribute that cannot be read
+        counts as absent.
 
         Raises:
             ValueError: one of those two is absent, empty or not text. The caller continues as if
@@ -93,7 +94,7 @@ class Failure:
         return cls(
             message_id=message_id,
             error_type=error_type,
-            error_message=_start(one_line(_text(item, "error_message")), ERROR_MESSAGE_CHARACTERS),
+            error_message=_start(one_line(_text(item, "error_message")), _READ_CHARACTERS),
             failed_at_seconds=_seconds(item, "failed_at"),
             expires_at_seconds=_seconds(item, "expires_at"),
         )
@@ -109,9 +110,16 @@ class Failure:
         }
 
     def to_failure_error(self) -> FailureError:
-        """Return the form for a parked copy's context: the end of the type, in printable ASCII."""
+        """Return the form for a parked copy's context: the end of the type, in printable ASCII.
+
+        The text is masked as in ``of``, if it comes from another program. Where that one may have
+        cut it, the last word does not count.
+        """
         ascii_type = "".join(c if c.isascii() and c.isprintable() else "?" for c in self.error_type)
-        return FailureError(ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error", self.error_message)
+        text = self.error_message
+        if len(text) >= ERROR_MESSAGE_CHARACTERS:
+            text = text.rpartition(" ")[0] or text
+        return FailureError(ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error", _masked(text))
 
     def matches(self, patterns: str | Iterable[str]) -> bool:
         """Return whether one of *patterns* matches the error's type, with or without its module.
@@ -141,6 +149,13 @@ def _attempt(read: Callable[[], str], otherwise: str) -> str:
         return read()
     except Exception:  # noqa: BLE001 - the consumer's exception must not be replaced by another
         return otherwise
+
+
+def _masked(text: str) -> str:
+    # Not at import: compiling the patterns takes time, and most starts park nothing.
+    from dlq_replay.normalization import mask_error  # noqa: PLC0415
+
+    return mask_error(one_line(text))
 
 
 def _type_name(kind: type[BaseException]) -> str:

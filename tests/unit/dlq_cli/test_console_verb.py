@@ -14,7 +14,7 @@ from dlq_cli.__main__ import main
 from dlq_cli.console.site import assets
 from dlq_cli.verbs import console as verb
 from spark_reprocess.errors import InputError
-from tests.console_world import a_dead_letter, archive_with, console_of
+from tests.support.console_world import a_dead_letter, archive_with, console_of
 
 ASSETS = Path(dlq_cli.console.__file__).parent / "assets"
 

@@ -1,5 +1,4 @@
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from dlq_cli.stack.survey import names_service
 
 LOGS = "logs.eu-west-1.amazonaws.com"
-INSTALL_PAGE = Path(__file__).parents[3] / "docs" / "install.md"
+KEY_POLICY = Path(__file__).parents[3] / "templates" / "examples" / "key-policy.json"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,4 @@ def test_a_key_policy_names_a_service(statements: Any, is_named: bool) -> None:
 
 @pytest.mark.parametrize("service", [LOGS, "cloudwatch.amazonaws.com"])
 def test_the_key_policy_of_the_documents_names_each_service(service: str) -> None:
-    section = INSTALL_PAGE.read_text("utf-8").partition("### A key for the data")[2]
-    documented = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[0]
-
-    assert names_service(documented, service)
+    assert names_service(KEY_POLICY.read_text("utf-8"), service)

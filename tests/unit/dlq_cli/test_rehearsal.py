@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.rehearsal import Failure, event_of, failure_of
+from dlq_cli.verbs.rehearse import Failure, event_of, failure_of
 from dlq_replay.message import Message
-from tests.builders import NOW, context, counter, queue_arn
+from tests.support.builders import NOW, context, counter, queue_arn
 
 EVENTS = Path(__file__).parents[3] / "events"
 ID = "5fea7756-0ea4-451a-a703-a558b933e274"

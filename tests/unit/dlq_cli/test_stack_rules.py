@@ -1,3 +1,5 @@
+"""What ``dlq doctor`` finds: ``tests/golden/stack_rules.txt`` has the findings in words."""
+
 import json
 from dataclasses import replace
 from typing import Any
@@ -5,9 +7,10 @@ from typing import Any
 import pytest
 
 from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
-from dlq_cli.stack.rules import Finding, Severity, examine
+from dlq_cli.stack.rules import Severity, examine
 from dlq_replay.settings import ReplaySettings
-from tests.builders import environment, queue_arn, queue_url
+from tests.support.builders import environment, queue_arn, queue_url
+from tests.support.golden import assert_stored, stored_texts
 
 TRIGGER = TriggerFacts(
     name="event source mapping 1",
@@ -44,7 +47,7 @@ def installation(**changes: Any) -> Installation:
     sound = Installation(
         function_name="replay",
         timeout_seconds=30,
-        settings=ReplaySettings.from_env(environment()),
+        settings=settings(),
         main=queue("main"),
         dlq=queue("dlq"),
         parked=queue("parked"),
@@ -60,99 +63,8 @@ def redrive(target: str, count: int) -> str:
     return json.dumps({"deadLetterTargetArn": queue_arn(target), "maxReceiveCount": count})
 
 
-def only(**changes: Any) -> Finding:
-    (finding,) = examine(installation(**changes))
-    return finding
-
-
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        ({"main": queue("main", RedrivePolicy="")}, "its redrive policy leads to nowhere"),
-        (
-            {"main": queue("main", RedrivePolicy=redrive("other", 5))},
-            f"its redrive policy leads to {queue_arn('other')}",
-        ),
-        ({"dlq": queue("dlq", RedrivePolicy=redrive("main", 1000))}, "not to the parked queue"),
-        ({"dlq": queue("dlq", RedrivePolicy=redrive("parked", 20))}, "maxReceiveCount is 20"),
-        (
-            {"dlq": queue("dlq", RedriveAllowPolicy='{"redrivePermission": "denyAll"}')},
-            "does not admit main",
-        ),
-        (
-            {
-                "parked": queue(
-                    "parked",
-                    RedriveAllowPolicy=json.dumps(
-                        {"redrivePermission": "byQueue", "sourceQueueArns": [queue_arn("main")]}
-                    ),
-                )
-            },
-            "does not admit dlq",
-        ),
-        ({"dlq": queue("dlq", VisibilityTimeout="29")}, "Lambda refuses such an event source"),
-        ({"triggers": (replace(TRIGGER, source_arn=queue_arn("main")),)}, "not by dlq"),
-        (
-            {"triggers": (replace(TRIGGER, reports_batch_item_failures=False),)},
-            "lacks ReportBatchItemFailures",
-        ),
-        ({"recursive_loop": "Terminate"}, "Lambda ends this loop"),
-        ({"reserved_concurrency": 0}, "it never runs"),
-        *(
-            ({"other_readers": (replace(OTHER, source_arn=queue_arn(of)),)}, "p takes messages out")
-            for of in ("dlq", "parked")
-        ),
-        ({"denied_sends": ("main",)}, "role may not send to it"),
-    ],
-)
-def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
-    finding = only(**changes)
-
-    assert finding.severity is Severity.BROKEN
-    assert fault in finding.fault
-    assert finding.fix
-
-
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        ({"main": queue("main", RedrivePolicy=redrive("dlq", 1))}, "maxReceiveCount is 1"),
-        ({"dlq": queue("dlq", RedrivePolicy="")}, "has no redrive policy"),
-        ({"parked": queue("parked", MessageRetentionPeriod="345600")}, "for 4 days; then SQS"),
-        ({"parked": queue("parked", RedrivePolicy=redrive("x", 3))}, "was received 3 times to"),
-        ({"main": queue("main", MessageRetentionPeriod="1209600")}, "expires on arrival"),
-        # The threshold on SQS's own age: what is left for the alarm, which rings 2 days before.
-        ({"main": queue("main", MessageRetentionPeriod="1036800")}, "rings for each that stays"),
-        ({"main": queue("main", MessageRetentionPeriod="345601")}, "NearestExpiryAlarm rings too"),
-        ({"main_retention_seconds": 1_036_800}, "NearestExpiryAlarm rings for each dead letter"),
-        ({"dlq": queue("dlq", VisibilityTimeout="30")}, "below six times"),
-        ({"triggers": ()}, "has no event source mapping and no pipe"),
-        ({"replay_enabled": False}, "mapping 1 is on, but ReplayEnabled is false"),
-        (
-            {"triggers": (replace(TRIGGER, state="Disabled"),)},
-            "replay is paused: event source mapping 1 is Disabled",
-        ),
-        (
-            {"triggers": (replace(TRIGGER, state="Disabled"), replace(PIPE, state="STOPPED"))},
-            "replay is paused: event source mapping 1 is Disabled, pipe p is STOPPED",
-        ),
-        ({"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))}, "letters of invoices"),
-        ({"parked": queue("parked", MaximumMessageSize="262144")}, "takes 262,144 bytes"),
-        (
-            {
-                "settings": ReplaySettings.from_env(environment(FAILURE_TABLE="reasons")),
-                "has_failure_table": False,
-            },
-            "does not exist",
-        ),
-    ],
-)
-def test_what_is_a_risk(changes: dict[str, Any], fault: str) -> None:
-    finding = only(**changes)
-
-    assert finding.severity is Severity.RISK
-    assert fault in finding.fault
-    assert finding.fix
+def settings(**variables: str) -> ReplaySettings:
+    return ReplaySettings.from_env(environment(**variables))
 
 
 def shared(*names: str, **changes: Any) -> Installation:
@@ -161,7 +73,7 @@ def shared(*names: str, **changes: Any) -> Installation:
     policy = redrive("dlq", 5)
     return installation(
         **{
-            "settings": ReplaySettings.from_env(environment(OTHER_MAIN_QUEUE_ARNS=",".join(arns))),
+            "settings": settings(OTHER_MAIN_QUEUE_ARNS=",".join(arns)),
             "other_main": tuple(queue("main", name=name, RedrivePolicy=policy) for name in names),
             "dlq_source_arns": (*arns, queue_arn("main")),
             **changes,
@@ -169,58 +81,9 @@ def shared(*names: str, **changes: Any) -> Installation:
     )
 
 
-def test_a_source_that_is_not_configured_is_named_with_the_parameter_to_set() -> None:
-    arns = tuple(queue_arn(name) for name in ("main", "invoices", "refunds"))
-    (finding,) = examine(shared("invoices", dlq_source_arns=arns))
-
-    assert finding.severity is Severity.RISK
-    assert "also takes the dead letters of refunds, which are not" in finding.fault
-    value = f"{queue_arn('invoices')},{queue_arn('refunds')}"
-    assert finding.fix == f"set OtherMainQueueArns={value}"
-
-
-@pytest.mark.parametrize("can_be_read", [True, False])
-def test_a_configured_queue_that_does_not_use_the_dlq_is_broken(*, can_be_read: bool) -> None:
-    elsewhere = queue("main", name="invoices", RedrivePolicy=redrive("other", 5))
-    changes = {"dlq_source_arns": (queue_arn("main"),)}
-    others = (elsewhere,) if can_be_read else ()
-    (finding,) = examine(shared("invoices", other_main=others, **changes))
-
-    assert (finding.severity, finding.subject) == (Severity.BROKEN, "invoices")
-    assert "take " in finding.fix
-
-
-@pytest.mark.parametrize(
-    ("attributes", "subjects", "fault"),
-    [
-        ({"MessageRetentionPeriod": "1209600"}, ["dlq"], "and invoices for 14 days"),
-        ({"RedrivePolicy": redrive("dlq", 2)}, ["invoices"], "maxReceiveCount is 2"),
-        ({"MaximumMessageSize": "2097152"}, ["dlq", "parked"], "invoices 2,097,152"),
-    ],
-)
-def test_each_main_queue_is_examined(
-    attributes: dict[str, str], subjects: list[str], fault: str
-) -> None:
-    usual = {"RedrivePolicy": redrive("dlq", 5)}
-    other = queue("main", name="invoices", **{**usual, **attributes})
-    found = examine(shared("invoices", other_main=(other,)))
-
-    assert [one.subject for one in found if fault in one.fault] == subjects
-
-
-@pytest.mark.parametrize("triggers", [(), (replace(TRIGGER, state="Disabled"),)])
-def test_triggers_that_could_not_be_listed_may_feed_the_function(triggers: Any) -> None:
-    of = installation(triggers=triggers, knows_triggers=False)
-
-    assert examine(of) == []
-    assert of.is_fed
-
-
-def test_a_dead_letter_that_may_expire_on_arrival_is_broken_where_it_can_be_mended() -> None:
-    found = examine(installation(dlq=queue("dlq", MessageRetentionPeriod="345600")))
-
-    assert [one.severity for one in found] == [Severity.BROKEN, Severity.RISK]
-    assert "expires on arrival" in found[0].fault
+def with_invoices(**attributes: str) -> Installation:
+    other = queue("main", name="invoices", **{"RedrivePolicy": redrive("dlq", 5), **attributes})
+    return shared("invoices", other_main=(other,))
 
 
 def fifo(**changes: Any) -> Installation:
@@ -234,13 +97,98 @@ def fifo(**changes: Any) -> Installation:
     )
 
 
-def test_a_fifo_dlq_hides_messages_for_less_than_the_deduplication_window() -> None:
-    (finding,) = examine(fifo(dlq=queue("dlq", name="dlq.fifo", VisibilityTimeout="300")))
-
-    assert "VisibilityTimeout is 300 s" in finding.fault
-
-
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/data"
+OFF = replace(TRIGGER, state="Disabled")
+ONLY_MAIN = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [queue_arn("main")]})
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "main leads nowhere": {"main": queue("main", RedrivePolicy="")},
+    "main leads elsewhere": {"main": queue("main", RedrivePolicy=redrive("other", 5))},
+    "main moves after one receive": {"main": queue("main", RedrivePolicy=redrive("dlq", 1))},
+    "main keeps as long as the DLQ": {"main": queue("main", MessageRetentionPeriod="1209600")},
+    # The threshold on SQS's own age: what is left for the alarm, which rings 2 days before.
+    "main keeps for 12 days": {"main": queue("main", MessageRetentionPeriod="1036800")},
+    "main keeps a second longer": {"main": queue("main", MessageRetentionPeriod="345601")},
+    "the alarm counts with 12 days": {"main_retention_seconds": 1_036_800},
+    "dlq leads to main": {"dlq": queue("dlq", RedrivePolicy=redrive("main", 1000))},
+    "dlq moves after 20 receives": {"dlq": queue("dlq", RedrivePolicy=redrive("parked", 20))},
+    "dlq leads nowhere": {"dlq": queue("dlq", RedrivePolicy="")},
+    "dlq admits nobody": {
+        "dlq": queue("dlq", RedriveAllowPolicy='{"redrivePermission": "denyAll"}')
+    },
+    "dlq hides for less than the function runs": {"dlq": queue("dlq", VisibilityTimeout="29")},
+    "dlq hides for less than six times": {"dlq": queue("dlq", VisibilityTimeout="30")},
+    "dlq keeps for 4 days": {"dlq": queue("dlq", MessageRetentionPeriod="345600")},
+    "dlq has another source": {"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))},
+    "parked admits main alone": {"parked": queue("parked", RedriveAllowPolicy=ONLY_MAIN)},
+    "parked keeps for 4 days": {"parked": queue("parked", MessageRetentionPeriod="345600")},
+    "parked leads elsewhere": {"parked": queue("parked", RedrivePolicy=redrive("x", 3))},
+    "parked takes less": {"parked": queue("parked", MaximumMessageSize="262144")},
+    "parked is FIFO": {"parked": queue("parked", name="parked.fifo")},
+    "another queue feeds the function": {
+        "triggers": (replace(TRIGGER, source_arn=queue_arn("main")),)
+    },
+    "no partial answers": {"triggers": (replace(TRIGGER, reports_batch_item_failures=False),)},
+    "nothing feeds the function": {"triggers": ()},
+    "the mapping is off": {"triggers": (OFF,)},
+    "mapping and pipe are off": {"triggers": (OFF, replace(PIPE, state="STOPPED"))},
+    "the mapping is on": {"replay_enabled": False},
+    "Lambda ends the loop": {"recursive_loop": "Terminate"},
+    "no concurrency, and something unknown": {
+        "reserved_concurrency": 0,
+        "unknown": ("recursion: AccessDenied",),
+    },
+    **{
+        f"another reader of {of}": {"other_readers": (replace(OTHER, source_arn=queue_arn(of)),)}
+        for of in ("dlq", "parked")
+    },
+    "no right to send": {"denied_sends": ("main",)},
+    "no table": {"settings": settings(FAILURE_TABLE="reasons"), "has_failure_table": False},
+    "a data key closed to alarms": {"data_key_admits_alarms": False},
+    "a key that the role may not use": {
+        **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
+        "denied_keys": (KEY,),
+    },
+    **{
+        f"a consumer that may run for {seconds} s": {"consumers": {"orders": seconds}}
+        for seconds in (31, 181)
+    },
+}
+FAULTY: dict[str, Installation] = {
+    **{name: installation(**changes) for name, changes in CHANGES.items()},
+    "a further source that is not configured": shared(
+        "invoices", dlq_source_arns=tuple(map(queue_arn, ("main", "invoices", "refunds")))
+    ),
+    **{
+        f"a configured queue that does not use the DLQ, {name}": shared(
+            "invoices", other_main=others, dlq_source_arns=(queue_arn("main"),)
+        )
+        for name, others in {
+            "read": (queue("main", name="invoices", RedrivePolicy=redrive("other", 5)),),
+            "not read": (),
+        }.items()
+    },
+    "another main queue keeps for 14 days": with_invoices(MessageRetentionPeriod="1209600"),
+    "another main queue moves after 2": with_invoices(RedrivePolicy=redrive("dlq", 2)),
+    "another main queue takes more": with_invoices(MaximumMessageSize="2097152"),
+    "a FIFO DLQ hides past the window": fifo(
+        dlq=queue("dlq", name="dlq.fifo", VisibilityTimeout="300")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_findings_are_those_that_are_stored(name: str) -> None:
+    """What is broken comes first, and what could not be found out last."""
+    findings = examine(FAULTY[name])
+
+    assert all(one.fix for one in findings if one.severity is not Severity.UNKNOWN)
+    lines = (f"{one.severity} {one.subject}: {one.fault}\n  to do: {one.fix}" for one in findings)
+    assert_stored("stack_rules", name, "".join(f"{line}\n" for line in lines))
+
+
+def test_every_stored_finding_is_one_of_the_table() -> None:
+    assert stored_texts("stack_rules").keys() == FAULTY.keys()
 
 
 @pytest.mark.parametrize(
@@ -250,50 +198,18 @@ KEY = "arn:aws:kms:eu-west-1:123456789012:key/data"
         fifo(),
         shared("invoices", "refunds"),
         *(
-            installation(triggers=(replace(TRIGGER, state="Disabled"), replace(PIPE, state=state)))
+            installation(triggers=(OFF, replace(PIPE, state=state)))
             for state in ("RUNNING", "STARTING", "UPDATING")
         ),
+        # What could not be listed may feed the function.
+        *(installation(triggers=given, knows_triggers=False) for given in ((), (OFF,))),
         installation(consumers={"orders": 30}),
         installation(other_readers=(replace(OTHER, state="STOPPED"),)),
     ],
 )
 def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None:
     assert examine(sound) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "severity", "subject", "fault"),
-    [
-        (
-            {"data_key_admits_alarms": False},
-            Severity.BROKEN,
-            "DataKmsKeyArn",
-            "no alarm reaches the topic",
-        ),
-        (
-            {
-                **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
-                "denied_keys": (KEY,),
-            },
-            Severity.BROKEN,
-            "main, parked",
-            "may not use its KMS key",
-        ),
-    ],
-)
-def test_a_finding_names_what_it_is_about(
-    changes: dict[str, Any], severity: Severity, subject: str, fault: str
-) -> None:
-    finding = only(**changes)
-
-    assert (finding.severity, finding.subject) == (severity, subject)
-    assert fault in finding.fault
-
-
-def test_what_could_not_be_found_out_comes_last() -> None:
-    found = examine(installation(unknown=("recursion: AccessDenied",), reserved_concurrency=0))
-
-    assert [one.severity for one in found] == [Severity.BROKEN, Severity.UNKNOWN]
+    assert sound.is_fed
 
 
 @pytest.mark.parametrize("key", [None, "", "alias/aws/sqs", "arn:aws:kms:r:1:alias/aws/sqs"])
@@ -301,19 +217,3 @@ def test_sqs_s_own_keys_need_no_permission(key: str | None) -> None:
     facts = queue("main") if key is None else queue("main", KmsMasterKeyId=key)
 
     assert facts.customer_key is None
-
-
-@pytest.mark.parametrize(
-    ("timeout_seconds", "severity", "parts"),
-    [
-        (31, Severity.RISK, ["may run for 31 s: a throttled consumer", "set it to 186 s"]),
-        (181, Severity.BROKEN, ["Lambda refuses such an event source", "set it to 1086 s"]),
-    ],
-)
-def test_a_consumer_that_may_outlast_the_visibility_timeout_is_found(
-    timeout_seconds: int, severity: Severity, parts: list[str]
-) -> None:
-    finding = only(consumers={"orders": timeout_seconds})
-
-    assert (finding.severity, finding.subject) == (severity, "main")
-    assert all(part in f"{finding.fault}; {finding.fix}" for part in parts)

@@ -4,7 +4,7 @@ import pytest
 
 from dlq_replay.attributes import Attributes
 from dlq_replay.breaker import BreakerRules, BreakerView, Update, apply
-from tests.builders import context, counter, message
+from tests.support.builders import context, counter, message
 
 RULES = BreakerRules()
 MINUTE = 29_000_000

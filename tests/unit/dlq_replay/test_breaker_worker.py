@@ -13,8 +13,8 @@ from dlq_replay.message import Message
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import forever
-from tests.breaker_tables import FakeBreaker, denied
-from tests.builders import (
+from tests.support.breaker_tables import FakeBreaker, denied
+from tests.support.builders import (
     FakeQueue,
     context,
     context_of,
@@ -24,7 +24,7 @@ from tests.builders import (
     queue_arn,
     queue_url,
 )
-from tests.simulation.event_source import InlineExecutor
+from tests.support.inline_executor import InlineExecutor
 
 MINUTE = 29_000_000
 NOW = MINUTE * 60

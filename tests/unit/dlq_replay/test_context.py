@@ -1,6 +1,7 @@
 import pytest
 
 from dlq_replay.context import FailureError, ReplayContext
+from tests.support.golden import assert_stored, stored_texts
 
 
 def test_absent_fields_are_absent_on_the_wire() -> None:
@@ -32,38 +33,26 @@ def test_other_keys_are_ignored() -> None:
     assert read == ReplayContext(first_id="a")
 
 
+@pytest.mark.parametrize("text", stored_texts("malformed_contexts"))
+def test_malformed_context_names_the_rule(text: str) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the text is compared
+        ReplayContext.from_json(text)
+
+    assert_stored("malformed_contexts", text, str(raised.value))
+
+
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
         ("", "not JSON"),
-        ("{", "not JSON"),
         ("[" * 1024, "not JSON"),
         ('{"v":1}' + " " * 1018, "longer than 1,024 bytes"),
-        ("[]", "must be a JSON object"),
-        ("null", "must be a JSON object"),
-        ("{}", "v must be 1"),
-        ('{"v":2}', "v must be 1"),
-        ('{"v":1,"id":7}', "id must be text"),
-        ('{"v":1,"id":""}', "id must be text"),
-        ('{"v":1,"id":"\\u0000"}', "id must be printable ASCII"),
         ('{"v":1,"id":"%s"}' % ("x" * 129), "id must be text of 1 to 128"),
-        ('{"v":1,"t0":"1"}', "t0 must be epoch seconds"),
-        ('{"v":1,"t0":-1}', "t0 must be epoch seconds"),
-        ('{"v":1,"t0":true}', "t0 must be epoch seconds"),
         ('{"v":1,"t0":%s}' % ("9" * 1000), "t0 must be epoch seconds"),
-        ('{"v":1,"due":1.5}', "due must be epoch seconds"),
-        ('{"v":1,"g":7}', "g must be text"),
-        ('{"v":1,"back":0}', "back must be 1"),
-        ('{"v":1,"canary":true}', "canary must be 1"),
-        ('{"v":1,"src":7}', "src must be the name of an SQS queue"),
-        ('{"v":1,"src":""}', "src must be the name of an SQS queue"),
-        ('{"v":1,"src":"a.b"}', "src must be the name of an SQS queue"),
-        ('{"v":1,"src":"a\\n"}', "src must be the name of an SQS queue"),
         ('{"v":1,"src":"%s.fifo"}' % ("x" * 76), "src must be the name of an SQS queue"),
-        ('{"v":1,"error":"text"}', "error must be an object"),
     ],
 )
-def test_malformed_context_names_the_rule(text: str, rule: str) -> None:
+def test_context_that_is_too_long_names_the_rule(text: str, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         ReplayContext.from_json(text)
 

@@ -8,7 +8,17 @@ from dlq_replay.decision import Decision, Hold, Park, ParkReason, Replay, decide
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
-from tests.builders import ACCOUNT, NOW, context, counter, filler, message, policy, queue_arn, text
+from tests.support.builders import (
+    ACCOUNT,
+    NOW,
+    context,
+    counter,
+    filler,
+    message,
+    policy,
+    queue_arn,
+    text,
+)
 
 
 def decide_with_highest_draw(letter: Message, rules: ReplayPolicy) -> Decision:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.measures import NAMESPACE, VALUES_PER_LINE, Measurement, metric_lines
-from tests.builders import NOW
+from tests.support.builders import NOW
 
 DIMENSIONS = {"MainQueue": "orders", "service": "dlq-replay"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from dlq_replay.errors import MalformedEventError
 from dlq_replay.events import UnreadableRecord, read_event
-from tests.builders import lambda_record, message
+from tests.support.builders import lambda_record, message
 
 
 def test_event_of_an_event_source_mapping_is_read_in_order() -> None:

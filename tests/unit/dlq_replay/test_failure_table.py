@@ -8,7 +8,7 @@ from botocore.exceptions import ConnectTimeoutError, ParamValidationError
 
 from dlq_replay.failure_table import BUDGET_SECONDS, MAX_READS, FailureTable
 from dlq_replay.failures import Failure
-from tests.builders import NOW
+from tests.support.builders import NOW
 
 SECRET = "card 4111"
 

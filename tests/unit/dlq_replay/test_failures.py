@@ -16,7 +16,7 @@ from dlq_replay.failures import (
     NOT_REDACTED,
     Failure,
 )
-from tests.builders import NOW
+from tests.support.builders import NOW
 
 
 class CardRefusedError(Exception):
@@ -56,8 +56,17 @@ def test_a_failure_says_what_and_when() -> None:
 
     assert failure.message_id == "m-1"
     assert failure.error_type == f"{__name__}.CardRefusedError"
-    assert failure.error_message == "card 12 refused"
+    assert failure.error_message == "card <n> refused"
     assert (failure.failed_at_seconds, failure.expires_at_seconds) == (NOW, NOW + 60)
+
+
+def test_a_text_is_masked_before_it_is_cut() -> None:
+    texts = {
+        failure_of(ValueError(f"{'/var/data/' * 30}{n}.csv of <Job {'x' * n} 1> in row {n}"))
+        for n in (3, 4711)
+    }
+
+    assert len({one.error_message.partition(" <Job ")[0] for one in texts}) == 1
 
 
 def test_a_failure_is_kept_as_long_as_sqs_keeps_a_message() -> None:
@@ -71,7 +80,7 @@ def test_a_failure_is_kept_as_long_as_sqs_keeps_a_message() -> None:
         (ValueError(), "ValueError", ""),
         (KeyError("id"), "KeyError", "'id'"),
         (Exception(7, None, b"\xff"), "Exception", r"(7, None, b'\xff')"),
-        (ValueError("two\nlines\t\x1b[31mred"), "ValueError", "two lines [31mred"),
+        (ValueError("two\nlines\t\x1b[31mred"), "ValueError", "two lines [<id>"),
         (ValueError("gr\u00fcn \udce9 ende"), "ValueError", "gr\u00fcn ende"),
         (ExceptionGroup("many", [ValueError("a"), KeyError("b")]), "ExceptionGroup", None),
         (UnspeakableError(), f"{__name__}.UnspeakableError", ""),
@@ -224,8 +233,21 @@ def test_an_item_of_another_program_needs_only_an_id_and_a_type() -> None:
     }
 
     assert Failure.from_item(item) == Failure(
-        "m-1", "com.shop.OrderException", "x" * ERROR_MESSAGE_CHARACTERS, failed_at_seconds=NOW
+        "m-1", "com.shop.OrderException", "x" * 1_000, failed_at_seconds=NOW
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("order 7c1811ed-e98f-4c9c-a9f9-58c757ff494f is late", "order <id> is late"),
+        # Another program may have cut it within an id.
+        ("order " * 48 + "is 7c1811ed-e98f", "order " * 48 + "is"),
+        ("x" * 300, "x" * 300),
+    ],
+)
+def test_the_text_of_another_program_is_masked_for_a_parked_copy(text: str, message: str) -> None:
+    assert Failure("m-1", "E", text).to_failure_error() == FailureError("E", message)
 
 
 @pytest.mark.parametrize(

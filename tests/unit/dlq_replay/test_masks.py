@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from dlq_replay.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
 from spark_reprocess.analysis import signature
 from spark_reprocess.analysis.mask import Masks
-from tests.regular_expressions import faults, reach
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.regular_expressions import faults, reach
 
 
 @pytest.mark.parametrize("one", PATTERNS, ids=lambda one: one.pattern.pattern[:30])
@@ -39,53 +40,23 @@ def test_the_check_finds_what_can_be_slow(slow: str) -> None:
     assert faults(re.compile(slow))
 
 
+@pytest.mark.parametrize("text", stored_texts("masks"))
+def test_what_identifies_a_person_or_opens_a_door_is_hidden_and_nothing_else(text: str) -> None:
+    assert_stored("masks", text, mask_text(text))
+
+
 @pytest.mark.parametrize(
     ("text", "masked"),
     [
-        ("call +49 30 1234567 now", "call *** now"),
-        ("call (555) 123-4567", "call ***"),
-        ("call 1-800-555-1234", "call ***"),
-        ("tel. 0170/1234567", "tel. ***"),
-        ('{"customerPhone":"0170 1234567"', '{"customerPhone":"***"'),
-        ("born on 3 May 1980 in Ulm", "born on *** in Ulm"),
-        ("dob=03.05.1980", "dob=***"),
-        ('"dateOfBirth": "1980-05-03"', '"dateOfBirth": "***"'),
-        ("account number 0012 3456 78", "account number ***"),
-        ("card number: 4111 1111 1111 1112", "card number: ***"),
-        ("iban: DE89 3704 0044 0532 0130 00", "iban: ***"),
-        ("redis://:hunter2@host/0", "redis://***@host/0"),
-        ('"password": "hun\\"ter2", "n": 1', '"password": "***", "n": 1'),
-        ('"accessToken": "abc"', '"accessToken": "***"'),
-        (
-            "[type=int_parsing, input_value={'name': 'Mona'}, input_type=dict]",
-            "[type=int_parsing, input_value=***, input_type=dict]",
-        ),
-        (
-            "input_value='Mona', input_type=str], input_value=1",
-            "input_value=***, input_type=str], input_value=***",
-        ),
         ("eyJ" + "hbGciOi" * 700, "***"),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nMII-E\n-----\nMIIF", "***"),
-        ("geb. 12.03.1980 in Ulm", "geb. *** in Ulm"),
-        ("geb. am 12. März 1980, geb 1980-03-12", "geb. am ***, geb ***"),
-        ("?mail=anna%40example.com&n=1", "?mail=***&n=1"),
-        ("anna%2Btag%40example.com", "***"),
-        ("?sv=2024&sig=a%2Fb%3D&se=1", "?sv=2024&sig=***&se=1"),
-        ("&X-Amz-Signature=0a1b&x=1", "&X-Amz-Signature=***&x=1"),
-        ("card_no=4711 card-no: 4711", "card_no=*** card-no: ***"),
-        ("card_no 4111 1111 1111 1112", "card_no ***"),
-        ("<a><password>hunter2</password><n>1</n></a>", "<a><password>***</password><n>1</n></a>"),
         (
             '<ns:userPin type="x">\n 12\n</ns:userPin> ok',
             '<ns:userPin type="x">\n ***</ns:userPin> ok',
         ),
-        ("<API_KEY><![CDATA[1<2]]></API_KEY>", "<API_KEY><![CDATA[***]]></API_KEY>"),
-        ("<customerPhone>0170 123</customerPhone>", "<customerPhone>***</customerPhone>"),
-        ("<passwordHint>mother</passwordHint>", "<passwordHint>***</passwordHint>"),
-        ("<card_no>4711", "<card_no>***"),
     ],
 )
-def test_what_identifies_a_person_or_opens_a_door_is_hidden(text: str, masked: str) -> None:
+def test_a_secret_of_several_lines_is_hidden(text: str, masked: str) -> None:
     assert mask_text(text) == masked
 
 
@@ -130,29 +101,6 @@ def test_a_field_of_each_name_of_a_secret_is_hidden(name: str) -> None:
     for form in (name, name.replace("_", "")):
         assert mask_text(f"<{form}>x1</{form}>") == f"<{form}>***</{form}>"
         assert Masks().hides(f"body.{form}")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "order 4711 of 2026-11-21, due 2026-12-01T10:00:00+01:00",
-        "ordered 21.11.2026",
-        "account 17 and account.id = 1234567",
-        "hotel 1234567",
-        "10.0.0.1 and 192.168.100.200:8080",
-        "took 123.456789 s",
-        "born free",
-        "airborne 2026-11-21",
-        "gebucht am 21.11.2026",
-        "100%40 of it",
-        "design=5",
-        "Missing end tag </password> at line 5",
-        "<password></password><token/><id>5</id>",
-        "<tokenizer>x</tokenizer>",
-    ],
-)
-def test_what_only_resembles_it_stays(text: str) -> None:
-    assert mask_text(text) == text
 
 
 @pytest.mark.parametrize(

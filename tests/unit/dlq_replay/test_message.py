@@ -3,7 +3,7 @@ import pytest
 from dlq_replay.attributes import MessageAttribute, size_bytes
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.message import Message, SendEntry
-from tests.builders import lambda_record, message, received, text
+from tests.support.builders import lambda_record, message, received, text
 
 TYPED = {
     "text": text("späť 🎉"),

@@ -1,22 +1,23 @@
+import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError
-from dlq_replay.decision import Hold, Park, ParkReason, Replay
+from dlq_replay.decision import Park, ParkReason, Replay
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from dlq_replay.plan import Failed, Fate, Wait
+from dlq_replay.plan import Failed, Fate
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import InDoubt, Refused, SendResult, forever
-from tests.builders import (
+from tests.support.builders import (
     NOW,
     FakeQueue,
     context,
@@ -28,6 +29,7 @@ from tests.builders import (
     queue_url,
     text,
 )
+from tests.support.golden import assert_stored, stored_texts
 
 Build = Callable[..., Replayer]
 
@@ -71,49 +73,102 @@ def failures(outcome: BatchOutcome) -> set[str]:
     return {item["itemIdentifier"] for item in response["batchItemFailures"]}
 
 
-def test_fresh_letter_goes_to_main_and_exhausted_one_is_parked(
-    build: Build, main: FakeQueue, parked: FakeQueue
-) -> None:
-    letters = [message("a", body="A"), message("b", body="B", attributes=counter("3"))]
-    outcome = build().replay(letters, forever)
-
-    assert fates(outcome) == {"a": Replay(1, 4), "b": Park(ParkReason.ATTEMPTS_EXHAUSTED)}
-    assert ["A"] == [entry.body for entry in main.sent]
-    assert ["B"] == [entry.body for entry in parked.sent]
-    assert failures(outcome) == set()
+def grouped(name: str, count: str | None = None) -> Message:
+    attributes = counter(count) if count else None
+    return message(name, body=name.upper(), attributes=attributes, MessageGroupId=name[0])
 
 
-@pytest.mark.parametrize(
-    ("count", "answer", "fate"),
-    [
-        ("0", Refused("InvalidMessageContents"), Failed("refused", "InvalidMessageContents")),
-        ("0", InDoubt("ReadTimeoutError"), Failed("in_doubt", "ReadTimeoutError")),
-        ("3", Refused("AccessDenied", "AccessDenied: no"), Failed("refused", "AccessDenied: no")),
-    ],
-    ids=["refused", "lost answer", "refused park"],
+def aged(name: str, seconds: int = 0) -> Message:
+    """A letter of a FIFO queue; after 25 hours its wait is over, whatever its draw was."""
+    sent = f"{NOW - seconds}000"
+    return message(name, body=name.upper(), MessageGroupId=name[0], SentTimestamp=sent)
+
+
+def three(count: str = "0") -> list[Message]:
+    return [message(i, body=i.upper(), attributes=counter(count)) for i in "abc"]
+
+
+STANDARD, FIFO = policy(), policy(main="main.fifo")
+HOURS = policy(rate_seconds=7200, cap_seconds=86_400)
+FIFO_HOURS = policy(main="main.fifo", rate_seconds=7200, cap_seconds=86_400)
+LOST = InDoubt("ReadTimeoutError")
+OVER = 90_000
+INHERITED = message(
+    "a", attributes={**counter("2"), **context("another body", first_id="parent", plan_id="p")}
 )
-def test_letter_whose_send_is_not_confirmed_stays_and_the_others_go(
-    build: Build, main: FakeQueue, parked: FakeQueue, count: str, answer: SendResult, fate: Fate
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records, the rules, what SQS answers for bodies, and ids whose visibility cannot change."""
+
+    rules: ReplayPolicy
+    records: Sequence[Message | UnreadableRecord]
+    refuses: Mapping[str, SendResult] = field(default_factory=dict)
+    stuck: frozenset[str] = frozenset()
+    seconds_left: float = math.inf
+
+
+BATCHES = {
+    "a fresh letter and an exhausted one": Batch(
+        STANDARD, [message("a", "A"), message("b", "B", counter("3"))]
+    ),
+    "a refused send": Batch(STANDARD, three(), {"B": Refused("InvalidMessageContents")}),
+    "a lost answer": Batch(STANDARD, three(), {"B": LOST}),
+    "a refused park": Batch(STANDARD, three("3"), {"B": Refused("AccessDenied", "no")}),
+    "an unreadable record": Batch(
+        STANDARD, [UnreadableRecord("a", "body: missing"), message("b", "B")]
+    ),
+    "a letter that stands there twice": Batch(STANDARD, [message("a", "A"), message("a", "A")]),
+    "a malformed context": Batch(STANDARD, [message("a", "A", {"sqs-dlq-context": text("{")})]),
+    "a long wait": Batch(HOURS, [message("a", "A", counter("1"))]),
+    "a long wait that is refused": Batch(
+        HOURS, [message("b", "B")], {"B": Refused("AccessDenied")}
+    ),
+    # A copy that waits or is parked takes no counter of another message along.
+    "a long wait of a child": Batch(policy(rate_seconds=4000, cap_seconds=9000), [INHERITED]),
+    "a park of a child": Batch(policy(max_attempts=0), [INHERITED]),
+    "FIFO: a lost answer, and an unreadable record": Batch(
+        FIFO,
+        [UnreadableRecord("c1", "bad", "c"), *map(grouped, ("a1", "a2", "a3", "b1", "c2"))],
+        {"A2": LOST},
+    ),
+    "FIFO: a park": Batch(FIFO, [grouped("a1", "3"), grouped("a2"), grouped("b1")]),
+    "FIFO: no group": Batch(FIFO, [message("a"), grouped("b1")]),
+    "FIFO: a long wait": Batch(FIFO_HOURS, [aged(n) for n in ("a1", "a2", "a3")]),
+    "FIFO: a hold that is not confirmed": Batch(
+        FIFO_HOURS, [aged("a1"), aged("a2")], stuck=frozenset({"a1"})
+    ),
+    "FIFO: a long wait behind a send": Batch(FIFO_HOURS, [aged("a1", OVER), aged("a2")]),
+    "FIFO: a long wait behind a lost answer": Batch(
+        FIFO_HOURS, [aged("a1", OVER), aged("a2")], {"A1": LOST}
+    ),
+    "FIFO: a long wait when time is up": Batch(FIFO_HOURS, [aged("a1")], seconds_left=0.0),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batch_ends_as_it_is_stored(
+    name: str, build: Build, main: FakeQueue, dlq: FakeQueue, parked: FakeQueue
 ) -> None:
-    main.refuses = parked.refuses = {"B": answer}
-    letters = [message(i, body=i.upper(), attributes=counter(count)) for i in "abc"]
-    outcome = build().replay(letters, forever)
+    batch = BATCHES[name]
+    for queue in (main, dlq, parked):
+        queue.refuses, queue.stuck = batch.refuses, batch.stuck
+    outcome = build(batch.rules).replay(batch.records, lambda: batch.seconds_left)
 
-    assert failures(outcome) == {"b"}
-    assert fates(outcome)["b"] == fate
+    lines = [f"{one.message_id}: {one.fate} {one.fault or ''}" for one in outcome.outcomes]
+    lines += [f"left: {' '.join(sorted(failures(outcome)))}"]
+    for queue in (main, dlq, parked):
+        for entry in sorted(queue.sent, key=lambda entry: entry.body):
+            known = {n: a.value for n, a in entry.attributes.items()}
+            place = queue.url.rpartition("/")[2]
+            lines.append(f"sent to {place}: {entry.body} {known} {entry.delay_seconds}")
+    lines += [f"hidden: {message_id} {seconds} s" for message_id, seconds in dlq.visibility]
+    assert_stored("batches", name, "\n".join(lines))
 
 
-def test_unreadable_record_stays_and_says_why(build: Build) -> None:
-    outcome = build().replay([UnreadableRecord("a", "body: missing"), message("b")], forever)
-
-    assert fates(outcome) == {"a": Failed("unreadable", "body: missing"), "b": Replay(1, 4)}
-
-
-def test_letter_that_stands_twice_in_a_batch_is_sent_once(build: Build, main: FakeQueue) -> None:
-    outcome = build().replay([message("a"), message("a")], forever)
-
-    assert len(main.sent) == 1
-    assert len(outcome.outcomes) == 1
+def test_every_stored_batch_is_one_of_the_table() -> None:
+    assert stored_texts("batches").keys() == BATCHES.keys()
 
 
 FITS = context(first_id="first", source_queue="main")
@@ -151,139 +206,6 @@ def test_history_counts_only_beside_its_own_body_and_in_its_own_queue(
     assert context_of(entry).first_id == first_id
 
 
-def test_copy_that_waits_or_is_parked_takes_no_counter_of_another_message_along(
-    build: Build, dlq: FakeQueue, parked: FakeQueue
-) -> None:
-    inherited = {**counter("2"), **context("another body", first_id="parent", plan_id="p")}
-    letter = message("a", attributes=inherited)
-    build(policy(rate_seconds=4000, cap_seconds=9000)).replay([letter], forever)
-    build(policy(max_attempts=0)).replay([letter], forever)
-
-    for entry in (*dlq.sent, *parked.sent):
-        assert REPLAY_COUNT_ATTRIBUTE not in entry.attributes
-        assert (context_of(entry).first_id, context_of(entry).plan_id) == ("a", None)
-    assert len(dlq.sent) == len(parked.sent) == 1
-
-
-def test_malformed_context_leaves_a_trace(build: Build) -> None:
-    letter = message("a", attributes={"sqs-dlq-context": text("{")})
-    (outcome,) = build().replay([letter], forever).outcomes
-
-    assert outcome.fault == "sqs-dlq-context: not JSON"
-
-
-FIFO = policy(main="main.fifo")
-
-
-def grouped(name: str, **fields: object) -> Message:
-    attributes = counter(str(fields["count"])) if "count" in fields else None
-    return message(name, body=name.upper(), attributes=attributes, MessageGroupId=name[0])
-
-
-def test_fifo_group_waits_behind_an_unconfirmed_send(build: Build, main: FakeQueue) -> None:
-    """Or behind a record that cannot be read."""
-    main.refuses = {"A2": InDoubt("lost")}
-    unreadable = UnreadableRecord("c1", "bad", "c")
-    letters = [grouped(n) for n in ("a1", "a2", "a3", "b1", "c2")]
-    outcome = build(FIFO).replay([unreadable, *letters], forever)
-
-    assert failures(outcome) == {"a2", "a3", "c1", "c2"}
-
-
-def test_fifo_group_waits_behind_a_park_and_is_shown(
-    build: Build, main: FakeQueue, dlq: FakeQueue
-) -> None:
-    letters = [grouped("a1", count=3), grouped("a2"), grouped("b1")]
-    outcome = build(FIFO).replay(letters, forever)
-
-    assert fates(outcome)["a1"] == Park(ParkReason.ATTEMPTS_EXHAUSTED)
-    assert fates(outcome)["a2"] == Wait()
-    assert ["B1"] == [entry.body for entry in main.sent]
-
-
-def test_fifo_letter_without_a_group_stays_with_an_error(build: Build, main: FakeQueue) -> None:
-    outcome = build(FIFO).replay([message("a"), grouped("b1")], forever)
-
-    assert fates(outcome)["a"] == Failed("no_group", "a FIFO queue needs MessageGroupId")
-    assert ["B1"] == [entry.body for entry in main.sent]
-
-
-HOURS = policy(rate_seconds=7200, cap_seconds=86_400)
-
-
-def test_long_wait_is_spent_in_the_dlq(build: Build, main: FakeQueue, dlq: FakeQueue) -> None:
-    dlq.refuses = {"B": Refused("AccessDenied")}
-    refused = build(HOURS).replay([message("b", body="B")], forever)
-    assert fates(refused) == {"b": Failed("refused", "AccessDenied")}
-
-    outcome = build(HOURS).replay([message("a", attributes=counter("1"))], forever)
-
-    (copy,) = dlq.sent
-    assert fates(outcome) == {"a": Hold(2, NOW + 28_800, 900)}
-    assert failures(outcome) == set()
-    assert main.sent == []
-    assert copy.delay_seconds == 900
-    assert context_of(copy).due_seconds == NOW + 28_800
-    assert copy.attributes["sqs-dlq-replay-nb"].value == "1"
-
-
-FIFO_HOURS = policy(main="main.fifo", rate_seconds=7200, cap_seconds=86_400)
-
-
-def fresh(name: str) -> Message:
-    return message(name, body=name.upper(), MessageGroupId=name[0], SentTimestamp=f"{NOW}000")
-
-
-def due(name: str) -> Message:
-    """A letter whose wait is over, whatever its draw was."""
-    sent = NOW - 90_000
-    return message(name, body=name.upper(), MessageGroupId=name[0], SentTimestamp=f"{sent}000")
-
-
-def test_fifo_head_is_hidden_and_its_group_shown(
-    build: Build, main: FakeQueue, dlq: FakeQueue
-) -> None:
-    outcome = build(FIFO_HOURS).replay([fresh(n) for n in ("a1", "a2", "a3")], forever)
-
-    hold = fates(outcome)["a1"]
-    assert isinstance(hold, Hold)
-    assert dlq.visibility == [("a1", hold.wait_seconds), ("a2", 0), ("a3", 0)]
-    assert failures(outcome) == {"a1", "a2", "a3"}
-    assert main.sent == []
-    assert dlq.sent == []
-
-
-def test_fifo_group_is_not_shown_when_the_hold_is_not_confirmed(
-    build: Build, dlq: FakeQueue
-) -> None:
-    dlq.stuck = frozenset({"a1"})
-    outcome = build(FIFO_HOURS).replay([fresh("a1"), fresh("a2")], forever)
-
-    assert fates(outcome)["a1"] == Failed("not_reached", "its hold was not confirmed")
-    assert failures(outcome) == {"a1", "a2"}
-    assert dlq.visibility == []
-
-
-def test_fifo_head_is_held_once_what_went_before_is_sent(
-    build: Build, main: FakeQueue, dlq: FakeQueue
-) -> None:
-    outcome = build(FIFO_HOURS).replay([due("a1"), fresh("a2")], forever)
-
-    assert [entry.body for entry in main.sent] == ["A1"]
-    assert [message_id for message_id, _ in dlq.visibility] == ["a2"]
-    assert failures(outcome) == {"a2"}
-
-
-def test_fifo_head_is_not_held_behind_an_unconfirmed_send(
-    build: Build, main: FakeQueue, dlq: FakeQueue
-) -> None:
-    main.refuses = {"A1": InDoubt("lost")}
-    outcome = build(FIFO_HOURS).replay([due("a1"), fresh("a2")], forever)
-
-    assert failures(outcome) == {"a1", "a2"}
-    assert dlq.visibility == []
-
-
 class SilentQueue(FakeQueue):
     """Answers a change of visibility only when released."""
 
@@ -298,18 +220,11 @@ class SilentQueue(FakeQueue):
 
 def test_hold_whose_answer_does_not_come_does_not_keep_the_batch(build: Build) -> None:
     silent = SilentQueue(queue_url("dlq"))
-    outcome = replace(build(FIFO_HOURS), dlq=silent).replay([fresh("a1")], lambda: 0.05)
+    outcome = replace(build(FIFO_HOURS), dlq=silent).replay([aged("a1")], lambda: 0.05)
     silent.released.set()
 
     assert fates(outcome)["a1"] == Failed("not_reached", "its hold was not confirmed")
     assert failures(outcome) == {"a1"}
-
-
-def test_fifo_head_is_not_held_when_time_is_up(build: Build, dlq: FakeQueue) -> None:
-    outcome = build(FIFO_HOURS).replay([fresh("a1")], lambda: 0.0)
-
-    assert failures(outcome) == {"a1"}
-    assert dlq.visibility == []
 
 
 def test_reasons_are_looked_up_once_and_travel_with_the_parked(

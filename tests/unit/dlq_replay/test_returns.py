@@ -14,7 +14,7 @@ from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import Refused, forever
-from tests.builders import (
+from tests.support.builders import (
     NOW,
     FakeQueue,
     context,
@@ -25,8 +25,8 @@ from tests.builders import (
     queue_arn,
     queue_url,
 )
-from tests.returns_counters import FakeCounters
-from tests.simulation.event_source import InlineExecutor
+from tests.support.inline_executor import InlineExecutor
+from tests.support.returns_counters import FakeCounters
 
 KEY = "p", "g"
 VISIBILITY_SECONDS = 180

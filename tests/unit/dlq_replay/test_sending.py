@@ -16,7 +16,7 @@ from dlq_replay.sending import (
     pack,
     send_groups,
 )
-from tests.builders import FakeQueue, queue_url
+from tests.support.builders import FakeQueue, queue_url
 
 MEBIBYTE = 1_048_576
 

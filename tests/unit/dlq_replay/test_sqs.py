@@ -22,7 +22,7 @@ from dlq_replay.errors import QueueError
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import BatchRejected, Confirmed, InDoubt, Refused
 from dlq_replay.sqs import SqsQueue, describe, without_recursion_header
-from tests.builders import message, queue_url
+from tests.support.builders import message, queue_url
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

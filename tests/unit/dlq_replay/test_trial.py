@@ -13,7 +13,7 @@ from dlq_replay.plan import Step
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome
 from dlq_replay.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
-from tests.builders import NOW, context, policy, queue_arn, text
+from tests.support.builders import NOW, context, policy, queue_arn, text
 
 RUN = "0123456789abcdef"
 

@@ -8,7 +8,7 @@ import pytest
 from urllib3.exceptions import HTTPError
 
 from functions.publish_job.handler import put_answer
-from tests.served import served
+from tests.support.served import served
 
 
 class CloudFormation(HTTPServer):

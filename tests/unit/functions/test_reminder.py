@@ -2,9 +2,10 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import boto3
@@ -21,6 +22,7 @@ from functions.reminder.handler import (
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import write_seen
 from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
+from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -105,15 +107,6 @@ def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: A
     assert "secret" not in str(notices)
 
 
-def test_what_is_pending_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
-    account.run(7, 3 * 86_400)
-    remind()
-
-    [(subject, text)] = account.notices()
-    assert subject == "7 dead letters of orders wait for you"
-    assert "Pending in the archive: 7, the oldest for 3 days" in text
-
-
 RUN = "jr_1a/b"
 MESSAGE = "SystemExit: run ended with exit code {}; mona@example.com, order of Mona Lisa"
 
@@ -141,50 +134,6 @@ def test_a_subject_is_never_longer_than_sns_takes() -> None:
 
     assert len(waiting.subject) <= 100
     assert str(10**9) in waiting.subject
-
-
-def test_it_names_the_messages_that_others_wait_for(account: Account) -> None:
-    account.park(1)
-    account.run(9, waiting=7, blockers=[{"message_id": "0a-1", "waiting": 7}])
-
-    remind()
-
-    [(_, text)] = account.notices()
-    assert "7 wait behind an earlier message of their message group" in text
-    assert "which comes first: 0a-1 (7)" in text
-
-
-@pytest.mark.parametrize("blocker", ["a body, perhaps", 5])
-def test_only_ids_of_messages_get_into_a_notice(account: Account, blocker: object) -> None:
-    account.park(1)
-    account.run(9, waiting=1, blockers=[{"message_id": blocker, "waiting": 1}])
-    remind()
-
-    [(subject, text)] = account.notices()
-    assert subject == "1 dead letters of orders wait for you"
-    assert "wait behind" not in text
-
-
-@pytest.mark.parametrize("content", [b"no JSON", b"[]", b'{"pending": null, "blockers": []}'])
-def test_a_status_that_is_none_is_left_out(account: Account, content: bytes) -> None:
-    account.park(1)
-    account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=content)
-    remind()
-
-    [(_, text)] = account.notices()
-    assert "Pending" not in text
-
-
-def test_without_a_job_only_the_parked_queue_is_read(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    account.park(1)
-    account.run(7)
-    monkeypatch.setenv("ARCHIVE_BUCKET", "")
-    remind()
-
-    [(subject, _)] = account.notices()
-    assert subject == "1 dead letters of orders wait for you"
 
 
 JOB_MADE = datetime(2026, 11, 1, tzinfo=UTC)
@@ -325,7 +274,18 @@ def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> Found:
     return Found(group_id, count, datetime.now(UTC) - timedelta(days=sent_days_ago))
 
 
-def test_new_and_regressed_groups_are_named_and_others_are_not(account: Account) -> None:
+def seen(account: Account, content: bytes, report_id: str = REPORT) -> None:
+    """Leave this as the record of the groups of an analysis."""
+    key = f"archive/groups/seen/{report_id}.json"
+    account.s3.put_object(Bucket=BUCKET, Key=key, Body=content)
+
+
+def regressed(*group_ids: str, count: int = 1) -> bytes:
+    group = {"status": "regressed", "first_seen_at": None, "count": count}
+    return json.dumps({"groups": dict.fromkeys(group_ids, group)}).encode()
+
+
+def several_groups(account: Account) -> None:
     account.run(40)
     analyzed(
         account,
@@ -335,93 +295,98 @@ def test_new_and_regressed_groups_are_named_and_others_are_not(account: Account)
         a_group("g-000000000d", 3, sent_days_ago=2),
         resolved=["g-000000000c", "g-000000000d"],
     )
-    remind()
-
-    [(subject, text)] = account.notices()
-    assert subject == "1 regressed and 1 new groups of dead letters of orders"
-    assert "  g-000000000c  regressed, 2 messages\n  g-000000000b  new, 1 message\n" in text
-    assert "g-000000000a" not in text
-    assert "g-000000000d" not in text
-    assert "a group is stopped, regressed or new." in text
-    assert "too much of a redrive came back" not in text
 
 
-def test_a_stopped_group_comes_first_with_what_to_do(account: Account) -> None:
+def a_stopped_group(account: Account) -> None:
     groups = [a_group(f"g-000000000{letter}") for letter in "abc"]
     analyzed(account, *groups, resolved=["g-000000000b"], stopped=["g-000000000a"])
-    remind()
-
-    [(subject, text)] = account.notices()
-    assert subject == "1 stopped, 1 regressed and 1 new groups of dead letters of orders"
-    assert "new groups\n  g-000000000a  stopped, 3 messages\n  g-000000000b  regressed" in text
-    assert "until somebody decides again: dlq decide ID redrive\n" in text
 
 
-def test_only_the_last_analysis_counts(account: Account) -> None:
-    for report_id, count in (("20261101T000000Z-bbbbbb", 2), ("20261031T000000Z-ffffff", 1)):
-        group = {"status": "regressed", "first_seen_at": None, "count": count}
-        content = json.dumps({"groups": {"g-000000000b": group}})
-        key = f"archive/groups/seen/{report_id}.json"
-        account.s3.put_object(Bucket=BUCKET, Key=key, Body=content.encode())
-    remind()
-
-    [(_, text)] = account.notices()
-    assert "g-000000000b  regressed, 2 messages" in text
+def two_analyses(account: Account) -> None:
+    seen(account, regressed("g-000000000b", count=2), "20261101T000000Z-bbbbbb")
+    seen(account, regressed("g-000000000b"), "20261031T000000Z-ffffff")
 
 
-def test_no_notice_comes_while_all_groups_are_known(account: Account) -> None:
-    """But messages in the parked queue wait for an analysis, also while a run has received them."""
+def known_groups(account: Account) -> None:
     account.run(7)
     analyzed(account, a_group("g-000000000a"))
-    remind()
-    assert account.notices() == []
 
+
+def known_groups_and_a_drain(account: Account) -> None:
+    """Messages in the parked queue wait for an analysis, also while a run has received them."""
+    known_groups(account)
     account.park(2)
     account.sqs.receive_message(QueueUrl=account.parked_url, MaxNumberOfMessages=10)
-    remind()
-    [(subject, _)] = account.notices()
-    assert subject == "9 dead letters of orders wait for you"
 
 
-def test_very_many_groups_are_counted(account: Account) -> None:
-    analyzed(account, *(a_group(f"g-{number:010x}") for number in range(100, 130)))
-    remind()
-
-    [(subject, text)] = account.notices()
-    assert subject.startswith("30 new groups")
-    assert "and 10 more: see dlq groups" in text
+def blocked(account: Account, message_id: object) -> None:
+    account.park(1)
+    account.run(9, waiting=7, blockers=[{"message_id": message_id, "waiting": 7}])
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"{",
-        b"[]",
-        b'{"groups": {"g-000000000b": {}}}',
-        b'{"groups": {"g-000000000b": null}}',
-        b'{"groups": {"g-000000000b": {"status": "new", "first_seen_at": 7, "count": 1}}}',
-    ],
-)
-def test_without_a_readable_record_the_notice_stays_as_it_was(
-    account: Account, content: bytes
-) -> None:
+def a_status(account: Account, content: bytes) -> None:
+    account.park(1)
+    account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=content)
+
+
+def a_record(account: Account, content: bytes) -> None:
     account.run(7)
-    account.s3.put_object(Bucket=BUCKET, Key=f"archive/groups/seen/{REPORT}.json", Body=content)
+    seen(account, content)
+
+
+NOTICES: dict[str, Callable[[Account], None]] = {
+    "nothing": lambda _: None,
+    "pending messages": lambda account: account.run(7, 3 * 86_400),
+    "messages behind another": partial(blocked, message_id="0a-1"),
+    # Only ids of messages and of groups get into a notice.
+    "messages behind a body": partial(blocked, message_id="a body, perhaps"),
+    "messages behind a number": partial(blocked, message_id=5),
+    "a card number among groups": partial(seen, content=regressed("card 4111", "g-000000000b")),
+    **{
+        f"a status that is {content.decode()}": partial(a_status, content=content)
+        for content in (b"no JSON", b"[]", b'{"pending": null, "blockers": []}')
+    },
+    "new and regressed groups": several_groups,
+    "a stopped group": a_stopped_group,
+    "two analyses": two_analyses,
+    "known groups": known_groups,
+    "known groups and a drain": known_groups_and_a_drain,
+    "thirty groups": lambda account: analyzed(
+        account, *(a_group(f"g-{number:010x}") for number in range(100, 130))
+    ),
+    **{
+        f"a record that is {content.decode()}": partial(a_record, content=content)
+        for content in (
+            b"{",
+            b"[]",
+            b'{"groups": {"g-000000000b": {}}}',
+            b'{"groups": {"g-000000000b": null}}',
+            b'{"groups": {"g-000000000b": {"status": "new", "first_seen_at": 7, "count": 1}}}',
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", NOTICES)
+def test_notice_reads_as_it_is_stored(account: Account, name: str) -> None:
+    NOTICES[name](account)
     remind()
 
-    [(subject, text)] = account.notices()
-    assert subject == "7 dead letters of orders wait for you"
-    assert "until nothing waits." in text
+    notices = [f"{subject}\n\n{text}" for subject, text in account.notices()]
+    assert_stored("notices", name, "\n---\n".join(notices))
 
 
-def test_only_ids_of_groups_get_into_a_notice(account: Account) -> None:
-    first_seen_at = datetime.now(UTC).isoformat()
-    group = {"status": "regressed", "first_seen_at": first_seen_at, "count": 1}
-    content = json.dumps({"groups": {"card 4111": group, "g-000000000b": group}})
-    key = f"archive/groups/seen/{REPORT}.json"
-    account.s3.put_object(Bucket=BUCKET, Key=key, Body=content.encode())
+def test_every_stored_notice_is_one_of_the_table() -> None:
+    assert stored_texts("notices").keys() == NOTICES.keys()
+
+
+def test_without_a_job_only_the_parked_queue_is_read(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account.park(1)
+    account.run(7)
+    monkeypatch.setenv("ARCHIVE_BUCKET", "")
     remind()
 
-    [(subject, text)] = account.notices()
-    assert subject == "1 regressed group of dead letters of orders"
-    assert "4111" not in text
+    [(subject, _)] = account.notices()
+    assert subject == "1 dead letters of orders wait for you"

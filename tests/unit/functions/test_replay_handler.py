@@ -3,7 +3,7 @@
 import io
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -21,8 +21,8 @@ from dlq_replay.replay import Replayer
 from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import InDoubt, Refused
 from functions.replay import handler
-from tests.breaker_tables import FakeBreaker, denied
-from tests.builders import (
+from tests.support.breaker_tables import FakeBreaker, denied
+from tests.support.builders import (
     ACCOUNT,
     NOW,
     FakeQueue,
@@ -36,7 +36,10 @@ from tests.builders import (
     queue_url,
     text,
 )
-from tests.returns_counters import FakeCounters
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.returns_counters import FakeCounters
+
+Change = Callable[[pytest.MonkeyPatch], None]
 
 SECRET = "card 4111-1111-1111-1111"
 
@@ -85,95 +88,125 @@ def event(*letters: Any) -> dict[str, Any]:
     return {"Records": [lambda_record(letter) for letter in letters]}
 
 
-@pytest.mark.parametrize("as_pipe", [False, True])
-def test_answer_and_log_say_what_must_stay_and_why(
-    main: FakeQueue, log: io.StringIO, *, as_pipe: bool
+LIMITED = {"limit": 1, "since": NOW - 3600, f"x{NOW // 60}": 1, "judged": NOW // 60}
+
+
+def with_breaker(
+    monkeypatch: pytest.MonkeyPatch, table: FakeBreaker, deleted: Mapping[int, int] | None = None
 ) -> None:
-    main.refuses = {"B": InDoubt("ReadTimeoutError: no answer")}
-    batch = event(message("a"), message("b", body="B"))
-    answer = handler.lambda_handler(batch["Records"] if as_pipe else batch, Context())
-
-    assert answer == {"batchItemFailures": [{"itemIdentifier": "b"}]}
-    (failure,) = [line for line in lines(log) if line["message"] == "left in the DLQ"]
-    assert failure["cause"] == "in_doubt"
-    assert failure["detail"] == "ReadTimeoutError: no answer"
-    assert failure["ids"] == ["b"]
+    """Give the wired replayer a circuit breaker, on *table*."""
+    replayer = handler.wired_replayer()
+    breaker = BreakerWorker(table, BreakerRules(), lambda _, __: deleted or {})
+    wired = replace(replayer, breakers={replayer.policy.main_queue: breaker})
+    monkeypatch.setattr(handler, "wired_replayer", lambda: wired)
 
 
-@pytest.mark.parametrize("empty", [{"Records": []}, []])
-def test_empty_batch_is_a_success(empty: object, log: io.StringIO) -> None:
-    assert handler.lambda_handler(empty, Context()) == {"batchItemFailures": []}
+def with_invoices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the wired replayer a second main queue, which refuses the body B, and a third."""
+    replayer = replace(
+        handler.wired_replayer(),
+        policy=policy(others={"invoices": {}, "refunds": {}}),
+        other_main_queues={
+            QueueAddress(ACCOUNT, "invoices"): FakeQueue(
+                queue_url("invoices"), {"B": Refused("TooBig")}
+            )
+        },
+    )
+    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
 
 
-def test_log_says_what_was_parked_and_what_was_ignored(log: io.StringIO) -> None:
-    broken = {**counter("junk"), "sqs-dlq-context": text("{")}
-    handler.lambda_handler(event(message("a", attributes=broken)), Context())
-
-    by_text = {line["message"]: line for line in lines(log)}
-    assert by_text["parked"]["reason"] == "invalid_counter"
-    assert by_text["context ignored"]["fault"] == "sqs-dlq-context: not JSON"
-    assert by_text["batch done"]["park"] == 1
+def without_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    counters = ReturnsCounter(FakeCounters({}, partial(denied, "add")).add)
+    replayer = replace(handler.wired_replayer(), returns=counters)
+    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
 
 
-def test_metrics_count_every_fate(
-    main: FakeQueue, log: io.StringIO, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main.refuses = {"C": Refused("TooBig")}
-    letters = [message("a"), message("b", attributes=counter("3")), message("c", body="C")]
-    handler.lambda_handler(event(*letters), Context())
-
-    emf = json.loads(capsys.readouterr().out.splitlines()[-1])
-    counted = {name: emf[name] for name in emf if name[0].isupper() and name != "MainQueue"}
-    assert counted == {
-        "Replayed": [1.0],
-        "Parked": [1.0],
-        "Held": [0.0],
-        "Failed": [1.0],
-        "Arrived": [0.0],
-        "Parked_attempts_exhausted": [1.0],
-        "ReplayCount": [0.0, 3.0],
-        "DelaySeconds": [4.0],
-        "ArrivedTotal": [0.0],
-        "FailedTotal": [1.0],
-    }
+def moved(name: str, source: str = "main", body: str = "A", **context_of: Any) -> Message:
+    attributes = context(**context_of) if context_of else None
+    arn, sent = queue_arn(source), f"{NOW - 60}000"
+    return message(name, body, attributes, DeadLetterQueueSourceArn=arn, SentTimestamp=sent)
 
 
-def _moved(letter: Message, source: str) -> Message:
-    system = {"DeadLetterQueueSourceArn": queue_arn(source), "SentTimestamp": f"{NOW - 60}000"}
-    return replace(letter, system=system)
+EVENTS = Path(__file__).parents[3] / "events"
+BROKEN = {**counter("junk"), "sqs-dlq-context": text("{")}
+SILENT = LIMITED | {"silent_since": NOW - 4000}
+RAISED = LIMITED | {"judged": NOW // 60 - 1, "full": 30}
+DELETED = dict.fromkeys(range(NOW // 60 - 20, NOW // 60), 9)
 
 
-def test_each_main_queue_has_metrics_of_its_own(
+def as_wired(_: pytest.MonkeyPatch) -> None:
+    """Change nothing."""
+
+
+HANDLED: dict[str, tuple[Change, Any]] = {
+    "nothing": (as_wired, {"Records": []}),
+    "nothing from a pipe": (as_wired, []),
+    "a lost answer": (as_wired, event(message("a", "A"), message("b", "LOST"))),
+    "a lost answer, from a pipe": (as_wired, event(message("b", "LOST"))["Records"]),
+    "a counter and a context that are none": (as_wired, event(message("a", attributes=BROKEN))),
+    "each fate": (
+        as_wired,
+        event(message("a"), message("b", attributes=counter("3")), message("c", "LOST")),
+    ),
+    "several main queues": (
+        with_invoices,
+        event(
+            *(moved("a", "invoices"), moved("b", "invoices", "B"), moved("c")),
+            replace(moved("d", "invoices"), attributes=counter("3")),
+            moved("e", "payments"),
+        ),
+    ),
+    "a limit": (
+        lambda patch: with_breaker(patch, FakeBreaker(numbers=SILENT)),
+        event(*(message(one) for one in "abc")),
+    ),
+    "a change of the limit": (
+        lambda patch: with_breaker(patch, FakeBreaker(numbers=RAISED), DELETED),
+        event(message("a", DeadLetterQueueSourceArn=queue_arn("main"))),
+    ),
+    "a breaker without its table": (
+        lambda patch: with_breaker(patch, FakeBreaker(faults=denied)),
+        event(message("a")),
+    ),
+    "returns that cannot be counted": (
+        without_counters,
+        event(moved("a", plan_id="p", group_id="g")),
+    ),
+    **{
+        path.name: (as_wired, json.loads(path.read_text("utf-8")))
+        for path in sorted(EVENTS.glob("*.json"))
+        if not path.name.startswith("env")
+    },
+}
+UNSTEADY = ("level", "location", "timestamp", "service", "_aws", "cold_start", "xray_trace_id")
+
+
+@pytest.mark.parametrize("name", HANDLED)
+def test_answer_log_and_metrics_are_those_that_are_stored(
+    name: str,
     main: FakeQueue,
     log: io.StringIO,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    invoices = FakeQueue(queue_url("invoices"), {"B": Refused("TooBig")})
-    replayer = replace(
-        handler.wired_replayer(),
-        policy=policy(others={"invoices": {}, "refunds": {}}),
-        other_main_queues={QueueAddress(ACCOUNT, "invoices"): invoices},
-    )
-    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
-    letters = [
-        _moved(message("a"), "invoices"),
-        _moved(message("b", body="B"), "invoices"),
-        _moved(message("c"), "main"),
-        _moved(message("d", attributes=counter("3")), "invoices"),
-        _moved(message("e"), "payments"),
-    ]
-    answer = handler.lambda_handler(event(*letters), Context())
+    change, given = HANDLED[name]
+    change(monkeypatch)
+    main.refuses = {"LOST": InDoubt("ReadTimeoutError: no answer")}
+    answer = handler.lambda_handler(given, Context())
+    if name == "a breaker without its table":
+        # It is logged once.
+        handler.lambda_handler(given, Context())
 
-    assert answer == {"batchItemFailures": [{"itemIdentifier": "b"}]}
-    assert (len(main.sent), len(invoices.sent)) == (1, 1)
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
-    counts = ("Replayed", "Parked", "Failed", "Parked_foreign_source", "ReplayCount")
-    assert {one["MainQueue"]: [one.get(name) for name in counts] for one in lines} == {
-        "invoices": [[1.0], [1.0], [1.0], None, [0.0, 3.0]],
-        "main": [[1.0], [1.0], [0.0], [1.0], [0.0, 0.0]],
-    }
-    assert [one["MainQueue"] for one in lines if "NearestExpirySeconds" in one] == ["main"]
+    metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    shown = [
+        " ".join(f"{key}={value}" for key, value in line.items() if key not in UNSTEADY)
+        for line in (*lines(log), *metrics)
+    ]
+    assert_stored("handled", name, "\n".join([f"answer {json.dumps(answer)}", *shown]))
+
+
+def test_every_stored_answer_is_one_of_the_table() -> None:
+    assert stored_texts("handled").keys() == HANDLED.keys()
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO"])
@@ -225,63 +258,6 @@ def test_faulty_environment_fails_the_invocation_with_every_fault(
     assert len(caught.value.faults) == 2
 
 
-LIMITED = {"limit": 1, "since": NOW - 3600, f"x{NOW // 60}": 1, "judged": NOW // 60}
-
-
-def with_breaker(
-    monkeypatch: pytest.MonkeyPatch, table: FakeBreaker, deleted: Mapping[int, int] | None = None
-) -> None:
-    """Give the wired replayer a circuit breaker, on *table*."""
-    replayer = handler.wired_replayer()
-    breaker = BreakerWorker(table, BreakerRules(), lambda _, __: deleted or {})
-    wired = replace(replayer, breakers={replayer.policy.main_queue: breaker})
-    monkeypatch.setattr(handler, "wired_replayer", lambda: wired)
-
-
-def test_a_limit_is_counted(
-    log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_breaker(monkeypatch, FakeBreaker(numbers=LIMITED | {"silent_since": NOW - 4000}))
-    handler.lambda_handler(event(*(message(one) for one in "abc")), Context())
-
-    emf = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (emf["CircuitBreakersOpen"], emf["HeldByBreaker"]) == ([1.0], [2.0])
-    assert (lines(log)[-1]["hold"], lines(log)[-1]["replay"]) == (2, 1)
-
-
-def test_a_change_of_the_limit_is_logged_in_one_line(
-    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    numbers = LIMITED | {"judged": NOW // 60 - 1, "full": 30}
-    deleted = dict.fromkeys(range(NOW // 60 - 20, NOW // 60), 9)
-    with_breaker(monkeypatch, FakeBreaker(numbers=numbers), deleted)
-    moved = message("a", DeadLetterQueueSourceArn=queue_arn("main"))
-    handler.lambda_handler(event(moved), Context())
-
-    assert [line["message"] for line in lines(log)] == [
-        "circuit breaker: limited to 30 replays a minute since 22:13 UTC; the consumer works again",
-        "batch done",
-    ]
-
-
-def test_a_breaker_without_its_table_is_logged_once(
-    log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_breaker(monkeypatch, FakeBreaker(faults=denied))
-    handler.lambda_handler(event(message("a")), Context())
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["BreakerFaults"] == [1.0]
-    handler.lambda_handler(event(message("b")), Context())
-
-    assert [line["message"] for line in lines(log)] == [
-        "circuit breaker: no limit is known",
-        "batch done",
-        "batch done",
-    ]
-    assert lines(log)[0]["reason"] == "AccessDeniedException: not authorized"
-    emf = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (emf["CircuitBreakersOpen"], "BreakerFaults" in emf) == ([0.0], False)
-
-
 @pytest.mark.parametrize("call", ["read", "update"])
 @pytest.mark.parametrize("numbers", [{}, LIMITED], ids=["no limit", "limited"])
 def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
@@ -302,44 +278,6 @@ def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
     assert answer == {"batchItemFailures": []}
     assert len(main.sent) == 2
     assert "RuntimeError: an answer of another shape" in [line.get("reason") for line in lines(log)]
-
-
-def test_returns_that_cannot_be_counted_are_in_the_log_and_in_the_metrics(
-    monkeypatch: pytest.MonkeyPatch, log: io.StringIO, capsys: pytest.CaptureFixture[str]
-) -> None:
-    replayer = replace(
-        handler.wired_replayer(),
-        returns=ReturnsCounter(FakeCounters({}, partial(denied, "add")).add),
-    )
-    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
-    redriven = context(plan_id="p", group_id="g")
-    back = message("a", attributes=redriven, DeadLetterQueueSourceArn=queue_arn("main"))
-    handler.lambda_handler(event(back), Context())
-
-    [line] = [one for one in lines(log) if "returns of a redrive" in one["message"]]
-    assert line["reason"] == "AccessDeniedException: not authorized"
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["ReturnsNotCounted"] == [1.0]
-
-
-EVENTS = Path(__file__).parents[3] / "events"
-
-
-@pytest.mark.parametrize(
-    ("name", "fates"),
-    [
-        ("standard", {"replay": 3}),
-        ("exhausted", {"park": 1}),
-        ("binary-attribute", {"replay": 1}),
-        ("foreign-source", {"park": 1}),
-        ("malformed", {"replay": 4, "park": 1, "failed": 1}),
-        ("pipe", {"replay": 2}),
-    ],
-)
-def test_example_event_is_handled(name: str, fates: dict[str, int], log: io.StringIO) -> None:
-    handler.lambda_handler(json.loads((EVENTS / f"{name}.json").read_text()), Context())
-
-    done = lines(log)[-1]
-    assert fates == {fate: done[fate] for fate in ("replay", "park", "failed") if fate in done}
 
 
 @pytest.mark.parametrize("name", ["boto3", "botocore", "urllib3"])

@@ -16,7 +16,7 @@ from demo.functions import cold_start
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
-from tests.builders import NOW, context, counter, lambda_record, message, queue_url
+from tests.support.builders import NOW, context, counter, lambda_record, message, queue_url
 
 NON_RETRYABLE = "CardRefusedError,JSONDecodeError"
 

@@ -17,7 +17,7 @@ from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
-from tests.sqs_driver import Driver, QueueDriver, refusal_code
+from tests.support.sqs_driver import Driver, QueueDriver, refusal_code
 
 BATCH = [SendEntry("a"), SendEntry("b")]
 

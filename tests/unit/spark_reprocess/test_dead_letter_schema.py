@@ -12,8 +12,8 @@ from dlq_replay.errors import MalformedMessageError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import Row, from_row, to_row, to_table
-from tests.builders import BODY, context, counter, message, queue_arn, queue_url, text
 from tests.property.strategies import messages
+from tests.support.builders import BODY, context, counter, message, queue_arn, queue_url, text
 
 URL = queue_url("parked")
 DRAINED_AT = datetime(2026, 11, 21, 3, 15, 2, tzinfo=UTC)

@@ -10,7 +10,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.plan.plan import PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
-from tests.parked_orders import archived, order, plan_of
+from tests.support.parked_orders import archived, order, plan_of
 
 PATCH = '[{"op":"replace","path":"/vat","value":19.00}]'
 

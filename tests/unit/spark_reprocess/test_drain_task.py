@@ -19,8 +19,9 @@ from spark_reprocess.drain.drain_task import (
     Receipt,
 )
 from spark_reprocess.errors import ArchiveError
-from tests.builders import message, policy, text
-from tests.inline_executor import InlineExecutor
+from tests.support.builders import message, policy, text
+from tests.support.golden import assert_stored, stored_texts
+from tests.support.inline_executor import InlineExecutor
 
 Received = Message | MalformedMessageError
 
@@ -118,30 +119,96 @@ def run(
     ).run()
 
 
-def test_every_message_is_archived_then_deleted() -> None:
-    shelf, disk = Shelf(parked(25)), Disk()
-
-    counts = run(shelf, disk)
-
-    assert counts == DrainCounts(received=25, archived=25, deleted=25)
-    assert shelf.deleted == disk.ids == [f"m-{index}" for index in range(25)]
+def sent_by_doctor(number: int) -> Message:
+    """A test message of ``dlq doctor``."""
+    entry = trial_entry(f"{number:016x}", policy())
+    return Message(f"test-{number}", entry.body, entry.attributes, receipt_handle="r")
 
 
-@pytest.mark.parametrize("empty_polls", [1, EMPTY_POLLS, LAST_POLL - 1])
-def test_empty_polls_do_not_end_it_while_sqs_counts_messages(empty_polls: int) -> None:
-    shelf = Shelf(parked(25), empty_polls_between=empty_polls)
-
-    assert run(shelf, Disk()).archived == 25
+def large(count: int) -> list[Received]:
+    attributes = {"more": text("y" * 95)}
+    return [message(f"m-{n}", "x" * 900, attributes) for n in range(count)]
 
 
-@pytest.mark.parametrize(("waiting", "receives"), [(0, EMPTY_POLLS), (25, LAST_POLL)])
-def test_empty_polls_end_it_once_sqs_counts_none_and_many_whatever_sqs_counts(
-    waiting: int, receives: int
-) -> None:
-    shelf = Shelf(parked(waiting), empty_polls_between=LAST_POLL)
+UNREADABLE = MalformedMessageError("message x: Body")
 
-    assert run(shelf, Disk()).archived == 0
-    assert shelf.receives == receives
+
+@dataclass(frozen=True)
+class Case:
+    """A queue, a disk with room for so many files, and a task.
+
+    Attributes:
+        step_seconds: what passes with each look at the clock.
+    """
+
+    waiting: Sequence[Received]
+    rules: DrainRules = field(default_factory=DrainRules)
+    empty_polls_between: int = 0
+    stuck: frozenset[str] = frozenset()
+    room: int = 1_000_000
+    step_seconds: float = 0.0
+
+
+CASES: dict[str, Case] = {
+    "25 messages": Case(parked(25)),
+    # Empty polls do not end it while SQS counts messages.
+    **{
+        f"{polls} empty polls in between": Case(parked(25), empty_polls_between=polls)
+        for polls in (1, EMPTY_POLLS, LAST_POLL - 1)
+    },
+    "an empty queue": Case([]),
+    "no message in any poll": Case(parked(25), empty_polls_between=LAST_POLL),
+    # Doubtful polls wait long enough to ask all servers.
+    "short polls": Case(parked(1), DrainRules(wait_seconds=0), empty_polls_between=5),
+    "a full disk": Case(parked(25), room=0),
+    "deletions that are not confirmed": Case(parked(5), stuck=frozenset({"m-1", "m-3"})),
+    "unreadable messages": Case([*parked(2), UNREADABLE, message("bad", body="\ud800")]),
+    "unreadable messages alone": Case([UNREADABLE] * 30),
+    # Test messages are deleted and not archived; one that cannot be deleted is no fault.
+    "test messages among real ones": Case([sent_by_doctor(0), *parked(3), sent_by_doctor(1)]),
+    "test messages alone": Case([sent_by_doctor(n) for n in range(25)]),
+    "a test message that is not deleted": Case([sent_by_doctor(0)], stuck=frozenset({"test-0"})),
+    # A consumer copies the attributes of what it receives to what it sends.
+    "a real message with the marker": Case(
+        [replace(message("m-0"), attributes=sent_by_doctor(0).attributes)]
+    ),
+    "no time": Case(parked(5), DrainRules(until_seconds=0.0)),
+    "no share of the limit": Case(parked(5), DrainRules(limit=0)),
+    # What was received is settled.
+    "time for some": Case(parked(100), DrainRules(until_seconds=12.0), step_seconds=1.0),
+    # One row, deleted by the later receipt.
+    "a message that comes twice": Case([message("m-1"), message("m-1")]),
+    **{
+        f"FIFO, {polls} empty polls in between": Case(
+            parked(25), DrainRules(is_fifo=True), empty_polls_between=polls
+        )
+        for polls in (0, 1)
+    },
+    "many bytes": Case(large(50), DrainRules(chunk_bytes=15_000)),
+    "a chunk that grows old": Case(parked(30), step_seconds=CHUNK_SECONDS / 4),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_drain_ends_as_it_is_stored(name: str) -> None:
+    case = CASES[name]
+    shelf = Shelf([*case.waiting], case.empty_polls_between, case.stuck)
+    disk, clock = Disk(room=case.room), itertools.count(step=case.step_seconds)
+
+    counts = run(shelf, disk, case.rules, lambda: float(next(clock)))
+
+    tests = {f"test-{n}" for n in range(25)} & {*shelf.deleted}
+    assert {*shelf.deleted} == ({*disk.ids} | tests) - case.stuck
+    files = [f"{file[0]} to {file[-1]}, {len(file)}" for file in disk.files]
+    text = (
+        f"{counts}\nfiles: {'; '.join(files)}\ndeleted: {len(shelf.deleted)} in {shelf.deletes} "
+        f"calls\nreceives: {shelf.receives}, waits: {' '.join(map(str, shelf.waits))}"
+    )
+    assert_stored("drains", name, text)
+
+
+def test_every_stored_drain_is_one_of_the_table() -> None:
+    assert stored_texts("drains").keys() == CASES.keys()
 
 
 @pytest.mark.parametrize(("last", "is_empty"), [(0, True), (1, False)])
@@ -156,157 +223,9 @@ def test_message_after_empty_answers_makes_it_go_on_and_one_more_empty_answer_do
     assert detector.is_empty is is_empty
 
 
-def test_doubtful_polls_wait_long_enough_to_ask_all_servers() -> None:
-    shelf = Shelf(parked(1), empty_polls_between=5)
-
-    run(shelf, Disk(), DrainRules(wait_seconds=0))
-
-    assert shelf.waits[:6] == [0, 0, 0, 1, 1, 1]
-
-
-def test_nothing_is_deleted_when_the_write_fails() -> None:
-    shelf, disk = Shelf(parked(25)), Disk(room=0)
-
-    counts = run(shelf, disk)
-
-    assert counts == DrainCounts(received=25, stopped_by="archive: no room")
-    assert shelf.deleted == []
-
-
-def test_unconfirmed_deletions_are_tried_twice_and_counted_as_left() -> None:
-    shelf = Shelf(parked(5), stuck=frozenset({"m-1", "m-3"}))
-
-    counts = run(shelf, Disk())
-
-    assert (counts.archived, counts.deleted, counts.left) == (5, 3, 2)
-    assert shelf.deletes == 2
-
-
-def test_unreadable_messages_stay_and_are_named() -> None:
-    waiting = [*parked(2), MalformedMessageError("message x: Body"), message("bad", body="\ud800")]
-    shelf, disk = Shelf(waiting), Disk()
-
-    counts = run(shelf, disk)
-
-    assert counts.unreadable == 2
-    assert counts.faults == ["message x: Body", "message bad: holds text that is no Unicode"]
-    assert shelf.deleted == disk.ids == ["m-0", "m-1"]
-
-
-def test_queue_of_unreadable_messages_only_is_drained() -> None:
-    shelf = Shelf([MalformedMessageError("message x: Body")] * 30)
-
-    counts = run(shelf, Disk())
-
-    assert counts.unreadable == 30
-    assert len(counts.faults) == 10
-    assert counts.stopped_by is None
-
-
-def sent_by_doctor(number: int) -> Message:
-    """A test message of ``dlq doctor``."""
-    entry = trial_entry(f"{number:016x}", policy())
-    return Message(f"test-{number}", entry.body, entry.attributes, receipt_handle="r")
-
-
-@pytest.mark.parametrize(
-    ("waiting", "stuck", "counts", "archived"),
-    [
-        (
-            [sent_by_doctor(0), *parked(3), sent_by_doctor(1)],
-            "",
-            DrainCounts(received=3, archived=3, deleted=3, tests=2),
-            ["m-0", "m-1", "m-2"],
-        ),
-        ([sent_by_doctor(n) for n in range(25)], "", DrainCounts(tests=25), []),
-        ([sent_by_doctor(0)], "test-0", DrainCounts(), []),
-        # A consumer copies the attributes of what it receives to what it sends.
-        (
-            [replace(message("m-0"), attributes=sent_by_doctor(0).attributes)],
-            "",
-            DrainCounts(received=1, archived=1, deleted=1),
-            ["m-0"],
-        ),
-    ],
-    ids=["among real ones", "alone", "not deleted", "a real message with the marker"],
-)
-def test_test_messages_of_the_doctor_are_deleted_and_not_archived(
-    waiting: list[Received], stuck: str, counts: DrainCounts, archived: list[str]
-) -> None:
-    """One that cannot be deleted comes again, and is no fault."""
-    shelf, disk = Shelf([*waiting], stuck=frozenset({stuck})), Disk(room=len(archived))
-    ids = {one.message_id for one in waiting if isinstance(one, Message)}
-
-    assert run(shelf, disk) == counts
-    assert disk.ids == archived
-    assert {*shelf.deleted} == ids - {stuck}
-
-
-@pytest.mark.parametrize("rules", [DrainRules(until_seconds=0.0), DrainRules(limit=0)])
-def test_without_time_or_a_share_of_the_limit_nothing_is_received(rules: DrainRules) -> None:
-    shelf = Shelf(parked(5))
-
-    assert run(shelf, Disk(), rules) == DrainCounts()
-    assert shelf.receives == 0
-
-
-def test_time_budget_still_settles_what_was_received() -> None:
-    clock = iter(range(1000))
-    shelf, disk = Shelf(parked(100)), Disk()
-
-    run(shelf, disk, DrainRules(until_seconds=12.0), lambda: float(next(clock)))
-
-    assert shelf.deleted == disk.ids
-    assert 0 < len(disk.ids) < 100
-
-
-def test_message_that_comes_twice_fills_one_row_and_is_deleted_by_its_later_receipt() -> None:
-    shelf, disk = Shelf([message("m-1"), message("m-1")]), Disk()
-
-    counts = run(shelf, disk)
-
-    assert disk.ids == shelf.deleted == ["m-1"]
-    assert (counts.received, counts.archived) == (2, 1)
-
-
-@pytest.mark.parametrize(
-    ("empty_polls", "files", "waits"),
-    [(0, [25], [2, 0, 0, 0, 2, 2]), (1, [10, 10, 5], [2, 2, 0, 2, 0, 2, 0, 2, 2])],
-)
-def test_fifo_chunk_goes_on_while_messages_come_at_once(
-    empty_polls: int, files: list[int], waits: list[int]
-) -> None:
-    shelf, disk = Shelf(parked(25), empty_polls_between=empty_polls), Disk()
-
-    run(shelf, disk, DrainRules(is_fifo=True))
-
-    assert [len(file) for file in disk.files] == files
-    assert shelf.waits == waits
-
-
-def test_chunk_is_written_when_its_bytes_are_many() -> None:
-    large = [message(f"m-{n}", "x" * 900, {"more": text("y" * 95)}) for n in range(50)]
-    shelf, disk = Shelf([*large]), Disk()
-
-    run(shelf, disk, DrainRules(chunk_bytes=15_000))
-
-    assert [len(file) for file in disk.files] == [20, 20, 10]
-
-
 def test_receives_at_once_leave_room_for_each_other() -> None:
-    large = [message(f"m-{n}", "x" * 1000) for n in range(200)]
-    shelf, disk = Shelf([*large]), Disk()
+    disk = Disk()
 
-    run(shelf, disk, DrainRules(chunk_bytes=50_000, receives=4))
+    run(Shelf(large(200)), disk, DrainRules(chunk_bytes=50_000, receives=4))
 
     assert max(len(file) for file in disk.files) <= 50
-
-
-def test_old_chunk_is_written_before_it_is_full() -> None:
-    clock = itertools.count(step=CHUNK_SECONDS / 4)
-    shelf, disk = Shelf(parked(30)), Disk()
-
-    run(shelf, disk, now_seconds=lambda: next(clock))
-
-    assert len(disk.files) > 1
-    assert len(disk.ids) == 30

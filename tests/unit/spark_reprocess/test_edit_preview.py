@@ -5,7 +5,7 @@ from dlq_replay.message import Message
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.redrive.editor import edit_sample
-from tests.builders import context, counter, message, text
+from tests.support.builders import context, counter, message, text
 
 NOTHING = compile_masks(())
 BODY = json.dumps({"name": "Jane", "zip": None, "mail": "jane@example.org"})

@@ -16,8 +16,8 @@ from spark_reprocess.command_line.cli import main, parse
 from spark_reprocess.command_line.show import print_export
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.export import ExportOptions, ExportSummary, json_line, opened
-from tests import parked_orders
-from tests.builders import context, message, queue_url, text
+from tests.support import parked_orders
+from tests.support.builders import context, message, queue_url, text
 
 Capture = pytest.CaptureFixture[str]
 ARGV = ["show", "--archive", "a", "--plan", "p.yaml", "g-1"]

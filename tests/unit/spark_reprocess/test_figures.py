@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -18,78 +17,19 @@ from spark_reprocess.figures import (
     second,
     size,
 )
+from tests.support.golden import assert_stored, stored_texts
 
 MOMENT = datetime(2025, 11, 8, 4, 10, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("spell", "value", "text"),
-    [
-        *(
-            (percent, value, text)
-            for value, text in (
-                (0.0, "0%"),
-                (0.00001, "<0.1%"),
-                (0.001, "0.1%"),
-                (0.05, "5%"),
-                (0.0512, "5.1%"),
-                (0.0999, "10%"),
-                (0.123, "12%"),
-                (0.985, "98%"),
-                (0.994, "99.4%"),
-                (0.9999, ">99.9%"),
-                (1.0, "100%"),
-            )
-        ),
-        *(
-            (duration, value, text)
-            for value, text in (
-                (None, "unknown"),
-                (-3, "0 s"),
-                (0, "0 s"),
-                (59.4, "59 s"),
-                (60, "1 min"),
-                (90, "1 min 30 s"),
-                (1_800, "30 min"),
-                (12_000, "3 h 20 min"),
-                (50_220, "14 h"),
-                (86_400, "1 d"),
-                (190_800, "2 d 5 h"),
-                (86_400 * 1_234, "1,234 d"),
-            )
-        ),
-        *(
-            (size, value, text)
-            for value, text in (
-                (None, "unknown"),
-                (0, "0 B"),
-                (812, "812 B"),
-                (1_024, "1 KiB"),
-                (1_300, "1.3 KiB"),
-                (262_144, "256 KiB"),
-                (5 * 2**20, "5 MiB"),
-                (3 * 2**40, "3,072 GiB"),
-            )
-        ),
-        *(
-            (quantity, value, text)
-            for value, text in (
-                (0, "0"),
-                (0.01, "<0.1"),
-                (0.5, "0.5"),
-                (5.0, "5"),
-                (9.94, "9.9"),
-                (12.4, "12"),
-                (1234.5, "1,234"),
-            )
-        ),
-    ],
-)
-def test_a_figure_is_short_and_in_the_unit_that_matters(
-    spell: Callable[[Any], str], value: float | None, text: str
-) -> None:
+@pytest.mark.parametrize("figure", stored_texts("figures"))
+def test_a_figure_is_short_and_in_the_unit_that_matters(figure: str) -> None:
     """A share is never all or nothing where it is neither."""
-    assert spell(value) == text
+    name, value = figure.split()
+    of_name: dict[str, Any] = {one.__name__: one for one in (percent, duration, size, quantity)}
+
+    text = of_name[name](None if value == "None" else float(value))
+    assert_stored("figures", figure, text)
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True))

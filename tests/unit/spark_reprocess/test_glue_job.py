@@ -19,7 +19,7 @@ from spark_reprocess.glue_job import (
     store_command,
     write_result,
 )
-from tests.glue_run import run_on_glue
+from tests.support.glue_run import run_on_glue
 
 # What a Glue run's arguments look like: its own before and after those of the job.
 GLUE = ["--JOB_ID", "j_1", "--JOB_NAME", "job", "--TempDir", "s3://b/temporary/"]

@@ -10,9 +10,9 @@ from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_index import read_message_index, read_table_columns
 from spark_reprocess.archive.message_store import message_files, remove_messages, write_messages
 from spark_reprocess.errors import InputError
-from tests.approved_plan import planned
-from tests.builders import context, message, queue_url
-from tests.console_world import NOW
+from tests.support.approved_plan import planned
+from tests.support.builders import context, message, queue_url
+from tests.support.console_world import NOW
 
 
 def drain(archive: Archive, drain_id: str, *numbers: int) -> str:

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from textwrap import indent
 from typing import Any
@@ -12,6 +13,7 @@ from spark_reprocess.editing.json_text import Number
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
+from tests.support.golden import assert_stored, stored_texts
 
 SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, table_sha256="0" * 64)
 
@@ -112,55 +114,26 @@ def test_group_that_is_not_named_has_no_action() -> None:
     assert plan(group("g-1", action=Action.DISCARD)).actions == {"g-1": Action.DISCARD}
 
 
-def test_every_fault_is_named_at_once() -> None:
-    groups = [
-        {"id": "g-1", "action": "redrvie"},
-        {"id": "g-1", "action": "leave", "aktion": "redrive"},
-        {"action": "leave"},
-    ]
-    snapshot = {
-        "drain_ids": [],
-        "messages": -1,
-        "policy_sha256": 7,
-        "table_sha256": "abc",
-    }
+@pytest.mark.parametrize("given", stored_texts("refused_plans"))
+def test_every_fault_is_named_with_its_place(given: str) -> None:
+    """Of keys that a plan has instead, and of an entry with an edit as a person wrote it."""
+    content = json.loads(given)
+    faults = (
+        faults_in(with_entry(content)) if isinstance(content, str) else faults_of(raw(**content))
+    )
 
-    faults = faults_of({"version": 1, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
-
-    digits = "must be 64 hex digits, as the analysis wrote them"
-    assert faults == [
-        "plan_id: '../x': must be 1 to 64 letters, digits, - and _",
-        "archive: None: must be the archive's path or address",
-        "snapshot.drain_ids: []: must be a list of at least one drain id",
-        "snapshot.messages: -1: must be a whole number of at least 0",
-        f"snapshot.table_sha256: 'abc': {digits}",
-        f"snapshot.policy_sha256: 7: {digits}",
-        "groups[0].action: group g-1: 'redrvie': must be leave, redrive, discard",
-        "groups[1]: group g-1: is in the plan twice",
-        "groups[1].aktion: group g-1: is not known; did you mean action?",
-        "groups[2]: must be a mapping with id and action",
-    ]
+    assert_stored("refused_plans", given, "\n".join(faults))
 
 
 @pytest.mark.parametrize(
-    ("content", "fault"),
+    ("text", "fault"),
     [
-        (raw(limit=5), "limit: is not known"),
-        (raw(snapshot=None), "snapshot: must be a mapping"),
-        (raw(groups={}), "groups: {}: must be a list"),
-        (raw(groups=[{"id": "g-1", "action": "leave", "edits": []}]), "groups[0].edits: group g-1"),
-        (raw(groups=[{"id": "g-1"}]), "groups[0].action: group g-1: None: must be leave"),
-        (raw(groups=[{"id": "g-1", "action": True}]), "groups[0].action: group g-1: True: must be"),
-        (raw(groups=[{"id": "g-1", "action": ["leave"]}]), "groups[0].action: group g-1: ['leave'"),
-        (raw(groups=[{"id": ["g"], "action": "leave"}]), "groups[0]: must be a mapping"),
-        (raw(plan_id=7), "plan_id: 7: must be"),
         (plan_text(plan(group("g-1"))) + "    action: redrive\n", "groups[0].action: is repeated"),
         (plan_text(plan()).replace("[]", "[{id: g-1, action: !!set {}}]"), "groups[0].action: gro"),
     ],
 )
-def test_what_is_not_understood_is_a_fault(content: object, fault: str) -> None:
-    faults = faults_in(content) if isinstance(content, str) else faults_of(content)
-    assert any(line.startswith(fault) for line in faults), faults
+def test_what_is_not_understood_is_a_fault(text: str, fault: str) -> None:
+    assert any(line.startswith(fault) for line in faults_in(text))
 
 
 def test_a_fault_names_the_file() -> None:
@@ -204,57 +177,6 @@ def test_edit_is_read_back_as_written(value: Any, expression: str) -> None:
     original = plan(replace(group("g-1"), edit=edit), replace(group("g-2"), edit=Edit(edit.patch)))
 
     assert read_plan(plan_text(original)) == original
-
-
-NO_POINTER = "path: 'a' is not a JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
-OPS = "op must be one of add, replace, test, remove, move, copy"
-OURS = "names that begin with sqs-dlq- are this product's own"
-UNLIKE = (
-    "not read alike by YAML and JSON; quote it if it is text, else write it as both do: "
-    "true, false, null, 12, 1.5, 1.0e+3"
-)
-
-
-EDIT_FAULTS = [
-    ("edit: []", [(".edit", "must be a list of JSON Patch operations (RFC 6902)")]),
-    ("edit:", [(".edit", "must be a list of JSON Patch operations (RFC 6902)")]),
-    (
-        "edit:\n  - op: add\n    path: a\n  - {op: rename, path: /a}",
-        [
-            (".edit[0]", "add needs value"),
-            (".edit[0]", NO_POINTER),
-            (".edit[1]", OPS),
-        ],
-    ),
-    (
-        "set_attributes: {}",
-        [(".set_attributes", "must be a mapping of names to Spark SQL expressions")],
-    ),
-    (
-        "set_attributes:\n  sqs-dlq-x: \"'x'\"\n  n: 7\n  m: f(\n  k: null",
-        [
-            (".set_attributes.sqs-dlq-x", OURS),
-            (".set_attributes.n", "7: must be Spark SQL as text, e.g. \"'7'\", or null"),
-            (".set_attributes.m", "is no SQL"),
-        ],
-    ),
-]
-
-
-@pytest.mark.parametrize(("keys", "faults"), EDIT_FAULTS)
-def test_faults_of_an_edit_have_their_places(keys: str, faults: list[tuple[str, str]]) -> None:
-    assert faults_in(with_entry(keys)) == [
-        f"groups[1]{place}: group g: {fault}" for place, fault in faults
-    ]
-
-
-def test_what_yaml_and_json_read_differently_is_a_fault_in_an_edit() -> None:
-    texts = ("no", "1e3", "010", "2026-11-21", "1_000", ".5")
-    patch = f"edit:\n  - op: add\n    path: /a\n    value: [{', '.join(texts)}]"
-
-    assert faults_in(with_entry(patch)) == [
-        f"groups[1].edit[0].value[{index}]: {text}: {UNLIKE}" for index, text in enumerate(texts)
-    ]
 
 
 def with_entry(keys: str) -> str:

@@ -2,10 +2,11 @@ import json
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from spark_reprocess.archive.plan_lock import (
     plan_lock,
 )
 from spark_reprocess.errors import ArchiveError, BusyError
-from tests.builders import NOW
+from tests.support.builders import NOW
+from tests.support.golden import assert_stored, stored_texts
 
 ANALYSIS = LockHolder("a-1", ANALYZE, "an analysis", "me@here")
 ERASE = erase_holder("e-1", "me@here")
@@ -103,33 +105,143 @@ def run(run_id: str, claims: str) -> LockHolder:
     return LockHolder(run_id, claims, f"plan {claims}", "me@here")
 
 
-def test_another_plan_is_refused_with_who_and_what_and_times_and_writes_nothing(
-    locks: Locks,
-) -> None:
-    locks.take(run("r-1", "p-1"))
-    before = locks.archive.list("")
+@dataclass
+class Story:
+    """What happens to the locks of an archive, told in steps: ``r-1 takes p-1; +60; r-1 renews``.
 
-    with pytest.raises(BusyError) as refusal:
-        locks.take(run("r-2", "p-2"))
+    A run takes the lock for a plan, for ``analyze`` or for ``erase``; ``ahead N`` is by a clock
+    that is N s ahead. What stands behind ``while``, joined by ``and``, happens just before the
+    next file is created or written. ``task of`` asks the observer that ``is observed`` has made.
+    """
 
-    assert locks.archive.list("") == before
-    assert str(refusal.value) == (
-        "plan p-1 is being carried out by me@here since 2023-11-14T22:13:20.000+00:00 (run r-1); "
-        "it acts on the same messages, so this run has to wait for its end. If it was killed, it "
-        "counts as dead from 2023-11-14T22:15:20.000+00:00 on"
-    )
+    locks: Locks
+    held: dict[str, PlanLock] = field(default_factory=dict)
+    observers: dict[str, LockObserver] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+    def tell(self, steps: str) -> str:
+        for step in steps.split("; "):
+            step_, _, meanwhile = step.partition(" while ")
+            if meanwhile:
+                before = partial(self._all, meanwhile.split(" and "))
+                hooks = self.locks.archive.before_write
+                (hooks if "renews" in step_ else self.locks.archive.before_create).append(before)
+            self._all([step_])
+        return "\n".join([*self.lines, f"files: {' '.join(self.locks.archive.list(''))}"])
+
+    def _all(self, steps: Sequence[str]) -> None:
+        for step in steps:
+            try:
+                result = self._do(step.split())
+            except (ArchiveError, BusyError) as error:
+                result = f"{type(error).__name__}: {error}"
+            text = (result or "").replace(self.locks.archive.root, "ARCHIVE")
+            self.lines.append(f"{step}: {text}" if text else step)
+
+    def _do(self, words: list[str]) -> str | None:  # noqa: C901 - one for each kind of step
+        archive = self.locks.archive
+        match words:
+            case [seconds] if seconds.startswith("+"):
+                self.locks.clock.now += float(seconds)
+            case [run_id, "takes", claims, *ahead]:
+                clock = Clock(self.locks.clock.now + float(ahead[1])) if ahead else self.locks.clock
+                lock = PlanLock(archive, _holder(run_id, claims), LOCK_SECONDS, clock)
+                self.held[run_id] = lock
+                return lock.view.path
+            case [run_id, "renews"]:
+                self.held[run_id].renew()
+            case [run_id, "releases"]:
+                self.held[run_id].release()
+            case [run_id, "trouble"]:
+                return self.held[run_id].trouble() or "none"
+            case [run_id, "is", "observed"]:
+                self.observers[run_id] = self.locks.observer(self.held[run_id])
+            case ["task", "of", run_id]:
+                return self.observers[run_id].trouble() or "none"
+            case ["readable"]:
+                archive.cannot_read.clear()
+            case ["remove", run_id]:
+                archive.remove(self.held[run_id].view.path)
+            case ["break", path]:
+                archive.write(path, b"{")
+            case [kind, run_id]:
+                paths: set[str] = getattr(archive, kind)
+                paths.add(self.held[run_id].view.path)
+        return None
 
 
-def test_runs_of_one_plan_share_the_lock_until_the_last_has_ended(locks: Locks) -> None:
-    first, second = locks.take(run("r-1", "p-1")), locks.take(run("r-2", "p-1"))
-    for lock in (first, second):
-        lock.renew()
-        assert lock.trouble() == ""
-        assert locks.observer(lock).trouble() == ""
-    for lock in (second, first):
-        assert not locks.is_free(run("r-3", "p-2"))
-        lock.release()
-    assert locks.is_free(run("r-3", "p-2"))
+def _holder(run_id: str, claims: str) -> LockHolder:
+    match claims:
+        case "analyze":
+            return LockHolder(run_id, ANALYZE, "an analysis", "me@here")
+        case "erase":
+            return erase_holder(run_id, "me@here")
+    return run(run_id, claims)
+
+
+STORIES = {
+    "another plan is refused": "r-1 takes p-1; r-2 takes p-2",
+    "runs of one plan share the lock until the last has ended": "r-1 takes p-1; r-2 takes p-1; "
+    "r-1 renews; r-1 trouble; r-2 trouble; r-3 takes p-2; r-2 releases; r-3 takes p-2; "
+    "r-1 releases; r-3 takes p-2",
+    "a killed run counts as alive until its life is over": "r-1 takes p-1; +119.999; "
+    "r-2 takes p-2; r-3 takes p-1; r-3 releases; +0.001; r-2 takes p-2",
+    "a run that renews its lock stays alive": "r-1 takes p-1; +119; r-1 renews; r-1 trouble; +119; "
+    "r-1 renews; r-1 trouble; r-2 takes p-2",
+    "a plan that comes between look and creation wins": "r-2 takes p-2 while r-1 takes p-1",
+    "another plan that comes before a sharer wins": "r-1 takes p-1; "
+    "r-3 takes p-1 while r-1 releases and r-2 takes p-2",
+    "a sharer that comes before another plan wins": "r-1 takes p-1; +120; "
+    "r-2 takes p-2 while r-3 takes p-1",
+    "a sharer that comes first is in nobody's way": "r-2 takes p-1 while r-1 takes p-1",
+    "a run that ended meanwhile is in nobody's way": "r-2 takes p-2 while r-1 takes p-1 and "
+    "r-1 releases",
+    **{
+        f"{first} and {second} wait for each other": f"x-1 takes {first}; x-2 takes {second}; "
+        f"x-1 releases; x-2 takes {second}; x-1 takes {first}"
+        for first, second in (("analyze", "erase"), ("erase", "p-1"), ("erase", "erase"))
+    },
+    "analyses share the lock with each other and with plans": "a-1 takes analyze; r-1 takes p-1; "
+    "a-2 takes analyze; a-1 is observed; a-1 renews; a-1 trouble; r-1 trouble; task of a-1; "
+    "r-2 takes p-2; e-1 takes erase",
+    "a run that cannot renew its lock stops at half its life": "r-1 takes p-1; cannot_write r-1; "
+    "+59; r-1 renews; r-1 trouble; +1; r-1 trouble",
+    "a machine that slept within the life of its lock": "r-1 takes p-1; +108; r-1 trouble; "
+    "r-1 renews; r-1 trouble",
+    # Another plan may have begun since, and may act on the same messages.
+    "a machine that slept past the life of its lock": "r-1 takes p-1; +3600; r-1 renews; "
+    "r-1 trouble; r-2 takes p-2",
+    "a renewal whose write ends after the life of the lock": "r-1 takes p-1; +119; "
+    "r-1 renews while +30 and r-2 takes p-2; r-1 trouble",
+    "a lock that was taken by a clock that is wrong": "r-1 takes p-1; r-1 is observed; "
+    "task of r-1; r-2 takes p-2 ahead 600; r-1 renews; r-1 trouble; task of r-1; r-1 releases; "
+    "r-3 takes p-1; r-2 trouble",
+    "a lock that cannot be released": "r-1 takes p-1; cannot_write r-1; r-1 releases; "
+    "r-2 takes p-2; +120; r-2 takes p-2",
+    "reads that fail show no renewal": "r-1 takes p-1; r-1 is observed; cannot_read r-1; +59; "
+    "r-1 renews; task of r-1; +1; task of r-1; readable; task of r-1",
+    "a frozen task finds that another plan took the lock": "r-1 takes p-1; r-1 is observed; "
+    "task of r-1; +120; a-1 takes analyze; r-2 takes p-2; task of r-1; r-2 releases; task of r-1",
+    "a frozen task goes on if its run still holds the lock": "r-1 takes p-1; r-1 is observed; "
+    "task of r-1; +60; r-1 renews; +60; r-1 renews; +60; r-1 renews; task of r-1",
+    "a task stops when its run has ended": "r-1 takes p-1; r-1 is observed; task of r-1; "
+    "r-1 releases; task of r-1",
+    "a broken newer lock shows no renewal": "r-1 takes p-1; r-1 is observed; "
+    "break locks/000002.json; +60; r-1 renews; r-1 trouble; task of r-1",
+    "a lock that was created while the folder was listed": "r-1 takes p-1; unlisted r-1; "
+    "a-1 takes analyze; r-2 takes p-2",
+    "removed files give no number twice": "r-1 takes p-1; r-1 releases; remove r-1; "
+    "r-2 takes p-2; r-3 takes p-3",
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_locks_are_taken_as_it_is_stored(locks: Locks, name: str) -> None:
+    assert_stored("locks", name, Story(locks).tell(STORIES[name]))
+
+
+def test_every_stored_story_is_one_of_the_table() -> None:
+    assert stored_texts("locks").keys() == STORIES.keys()
 
 
 def test_lock_is_released_when_the_run_fails(locks: Locks) -> None:
@@ -137,25 +249,6 @@ def test_lock_is_released_when_the_run_fails(locks: Locks) -> None:
         raise ZeroDivisionError
 
     assert locks.is_free(run("r-2", "p-2"))
-
-
-def test_killed_run_counts_as_alive_until_its_life_is_over(locks: Locks) -> None:
-    locks.take(run("r-1", "p-1"))
-
-    locks.clock.now += LOCK_SECONDS - 0.001
-    assert not locks.is_free(run("r-2", "p-2"))
-    assert locks.is_free(run("r-3", "p-1"))
-    locks.clock.now += 0.001
-    assert locks.is_free(run("r-2", "p-2"))
-
-
-def test_run_that_renews_its_lock_stays_alive(locks: Locks) -> None:
-    lock = locks.take(run("r-1", "p-1"))
-    for _ in range(5):
-        locks.clock.now += LOCK_SECONDS - 1
-        lock.renew()
-        assert lock.trouble() == ""
-        assert not locks.is_free(run("r-2", "p-2"))
 
 
 def test_thread_renews_the_lock_and_no_renewal_is_written_after_the_release(locks: Locks) -> None:
@@ -169,7 +262,7 @@ def test_thread_renews_the_lock_and_no_renewal_is_written_after_the_release(lock
         locks.archive.before_write.append(renew_slowly)
         assert renews.wait(30)
 
-    assert "ended" in json.loads(locks.archive.read(lock.view.path) or b"")
+    assert json.loads(locks.archive.read(lock.view.path) or b"")["ended"]
 
 
 def test_of_many_plans_that_start_together_exactly_one_goes_on(tmp_path: Path) -> None:
@@ -184,166 +277,6 @@ def test_of_many_runs_of_one_plan_that_start_together_all_go_on(locks: Locks) ->
     holders = [run(f"r-{number}", "p-1") for number in range(24)]
     with ThreadPoolExecutor(8) as executor:
         assert all(executor.map(locks.try_to_take, holders))
-
-
-def test_plan_that_comes_between_look_and_creation_wins(locks: Locks) -> None:
-    locks.archive.before_create.append(lambda: locks.take(run("r-1", "p-1")))
-
-    with pytest.raises(BusyError, match="plan p-1"):
-        locks.take(run("r-2", "p-2"))
-
-
-def test_another_plan_that_comes_before_a_sharer_wins(locks: Locks) -> None:
-    """The first run of the plan ends after the sharer has seen it."""
-    first = locks.take(run("r-1", "p-1"))
-
-    def end_and_take() -> None:
-        first.release()
-        locks.take(run("r-2", "p-2"))
-
-    locks.archive.before_create.append(end_and_take)
-
-    with pytest.raises(BusyError, match="plan p-2"):
-        locks.take(run("r-3", "p-1"))
-
-
-def test_sharer_that_comes_before_another_plan_wins(locks: Locks) -> None:
-    """The first run of the plan is over, and a second one starts beside another plan."""
-    locks.take(run("r-1", "p-1"))
-    locks.clock.now += LOCK_SECONDS
-    locks.archive.before_create.append(lambda: locks.take(run("r-3", "p-1")))
-
-    with pytest.raises(BusyError, match=r"plan p-1 .* \(run r-3\)"):
-        locks.take(run("r-2", "p-2"))
-
-
-@pytest.mark.parametrize("plan_id", ["p-1", "p-2"])
-def test_sharer_and_run_that_ended_between_look_and_creation_are_in_nobodys_way(
-    locks: Locks, plan_id: str
-) -> None:
-    def come() -> None:
-        lock = locks.take(run("r-1", "p-1"))
-        if plan_id == "p-2":
-            lock.release()
-
-    locks.archive.before_create.append(come)
-
-    assert locks.take(run("r-2", plan_id)).view.path == "locks/000002.json"
-
-
-PLAN = run("r-1", "p-1")
-
-
-@pytest.mark.parametrize(
-    ("holder", "other"),
-    [
-        (ANALYSIS, ERASE),
-        (ERASE, ANALYSIS),
-        (ERASE, PLAN),
-        (ERASE, erase_holder("e-2", "me")),
-        (PLAN, ERASE),
-    ],
-)
-def test_erases_wait_for_all_others_and_these_for_them(
-    locks: Locks, holder: LockHolder, other: LockHolder
-) -> None:
-    with (
-        locks.hold(holder),
-        pytest.raises(BusyError, match=f"{holder.what} is being carried out by me@here"),
-    ):
-        locks.take(other)
-    assert locks.is_free(other)
-
-
-def test_analyses_share_the_lock_with_each_other_and_with_plans(locks: Locks) -> None:
-    other = LockHolder("a-2", ANALYZE, "an analysis", "you@there")
-    with ExitStack() as held:
-        shared = [
-            held.enter_context(locks.hold(one)) for one in (ANALYSIS, run("r-1", "p-1"), other)
-        ]
-        for lock in shared:
-            lock.renew()
-            assert lock.trouble() == ""
-            assert locks.observer(lock).trouble() == ""
-        assert not locks.is_free(run("r-2", "p-2"))
-        assert not locks.is_free(ERASE)
-
-
-def test_run_that_cannot_renew_its_lock_stops_at_half_its_life(locks: Locks) -> None:
-    lock = locks.take(run("r-1", "p-1"))
-    locks.archive.cannot_write.add(lock.view.path)
-
-    locks.clock.now += LOCK_SECONDS / 2 - 1
-    with pytest.raises(ArchiveError):
-        lock.renew()
-    assert lock.trouble() == ""
-    locks.clock.now += 1
-    assert lock.trouble() == (
-        "locks/000001.json was not renewed for 60 s (the archive cannot be written, or this "
-        "machine slept), so another run may have begun"
-    )
-
-
-def test_machine_that_slept_within_the_life_of_its_lock_goes_on(locks: Locks) -> None:
-    lock = locks.take(run("r-1", "p-1"))
-    locks.clock.now += LOCK_SECONDS * 0.9
-
-    assert lock.trouble() != ""
-    lock.renew()
-    assert lock.trouble() == ""
-
-
-def test_machine_that_slept_past_the_life_of_its_lock_does_not_get_it_back(locks: Locks) -> None:
-    """Another plan may have begun since, and may act on the same messages."""
-    lock = locks.take(run("r-1", "p-1"))
-    locks.clock.now += 3600
-
-    lock.renew()
-
-    assert "was not renewed for 3600 s" in lock.trouble()
-    assert locks.is_free(run("r-2", "p-2"))
-
-
-def test_renewal_whose_write_ends_after_the_life_of_the_lock_does_not_count(locks: Locks) -> None:
-    lock = locks.take(run("r-1", "p-1"))
-    locks.clock.now += LOCK_SECONDS - 1
-
-    def write_slowly() -> None:
-        locks.clock.now += 30
-        locks.take(run("r-2", "p-2"))
-
-    locks.archive.before_write.append(write_slowly)
-    lock.renew()
-
-    assert "was not renewed for 149 s" in lock.trouble()
-
-
-def test_run_whose_lock_was_taken_learns_of_it_and_takes_nothing_back(locks: Locks) -> None:
-    """The other machine's clock is wrong by more than the life of a lock."""
-    lock = locks.take(run("r-1", "p-1"))
-    observer = locks.observer(lock)
-    assert observer.trouble() == ""
-    other = Locks(locks.archive, Clock(NOW + 600)).take(run("r-2", "p-2"))
-
-    lock.renew()
-
-    reason = (
-        "another run has taken the lock (locks/000002.json: plan p-2 by me@here), because this "
-        "run seemed dead"
-    )
-    assert (lock.trouble(), observer.trouble()) == (reason, reason)
-    lock.release()
-    assert not locks.is_free(run("r-1", "p-1"))
-    assert other.trouble() == locks.observer(other).trouble() == ""
-
-
-def test_lock_that_cannot_be_released_ends_with_its_life(locks: Locks) -> None:
-    with locks.hold(run("r-1", "p-1")) as lock:
-        locks.archive.cannot_write.add(lock.view.path)
-
-    assert not locks.is_free(run("r-2", "p-2"))
-    locks.clock.now += LOCK_SECONDS
-    assert locks.is_free(run("r-2", "p-2"))
 
 
 def test_view_travels_to_tasks(locks: Locks) -> None:
@@ -373,55 +306,6 @@ def test_observer_counts_renewals_on_its_own_clock(locks: Locks) -> None:
     assert observer.trouble() == ""
 
 
-def test_reads_that_fail_show_no_renewal(locks: Locks) -> None:
-    lock = locks.take(run("r-1", "p-1"))
-    observer = locks.observer(lock)
-    locks.archive.cannot_read.add(lock.view.path)
-
-    locks.clock.now += LOCK_SECONDS / 2 - 1
-    lock.renew()
-    assert observer.trouble() == ""
-    locks.clock.now += 1
-    assert observer.trouble() == "the driver has not renewed locks/000001.json for 60 s"
-    locks.archive.cannot_read.clear()
-    assert observer.trouble() == ""
-
-
-@pytest.mark.parametrize("has_ended", [False, True])
-def test_task_that_was_frozen_finds_that_another_plan_took_the_lock(
-    locks: Locks, *, has_ended: bool
-) -> None:
-    observer = locks.observer(locks.take(run("r-1", "p-1")))
-    assert observer.trouble() == ""
-    locks.clock.now += LOCK_SECONDS
-    locks.take(ANALYSIS)
-    other = locks.take(run("r-2", "p-2"))
-    if has_ended:
-        other.release()
-
-    assert "plan p-2 by me@here" in observer.trouble()
-
-
-def test_task_that_was_frozen_goes_on_if_its_run_still_holds_the_lock(locks: Locks) -> None:
-    lock = locks.take(run("r-1", "p-1"))
-    observer = locks.observer(lock)
-    assert observer.trouble() == ""
-
-    for _ in range(60):
-        locks.clock.now += 60
-        lock.renew()
-
-    assert observer.trouble() == ""
-
-
-def test_task_stops_when_its_run_has_ended(locks: Locks) -> None:
-    with locks.hold(run("r-1", "p-1")) as lock:
-        observer = locks.observer(lock)
-        assert observer.trouble() == ""
-
-    assert observer.trouble() == "locks/000001.json says that the run has ended"
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"run_id": "x"}', b'{"alive_until": 3}'])
 def test_file_that_somebody_changed_is_named(locks: Locks, content: bytes) -> None:
     path = "locks/000003.json"
@@ -429,35 +313,6 @@ def test_file_that_somebody_changed_is_named(locks: Locks, content: bytes) -> No
 
     with pytest.raises(ArchiveError, match=rf"{path} cannot be read .* if no run is going on, rem"):
         locks.take(run("r-2", "p-2"))
-
-
-def test_broken_newer_lock_shows_no_renewal(locks: Locks) -> None:
-    lock = locks.take(run("r-1", "p-1"))
-    observer = locks.observer(lock)
-    locks.archive.write("locks/000002.json", b"{")
-    locks.clock.now += LOCK_SECONDS / 2
-
-    with pytest.raises(ArchiveError, match=r"locks/000002\.json cannot be read"):
-        lock.renew()
-    assert "was not renewed for 60 s" in lock.trouble()
-    assert observer.trouble() == "the driver has not renewed locks/000001.json for 60 s"
-
-
-def test_lock_that_was_created_while_the_folder_was_listed_counts(locks: Locks) -> None:
-    locks.archive.unlisted.add(locks.take(run("r-1", "p-1")).view.path)
-    locks.take(ANALYSIS)
-
-    assert not locks.is_free(run("r-2", "p-2"))
-
-
-def test_removed_files_give_no_number_twice(locks: Locks) -> None:
-    locks.take(run("r-1", "p-1")).release()
-    locks.archive.remove("locks/000001.json")
-
-    lock = locks.take(run("r-2", "p-2"))
-
-    assert lock.view.path == "locks/000002.json"
-    assert not locks.is_free(run("r-3", "p-3"))
 
 
 def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks) -> None:

@@ -17,7 +17,7 @@ from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.archive.open_set import read_messages
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.inspect.status import count
-from tests.builders import NOW, message, queue_url
+from tests.support.builders import NOW, message, queue_url
 
 DRAINS = [f"20231005T00000{n}Z-aaaaaa" for n in range(5)]
 YOUNG = "20231114T000001Z-cccccc"

@@ -1,7 +1,7 @@
 """What a redrive puts before a queue: every call is counted, and transient refusals go again."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
@@ -19,12 +19,12 @@ from dlq_replay.sending import (
     SendResult,
 )
 from spark_reprocess.redrive.rate_limited_queue import (
-    REPEATS,
     UNANSWERED_MESSAGES,
     GlobalErrorDetector,
     RateLimitedQueue,
 )
-from tests.fake_limits import FakeLimiter, FakeSignals
+from tests.support.fake_limits import FakeLimiter, FakeSignals
+from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:
     from dlq_replay.sqs import SqsQueue
@@ -109,136 +109,106 @@ class SlowLimiter(FakeLimiter):
         return super().acquire(messages, may_wait)
 
 
-THREE = [Confirmed(f"copy of {n}") for n in range(3)]
+GONE = Refused("AWS.SimpleQueueService.NonExistentQueue", "there is no such queue")
 
 
-@pytest.mark.parametrize(
-    ("answers", "results", "calls"),
-    [
-        (Answers(), THREE, [3]),
-        (Answers(of={"1": [THROTTLED, THROTTLED]}), THREE, [3, 1, 1]),
-        (
-            Answers(spoilt_by="1"),
-            [THREE[0], Refused("InvalidMessageContents"), THREE[2]],
-            [3, 1, 1, 1],
-        ),
-    ],
-    ids=["one call", "repeats", "a call for each entry"],
-)
-def test_every_call_is_acquired_and_released(
-    answers: Answers, results: list[SendResult], calls: list[int]
-) -> None:
-    limiter = FakeLimiter()
+@dataclass(frozen=True)
+class Case:
+    """So many messages, the answers to each body before it is confirmed, and what limits calls.
 
-    assert limited(answers, limiter=limiter).send(entries(3)) == results
-    assert (limiter.calls, limiter.in_flight) == (calls, 0)
+    Attributes:
+        answers: by body; ``*`` is each.
+        times: of each look at the clock; the last one stays. Calls may begin until second 100.
+        stops_at: the run is stopped in the call of this number.
+    """
 
-
-def test_calls_are_no_larger_than_the_rate_allows() -> None:
-    limiter = FakeLimiter(call_messages=4)
-    answers = Answers()
-
-    assert len(limited(answers, limiter=limiter).send(entries(10))) == 10
-    assert answers.calls == [["0", "1", "2", "3"], ["4", "5", "6", "7"], ["8", "9"]]
-    assert limiter.calls == [4, 4, 2]
+    messages: int
+    answers: Mapping[str, Sequence[SendResult]] = field(default_factory=dict)
+    is_fifo: bool = False
+    spoilt_by: str = ""
+    limiter: Callable[[], FakeLimiter] = FakeLimiter
+    times: Sequence[float] = (0.0,)
+    until_seconds: float = 100.0
+    stopped_by: str = ""
+    stops_at: int | None = None
 
 
-def test_stopped_task_sends_nothing() -> None:
-    answers = Answers()
-
-    assert limited(answers, FakeSignals("x")).send(entries(2)) == [NotSent()] * 2
-    assert answers.calls == []
-
-
-def test_stop_between_calls_lets_no_more_begin() -> None:
-    limiter = FakeLimiter(call_messages=1, most_calls=2)
-
-    results = limited(Answers(), limiter=limiter).send(entries(4))
-
-    assert [type(one) for one in results] == [Confirmed, Confirmed, NotSent, NotSent]
-
-
-def test_no_call_begins_once_the_claim_has_aged() -> None:
-    """The wait for the rate took the rest of the time."""
-    times = iter([99.0, 99.0, 99.0, 100.0])
-    limiter, answers = FakeLimiter(), Answers()
-    queue = limited(answers, limiter=limiter, now=lambda: next(times))
-
-    assert queue.send(entries(1)) == [NotSent()]
-    assert (answers.calls, limiter.in_flight) == ([], 0)
-
-
-def test_repeats_end() -> None:
-    signals = FakeSignals()
-    answers = Answers(of={"0": [THROTTLED] * 99})
-
-    assert limited(answers, signals).send(entries(1)) == [THROTTLED]
-    assert len(answers.calls) == 1 + REPEATS
-    assert signals.pauses == [0.2, 0.4, 0.8, 1.6, 3.2]
-
-
-@pytest.mark.parametrize(
-    ("is_fifo", "answer", "result", "calls"),
-    [(True, LOST, LOST, 2), (False, THROTTLED, Confirmed("copy of 0"), 6)],
-)
-def test_only_a_fifo_queue_that_may_have_forgotten_the_message_is_not_asked_again(
-    answer: SendResult, result: SendResult, calls: int, *, is_fifo: bool
-) -> None:
-    answers, limiter = Answers(of={"0": [answer] * 5}), SlowLimiter()
-    queue = limited(answers, limiter=limiter, is_fifo=is_fifo, now=lambda: limiter.now)
-
-    assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [result]
-    assert len(answers.calls) == calls
+CASES: dict[str, Case] = {
+    "one call": Case(3),
+    "repeats": Case(3, {"1": [THROTTLED, THROTTLED]}),
+    "repeats end": Case(1, {"0": [THROTTLED] * 99}),
+    "a call for each entry": Case(3, spoilt_by="1"),
+    "calls of four": Case(10, limiter=lambda: FakeLimiter(call_messages=4)),
+    "calls that are refused from the third on": Case(
+        4, limiter=lambda: FakeLimiter(call_messages=1, most_calls=2)
+    ),
+    "a task that is stopped": Case(2, stopped_by="x"),
+    "a run that is stopped in its first call": Case(1, {"0": [THROTTLED] * 9}, stops_at=1),
+    "a queue that is gone": Case(1, {"0": [GONE]}),
+    # The wait for the rate took the rest of the time.
+    "a claim that aged in the wait for the rate": Case(1, times=(99.0, 99.0, 99.0, 100.0)),
+    "a claim that aged before a pause": Case(1, {"0": [THROTTLED]}, times=(*[99.0] * 4, 100.0)),
+    "a refusal for good": Case(1, {"0": [Refused("InvalidMessageContents")]}),
+    "a lost answer": Case(1, {"0": [LOST]}),
+    # A FIFO queue knows the message, but may have forgotten it after five minutes.
+    "FIFO: lost answers": Case(1, {"0": [LOST, LOST]}, is_fifo=True),
+    "FIFO: a lost answer, after minutes": Case(
+        1, {"0": [LOST] * 5}, is_fifo=True, limiter=SlowLimiter, until_seconds=10_000.0
+    ),
+    "throttled, for minutes": Case(
+        1, {"0": [THROTTLED] * 5}, limiter=SlowLimiter, until_seconds=10_000.0
+    ),
+    # In doubt stays in doubt unless it is confirmed.
+    "FIFO: a lost answer, then throttled": Case(1, {"0": [LOST, *[THROTTLED] * 9]}, is_fifo=True),
+    "FIFO: a lost answer, then no credentials": Case(
+        1, {"0": [LOST, *[Refused("ExpiredToken")] * 9]}, is_fifo=True
+    ),
+    "FIFO: a lost answer, then not sent": Case(1, {"0": [LOST, *[NotSent()] * 9]}, is_fifo=True),
+}
 
 
-@pytest.mark.parametrize(
-    ("is_fifo", "answers", "result", "calls"),
-    [
-        (False, [Refused("InvalidMessageContents")], Refused("InvalidMessageContents"), 1),
-        (False, [LOST], LOST, 1),
-        # A FIFO queue knows the message.
-        (True, [LOST, LOST], Confirmed("copy of 0"), 3),
-    ],
-)
-def test_standard_queue_is_not_asked_again_after_a_refusal_for_good_or_a_lost_answer(
-    answers: list[SendResult], result: SendResult, calls: int, *, is_fifo: bool
-) -> None:
-    queue = Answers(of={"0": answers})
+@dataclass
+class Stopping(Answers):
+    """Stops the run in the call of a number."""
 
-    assert limited(queue, is_fifo=is_fifo).send(entries(1)) == [result]
-    assert len(queue.calls) == calls
+    stops_at: int | None = None
+    signals: FakeSignals = field(default_factory=FakeSignals)
+
+    def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
+        if len(self.calls) + 1 == self.stops_at:
+            self.signals.stop("interrupted")
+        return super().send_once(entries)
 
 
-@pytest.mark.parametrize("second", [THROTTLED, Refused("ExpiredToken"), NotSent()])
-def test_message_in_doubt_stays_so_unless_it_is_confirmed(second: SendResult) -> None:
-    answers = Answers(of={"0": [LOST, *[second] * 9]})
+@pytest.mark.parametrize("name", CASES)
+def test_sends_end_as_they_are_stored(name: str) -> None:
+    case = CASES[name]
+    limiter, signals, times = case.limiter(), FakeSignals(case.stopped_by), [*case.times]
+    of = {body: [*answers] for body, answers in case.answers.items()}
+    answers = Stopping(of=of, spoilt_by=case.spoilt_by, stops_at=case.stops_at, signals=signals)
 
-    assert limited(answers, is_fifo=True).send(entries(1)) == [LOST]
+    def now() -> float:
+        if isinstance(limiter, SlowLimiter):
+            return limiter.now
+        return times.pop(0) if len(times) > 1 else times[0]
+
+    queue = limited(answers, signals, limiter, is_fifo=case.is_fifo, now=now)
+    queue = replace(queue, until_seconds=case.until_seconds)
+    results = queue.send(entries(case.messages))
+
+    assert limiter.in_flight == 0
+    if signals.stopped_by:
+        assert queue.send(entries(1)) == [NotSent()]
+    lines = [
+        *(f"{body}: {result}" for body, result in enumerate(results)),
+        f"calls: {' | '.join(' '.join(call) for call in answers.calls)}",
+        f"acquired: {limiter.calls}, pauses: {signals.pauses}, stopped by: {signals.stopped_by}",
+    ]
+    assert_stored("sends", name, "\n".join(lines))
 
 
-def test_stopped_run_does_not_try_again() -> None:
-    signals = FakeSignals()
-
-    class Stopping(Answers):
-        def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
-            signals.stop("interrupted")
-            return super().send_once(entries)
-
-    answers = Stopping(of={"0": [THROTTLED] * 9})
-
-    assert limited(answers, signals).send(entries(1)) == [THROTTLED]
-    assert len(answers.calls) == 1
-
-
-def test_queue_that_is_gone_stops_the_run_at_once() -> None:
-    gone = Refused("AWS.SimpleQueueService.NonExistentQueue", "there is no such queue")
-    signals, answers = FakeSignals(), Answers(of={"0": [gone]})
-    queue = limited(answers, signals)
-
-    assert queue.send(entries(1)) == [gone]
-    assert signals.stopped_by == "there is no such queue"
-    assert queue.send(entries(1)) == [NotSent()]
-    assert len(answers.calls) == 1
+def test_every_stored_send_is_one_of_the_table() -> None:
+    assert stored_texts("sends").keys() == CASES.keys()
 
 
 def test_silence_puts_few_more_in_doubt_than_were_in_flight() -> None:
@@ -274,11 +244,3 @@ def test_bug_in_each_call_stops_the_run() -> None:
     assert results.count(InDoubt("RuntimeError in the call")) == 50
     assert results.count(NotSent()) == 50
     assert limiter.in_flight == 0
-
-
-def test_no_pause_begins_once_the_claim_has_aged() -> None:
-    times = iter([99.0, 99.0, 99.0, 99.0, *[100.0] * 9])
-    signals, answers = FakeSignals(), Answers(of={"0": [THROTTLED]})
-
-    assert limited(answers, signals, now=lambda: next(times)).send(entries(1)) == [THROTTLED]
-    assert signals.pauses == []

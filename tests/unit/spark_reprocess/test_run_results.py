@@ -30,14 +30,15 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.archive.ledgers import clear_plans, close_runs, ledger_files
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_attempts, find_sender
-from spark_reprocess.archive.message_state import claimed_table, entries_of, strongest
+from spark_reprocess.archive.message_state import entries_of, strongest
 from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.archive.open_set import claimed_table, read_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.run import STATUS_FILE, unfinished_ramp
-from tests.approved_plan import planned
-from tests.builders import message, queue_url
-from tests.ledgers import NOW, RUNS, MemoryArchive, Try, attempts_of, begin, tries, write
+from tests.support.approved_plan import planned
+from tests.support.builders import message, queue_url
+from tests.support.ledgers import NOW, RUNS, MemoryArchive, Try, attempts_of, begin, tries, write
 
 TTL = 900.0
 RUN = ("p-1", "run-1")
@@ -171,6 +172,26 @@ class DisturbedArchive(LocalArchive):
         if path.endswith(".parquet"):
             self.before()
         return LocalArchive.create(self, path, content)
+
+
+def test_results_older_than_what_is_asked_for_are_not_read() -> None:
+    """But those of which the open set does not know how old they are."""
+    archive = MemoryArchive()
+    run_of(archive, 1, "m-1")
+    closed(archive)
+    begin(archive, "p-2", "run-2").claim("g-1", 2, 1, claim("m-2", run_id="run-2"))
+    closed(archive, ("p-2", "run-2"))
+    for has_open_set in (False, True):
+        for since in (timestamp(NOW + 1), timestamp(NOW)):
+            archive.opened.clear()
+            claimed_table(archive, NOW, since=since)
+            is_older = has_open_set and since > timestamp(NOW)
+            assert (FILE in archive.opened) is not is_older
+            assert "ledger/runs/p-2/run-2.parquet" in archive.opened
+        archive.opened.clear()
+        find_attempts(archive, ["m-1"], ["20240101T000000Z-aaaaaa"])
+        assert (FILE in archive.opened) is not has_open_set
+        read_messages(archive, NOW).open_set.write(archive)
 
 
 def test_of_two_that_close_a_run_one_writes_the_file(archive: Archive) -> None:

@@ -17,9 +17,9 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, Settled, settle_all
-from tests.builders import FakeQueue, context, context_of, counter, message, queue_url
-from tests.fake_limits import FakeSignals
-from tests.ledgers import attempts_of
+from tests.support.builders import FakeQueue, context, context_of, counter, message, queue_url
+from tests.support.fake_limits import FakeSignals
+from tests.support.ledgers import attempts_of
 
 REQUEST = RedriveOptions("a", reason="it is fixed")
 CONTEXT = RunContext(

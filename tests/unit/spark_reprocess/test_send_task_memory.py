@@ -19,7 +19,7 @@ from spark_reprocess.redrive.editor import CHANGES
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
-from tests.builders import NOW, message, queue_url
+from tests.support.builders import NOW, message, queue_url
 
 CHUNKS = 4
 

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,13 +18,12 @@ from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.inspect.show import ShowOptions, show
-from tests.builders import NOW, context, counter, message, queue_url, text
-from tests.ledgers import begin
+from tests.support.builders import NOW, context, counter, message, queue_url, text
+from tests.support.golden import assert_stored
+from tests.support.ledgers import begin
 
 Capture = pytest.CaptureFixture[str]
 BODY = '{"order": 7, "mail": "ada@example.org", "note": "\x1b[31mred"}'
-
-ATTRIBUTES = "tenant (String), key (Binary.k), sqs-dlq-context (String), sqs-dlq-replay-nb (Number)"
 
 WORDS = {Disposition.FAILED: "not sent", Disposition.IN_DOUBT: "in doubt: it may have been sent"}
 
@@ -119,39 +119,36 @@ def test_message_that_no_run_touched_is_pending(archive: Archive) -> None:
     assert (copy.state, copy.entries) == ("pending", ())
 
 
-@pytest.mark.parametrize("as_json", [[], ["--json"]])
-def test_no_body_is_shown_unasked(archive: Archive, capsys: Capture, as_json: list[str]) -> None:
-    assert main(["show", "--archive", archive.root, "first", *as_json]) == 0
-
-    shown = capsys.readouterr().out
-    assert "order" not in shown
-    assert "acme" not in shown
-    assert "example.org" not in shown
-    assert "*** after 3 s" in shown
-    assert "tenant" in shown
+ASKED = {
+    "a dead letter": ["first"],
+    "with its body": ["copy-1", "--body"],
+    "unmasked": ["copy-1", "--unmasked"],
+    "an unknown id": ["nobody"],
+    "a group": ["g-53cb1ad25b"],
+}
 
 
-def test_body_is_masked_and_cannot_drive_the_terminal(archive: Archive, capsys: Capture) -> None:
-    main(["show", "--archive", archive.root, "first", "--body"])
-
-    shown = capsys.readouterr().out
-    assert '{"order": 7, "mail": "***", "note": "\\x1b[31mred"}' in shown
-    assert "tenant (String): acme ***" in shown
-    assert "key (Binary.k): 00ff" in shown
-    assert "\x1b" not in shown
-
-
-def test_json_is_laid_out_where_somebody_looks(
-    archive: Archive, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ASKED)
+def test_history_reads_as_it_is_stored(
+    archive: Archive, name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("NO_COLOR", "1")
+    """Unasked it shows no content of a message, and what it shows cannot drive the terminal."""
+    words = ["show", "--archive", archive.root, *ASKED[name]]
+    code = main(words)
+    printed = capsys.readouterr()
+    text = f"{printed.out}{printed.err}exit code {code}\n"
+    if "--body" in words:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setenv("NO_COLOR", "1")
+        main(words)
+        text += f"--- on a screen\n{capsys.readouterr().out}"
 
-    main(["show", "--archive", archive.root, "first", "--body"])
-
-    shown = capsys.readouterr().out
-    assert '    {\n      "order": 7,\n      "mail": "***",\n' in shown
-    assert "\x1b[31m" not in shown
+    assert "\x1b[31m" not in text
+    if name == "a dead letter":
+        main([*words, "--json"])
+        assert not re.search(r"order|acme|example\.org", text + capsys.readouterr().out)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text).replace(archive.root, "ARCHIVE")
+    assert_stored("show", name, text)
 
 
 def test_unmasked_body_is_shown_as_it_is(archive: Archive, capsys: Capture) -> None:
@@ -162,57 +159,9 @@ def test_unmasked_body_is_shown_as_it_is(archive: Archive, capsys: Capture) -> N
     assert copy["values"]["tenant"] == "acme bob@example.org"
 
 
-def test_history_reads_like_a_story(archive: Archive, capsys: Capture) -> None:
-    main(["show", "--archive", archive.root, "copy-1"])
-
-    assert capsys.readouterr().out.splitlines()[:23] == [
-        "dead letter first: 2 archived copies (times in UTC)",
-        "",
-        "copy-1: sent",
-        "  parked      2023-11-14 22:13:20, too_old",
-        "  error       TimeoutError: *** after 3 s",
-        "  replays     5; received 2 times",
-        "  archived    2023-11-14 22:15:00, drain d-1, d-2",
-        "  queue       https://sqs.us-east-1.amazonaws.com/123456789012/parked",
-        f"  attributes  {ATTRIBUTES}",
-        "  body        59 bytes, not shown; --body shows it masked",
-        "  2023-11-14 22:16:40  not sent (InternalError)",
-        "    by       me@here",
-        "    why      it is fixed",
-        "    to       https://sqs.us-east-1.amazonaws.com/123456789012/main",
-        "    plan     p-1, run run-1",
-        "    settled  2023-11-14 22:16:41",
-        "  2023-11-14 22:18:20  sent as copy-1b, in step 3 of a ramp",
-        "    by       me@here",
-        "    why      it is fixed",
-        "    to       https://sqs.us-east-1.amazonaws.com/123456789012/main",
-        "    plan     p-1, run run-1",
-        "    edit     abc",
-        "    settled  2023-11-14 22:18:21",
-    ]
-
-
-def test_unknown_id_exits_with_two_and_says_where_to_look(
-    archive: Archive, capsys: Capture
-) -> None:
-    assert main(["show", "--archive", archive.root, "nobody"]) == 2
-
-    shown = capsys.readouterr().err
-    assert "message nobody: none of the 2 drains in archive" in shown
-    assert "drain the parked queue, then ask again" in shown
-
-
 def test_empty_archive_knows_no_message(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"archive .*new is empty: drain the parked queue"):
         show(ShowOptions(str(tmp_path / "new"), "m-1"))
-
-
-def test_the_id_of_a_group_leads_to_the_verbs_for_groups(archive: Archive, capsys: Capture) -> None:
-    assert main(["show", "--archive", archive.root, "g-53cb1ad25b"]) == 2
-    assert capsys.readouterr().err == (
-        f"dlq: g-53cb1ad25b: that is a group: dlq groups --archive {archive.root}; "
-        f"its messages: dlq show --archive {archive.root} g-53cb1ad25b --out g-53cb1ad25b.jsonl\n"
-    )
 
 
 def test_broken_file_is_named(archive: Archive) -> None:

@@ -73,8 +73,9 @@ class FailureRecorder:
 
     Attributes:
         table: a test of the consumer may pass a fake.
-        redact: takes the text of an exception and returns what may be kept. The default hides what
-            ``masked`` finds; None keeps the full text.
+        redact: takes the text of an exception and returns what may be kept; ``normalization`` then
+            takes out ids, numbers and quoted texts. The default hides what ``masked`` finds; None
+            hides nothing more.
         ttl_seconds: how long a failure is kept.
         now_seconds: the clock, epoch seconds.
     """

@@ -1,8 +1,8 @@
 import pytest
 
 from dlq_replay.consumer.failures import FailureRecorder
-from tests.builders import NOW
-from tests.failure_table import FakeFailureTable
+from tests.support.builders import NOW
+from tests.support.failure_table import FakeFailureTable
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from dlq_replay.consumer.failures import FailureRecorder
-from tests.builders import message
-from tests.failure_table import CardRefusedError, FakeFailureTable, fail
+from tests.support.builders import message
+from tests.support.failure_table import CardRefusedError, FakeFailureTable, fail
 
 SECRET = "card 4111"
 

@@ -19,8 +19,8 @@ from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 from pydantic import BaseModel, Json
 
 from dlq_replay.consumer.failures import FailureRecorder
-from tests.builders import lambda_record, message
-from tests.failure_table import CardRefusedError, FakeFailureTable
+from tests.support.builders import lambda_record, message
+from tests.support.failure_table import CardRefusedError, FakeFailureTable
 
 SECRET = "card 4111"
 

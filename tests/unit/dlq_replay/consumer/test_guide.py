@@ -19,9 +19,9 @@ from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
-from tests.builders import context, counter, lambda_record, message, text
-from tests.failure_table import FakeFailureTable
-from tests.sqs_driver import Driver
+from tests.support.builders import context, counter, lambda_record, message, text
+from tests.support.failure_table import FakeFailureTable
+from tests.support.sqs_driver import Driver
 
 GUIDE = Path(__file__).parents[4] / "docs" / "consumer.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -16,13 +17,14 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
+from dlq_replay.consumer.errors import VisibilityLostError
 from dlq_replay.consumer.heartbeat import LIMIT_SECONDS, Heartbeat
 from dlq_replay.errors import MalformedMessageError, SettingsError
 from dlq_replay.message import Message
 from local_sqs.faults import Effect
-from tests.builders import lambda_record
 from tests.simulation.beating import EXTEND, Work
+from tests.support.builders import lambda_record
+from tests.support.golden import assert_stored, stored_texts
 
 HOUR = 3600
 PATIENCE_SECONDS = 30
@@ -43,154 +45,182 @@ def test_message_stays_hidden_for_as_long_as_the_block_runs(queue_name: str) -> 
     assert len(work.queue.receive()) == 1
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
-def test_all_that_is_not_done_is_visible_at_once_when_an_exception_leaves_the_block(
-    error: type[BaseException],
-) -> None:
-    work = Work(count=25)
-
-    def fail(beat: Heartbeat) -> None:
-        with beat:
-            work.pass_time(beat, 90)
-            beat.done(work.ids[0])
-            raise error
-
-    with pytest.raises(error):
-        fail(work.beat())
-
-    assert work.queue.counts() == (24, 1, 0)
-    assert [call.entry_count for call in work.front.log.records(EXTEND)] == [10, 10, 5] * 2 + [
-        10,
-        10,
-        4,
-    ]
+ERRORS: dict[str, Exception] = {
+    "denied": ClientError({"Error": {"Code": "AccessDenied"}}, "x"),
+    "invalid": ClientError({"Error": {"Code": "InvalidParameterValue"}}, "x"),
+    "unreachable": EndpointConnectionError(endpoint_url="http://secret"),
+    "shut down": RuntimeError("cannot schedule new futures after shutdown"),
+}
 
 
-def test_giving_up_shows_what_is_not_done_and_logs_what_sqs_did_not_confirm(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    work = Work(count=4)
-    with work.beat() as beat:
-        beat.done(work.ids[3])
-        work.fail(Effect.FAIL_ENTRIES, entries=(1,), nth=1)
-        beat.give_up()
-        assert work.queue.counts() == (2, 2, 0)
-        work.pass_time(beat, 600)
-        beat.check()
-        with pytest.raises(KeyError):
-            beat.check(work.ids[0])
-        beat.give_up()
+@dataclass
+class Story:
+    """What happens to received messages m0, m1, … while a heartbeat hides them, told in steps.
 
-    assert [record.getMessage() for record in caplog.records] == [
-        f"message {work.ids[1]} was not released: InternalError"
-    ]
+    ``work N`` receives N messages; ``enter`` enters the block. In ``pass N`` the heartbeat ticks
+    at its times, in ``+N`` the machine is suspended. ``answer`` is that to the next call: an error,
+    or a code for m0, or ``-`` for an answer without it.
+    """
 
+    lines: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    answer: str = ""
 
-def test_done_message_stays_hidden_until_the_block_ends_and_its_end_is_no_loss(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    work = Work(count=2)
-    with work.beat() as beat:
-        beat.done(work.ids[0])
-        work.pass_time(beat, 600)
-        assert work.queue.receive() == []
-        with pytest.raises(KeyError):
-            beat.check(work.ids[0])
-        work.queue.delete(work.received[0])
-        work.pass_time(beat, 600)
-        beat.check()
+    def tell(self, steps: str) -> str:
+        with ExitStack() as self.block:
+            for step in steps.split("; "):
+                try:
+                    result = self._do(*step.split())
+                except Exception as error:  # noqa: BLE001 - it is told
+                    result = f"{type(error).__name__}: {error}"
+                self.lines.append(f"{step}: {result}" if result else step)
+        return self._named("\n".join([*self.lines, *self.calls[-6:]]))
 
-    assert not caplog.records
+    def _named(self, text: str) -> str:
+        for number, message_id in enumerate(self.work.ids):
+            text = text.replace(message_id, f"m{number}")
+        return text
 
+    def _do(self, name: str, *words: str) -> str | None:  # noqa: C901, PLR0912 - one for each kind of step
+        options = dict(word.split("=") for word in words if "=" in word)
+        match name:
+            case "work":
+                self.work = Work(int(words[0]), **options)
+                self._started = self.work.clock.time()
+                self._send = self.work.client.change_message_visibility_batch
+                self.work.client.change_message_visibility_batch = self._change  # type: ignore[method-assign]
+            case "enter":
+                numbers: Any = {key: int(value) for key, value in options.items()}
+                self.beat = self.block.enter_context(self.work.beat(**numbers))
+            case "pass":
+                self.work.pass_time(self.beat, float(words[0]))
+            case "check":
+                for number in words or [None]:
+                    self.beat.check(self.work.ids[int(number)] if number else None)
+                return "hidden"
+            case "done":
+                self.beat.done(self.work.ids[int(words[0])])
+            case "give-up":
+                self.beat.give_up()
+            case "receive":
+                self.again = self.work.queue.receive()
+                return " ".join(one["Body"] for one in self.again) or "nothing"
+            case "replace":
+                [handle] = [one["ReceiptHandle"] for one in self.again]
+                known = self.work.ids[0] if words == ("m0",) else words[0]
+                return str(self.beat.replace_receipt(known, handle))
+            case "delete":
+                self.work.queue.delete(self.work.received[int(words[0])])
+            case "fail":
+                rule: Any = {key: int(value) for key, value in options.items()}
+                if "entries" in rule:
+                    rule["entries"] = (rule["entries"],)
+                self.work.fail(Effect[words[0]], **rule)
+            case "answer":
+                self.answer = " ".join(words)
+            case "raise":
+                error = {"KeyboardInterrupt": KeyboardInterrupt}.get(words[0], ZeroDivisionError)
+                with suppress(error), self.block:
+                    raise error
+            case "leave":
+                self.block.close()
+            case "counts":
+                return "{} visible, {} in flight".format(*self.work.queue.counts())
+            case "ends":
+                return f"{max(self.ends) - self._started:.0f} s after the receive at most"
+            case _:
+                self.work.clock.advance(float(name))
+        return None
 
-def answered(work: Work, answer: Any) -> list[list[str]]:
-    """Let the next call give *answer*; return the receipt handles of each call from now on."""
-    calls: list[list[str]] = []
-    send = work.client.change_message_visibility_batch
-
-    def change(**request: Any) -> Any:
-        calls.append([entry["ReceiptHandle"] for entry in request["Entries"]])
-        if len(calls) > 1:
-            return send(**request)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    work.client.change_message_visibility_batch = change  # type: ignore[method-assign]
-    return calls
-
-
-def failed(code: str) -> dict[str, Any]:
-    return {"Failed": [{"Id": "0", "Code": code}], "Successful": [{"Id": "1"}]}
-
-
-@pytest.mark.parametrize(
-    ("answer", "is_lost"),
-    [
-        (failed("ReceiptHandleIsInvalid"), True),
-        (failed("AWS.SimpleQueueService.MessageNotInflight"), True),
-        (failed("InvalidParameterValue"), True),
-        (failed("InternalError"), False),
-        (failed("RequestThrottled"), False),
-        (failed("NeverHeardOf"), False),
-        ({"Successful": [{"Id": "1"}]}, False),
-    ],
-)
-def test_entry_that_is_not_confirmed_is_tried_again_alone_unless_its_handle_is_void(
-    answer: dict[str, Any], *, is_lost: bool
-) -> None:
-    work = Work(count=2)
-    first, second = (received["ReceiptHandle"] for received in work.received)
-    calls = answered(work, answer)
-    with work.beat() as beat:
-        work.pass_time(beat, 29)
-        beat.check(work.ids[1])
-        refused = pytest.raises(VisibilityLostError, match="SQS refused")
-        with refused if is_lost else nullcontext():
-            beat.check(work.ids[0])
-
-    assert calls == [[first, second], *([] if is_lost else [[first]])]
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (ClientError({"Error": {"Code": "AccessDenied"}}, "x"), "AccessDenied"),
-        (ClientError({"Error": {"Code": "InvalidParameterValue"}}, "x"), "InvalidParameterValue"),
-        (EndpointConnectionError(endpoint_url="http://secret"), "EndpointConnectionError"),
-        (RuntimeError("cannot schedule new futures after shutdown"), "RuntimeError"),
-    ],
-)
-def test_call_that_raises_is_tried_again_for_all_its_entries(
-    error: Exception, code: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    work = Work(count=2)
-    calls = answered(work, error)
-    with work.beat() as beat:
-        work.pass_time(beat, 29)
-        beat.check()
-
-    assert [len(handles) for handles in calls] == [2, 2]
-    assert [record.getMessage() for record in caplog.records] == [
-        f"message {message_id} was not extended: call: {code}" for message_id in work.ids
-    ]
+    def _change(self, **request: Any) -> Any:
+        entries, answer, self.answer = request["Entries"], self.answer, ""
+        seconds = entries[0]["VisibilityTimeout"]
+        numbers = {one["ReceiptHandle"]: n for n, one in enumerate(self.work.received)}
+        names = (f"m{numbers.get(one['ReceiptHandle'], ' again')}" for one in entries)
+        self.calls.append(f"call: {' '.join(names)} for {seconds} s")
+        self.ends.append(self.work.clock.time() + seconds)
+        if answer in ERRORS:
+            raise ERRORS[answer]
+        if answer:
+            refused = [] if answer == "-" else [{"Id": "0", "Code": answer}]
+            return {"Failed": refused, "Successful": [{"Id": "1"}]}
+        return self._send(**request)
 
 
-@pytest.mark.parametrize(
-    "effect", [Effect.LOSE, Effect.CLOSE, Effect.ERROR, Effect.UNAVAILABLE, Effect.THROTTLE]
-)
-@pytest.mark.parametrize("is_first", [True, False])
-def test_extension_without_confirmation_is_repeated(effect: Effect, *, is_first: bool) -> None:
-    work = Work()
-    if is_first:
-        work.fail(effect, times=3)
-    with work.beat() as beat:
-        if not is_first:
-            work.fail(effect, times=3)
-        work.pass_time(beat, 600)
-        beat.check()
+STORIES = {
+    **{
+        f"{error} leaves the block: what is not done is visible": "work 25; enter; pass 90; "
+        f"done 0; raise {error}; counts"
+        for error in ("ZeroDivisionError", "KeyboardInterrupt")
+    },
+    "giving up shows what is not done": "work 4; enter; done 3; fail FAIL_ENTRIES entries=1 nth=1; "
+    "give-up; counts; pass 600; check; check 0; give-up; leave",
+    "a done message stays hidden until the block ends": "work 2; enter; done 0; pass 600; "
+    "receive; check 0; delete 0; pass 600; check; leave",
+    # An entry that is not confirmed is tried again alone, unless its handle is void.
+    **{
+        f"the entry of m0 is answered by {code}": f"work 2; answer {code}; enter; pass 29; "
+        "check 1; check 0"
+        for code in (
+            *("ReceiptHandleIsInvalid", "AWS.SimpleQueueService.MessageNotInflight"),
+            *("InvalidParameterValue", "InternalError", "RequestThrottled", "NeverHeardOf", "-"),
+        )
+    },
+    **{
+        f"a call that raises, {error}": f"work 2; answer {error}; enter; pass 29; check"
+        for error in ERRORS
+    },
+    **{
+        f"an extension without confirmation, {effect}, {when}": f"work 1; {steps}; pass 600; "
+        "check; receive"
+        for effect in ("LOSE", "CLOSE", "ERROR", "UNAVAILABLE", "THROTTLE")
+        for when, steps in {
+            "first": f"fail {effect} times=3; enter",
+            "later": f"enter; fail {effect} times=3",
+        }.items()
+    },
+    # A first extension that is not confirmed leaves the earlier end.
+    "the receive's timeout ends": "work 1 VisibilityTimeout=30; fail CLOSE; "
+    "enter received_timeout_seconds=30; +29; check; +1; check",
+    "the shorter of two ends, after a lost answer": "work 1 VisibilityTimeout=5400; fail LOSE; "
+    "enter received_timeout_seconds=5400; +119; check; +1; check",
+    "an answer after the end of the timeout": "work 1; enter; fail DELAY seconds=61 nth=1; "
+    "pass 60; check",
+    "an extension counts from when it was sent": "work 1; fail DELAY seconds=5; enter; +114; "
+    "check; +1; check",
+    "a deleted message is lost by itself": "work 12; enter; delete 3; pass 600; check 3; "
+    "check 0 1 2 4 5 6 7 8 9 10 11",
+    "a machine that wakes in time extends at once": "work 1; enter; +100; receive; pass 0; +100; "
+    "check",
+    # It is another consumer's.
+    "a machine that wakes late leaves the message": "work 1; enter; +3600; receive; pass 0; check",
+    "the most urgent go first after a suspension": "work 12; enter; fail THROTTLE nth=2; pass 60; "
+    "+55; pass 0",
+    "a new receipt takes the place of the lost one": "work 1; enter; +500; check; receive; "
+    "replace m0; pass 600; check; done 0; replace m0; replace unknown",
+    "twelve hours end while the message is hidden": "work 1; enter timeout_seconds=600; "
+    f"pass {LIMIT_SECONDS - 11}; check; pass 2; receive; check; ends",
+    "a receive that lies back an hour": "work 1 VisibilityTimeout=7200; +3600; "
+    "enter timeout_seconds=600 received_timeout_seconds=7200 received_seconds_ago=3600; "
+    "pass 39570; check; pass 30; check",
+    "a receive whose timeout is over": "work 1; +31; enter received_seconds_ago=31; check",
+}
 
-    assert work.queue.receive() == []
+
+@pytest.mark.parametrize("name", STORIES)
+def test_messages_are_hidden_as_it_is_stored(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Each story ends with the last calls to SQS, and with what was logged."""
+    story = Story()
+    text = story.tell(STORIES[name])
+
+    logged = (f"log: {story._named(one)}" for one in caplog.messages)  # noqa: SLF001 - of this file
+    assert_stored("heartbeats", name, "\n".join([text, *logged]))
+    assert not [one for one in story.work.received if one["ReceiptHandle"] in caplog.text]
+
+
+def test_every_stored_story_is_one_of_the_table() -> None:
+    assert stored_texts("heartbeats").keys() == STORIES.keys()
 
 
 def test_denied_extensions_lose_the_message_when_its_timeout_ends_and_not_before(
@@ -222,150 +252,6 @@ def test_denied_extensions_lose_the_message_when_its_timeout_ends_and_not_before
     assert (pauses[0], min(pauses)) == (15, 1)
     assert pauses == sorted(pauses, reverse=True)
     assert work.received[0]["ReceiptHandle"] not in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("received_timeout_seconds", "fault"),
-    [(30, Effect.CLOSE), (5400, Effect.LOSE)],
-    ids=["the receive's timeout", "the shorter of two, after a lost answer"],
-)
-def test_first_extension_that_is_not_confirmed_leaves_the_earlier_end(
-    received_timeout_seconds: int, fault: Effect
-) -> None:
-    work = Work(VisibilityTimeout=received_timeout_seconds)
-    work.fail(fault)
-    with work.beat(received_timeout_seconds=received_timeout_seconds) as beat:
-        work.clock.advance(min(received_timeout_seconds, 120) - 1)
-        beat.check()
-        work.clock.advance(1)
-        with pytest.raises(VisibilityLostError):
-            beat.check()
-
-
-def test_answer_after_the_end_of_the_timeout_does_not_count() -> None:
-    work = Work()
-    with work.beat() as beat:
-        work.fail(Effect.DELAY, seconds=61, nth=1)
-        work.pass_time(beat, 60)
-        with pytest.raises(VisibilityLostError, match="may have ended"):
-            beat.check()
-
-
-def test_confirmed_extension_counts_from_when_it_was_sent() -> None:
-    work = Work()
-    work.fail(Effect.DELAY, seconds=5)
-    with work.beat() as beat:
-        work.clock.advance(114)
-        beat.check()
-        work.clock.advance(1)
-        with pytest.raises(VisibilityLostError):
-            beat.check()
-
-
-def test_deleted_message_is_lost_by_itself_and_named_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    work = Work(count=12)
-    with work.beat() as beat:
-        work.queue.delete(work.received[3])
-        work.pass_time(beat, 600)
-        with pytest.raises(VisibilityLostError, match="InvalidParameterValue"):
-            beat.check(work.ids[3])
-        for message_id in work.ids[:3] + work.ids[4:]:
-            beat.check(message_id)
-
-    (line,) = [text for text in caplog.messages if text.startswith("visibility lost")]
-    assert work.ids[3] in line
-
-
-@pytest.mark.parametrize(
-    ("seconds", "outcome", "extensions"),
-    # After an hour neither extended nor shown: it is another consumer's.
-    [(100, nullcontext(), 2), (HOUR, pytest.raises(VisibilityLostError), 1)],
-)
-def test_suspended_machine_extends_at_once_if_it_wakes_in_time_and_else_leaves_the_message(
-    seconds: int, outcome: AbstractContextManager[object], extensions: int
-) -> None:
-    work = Work()
-    with outcome, work.beat() as beat:
-        work.clock.advance(seconds)
-        assert len(work.queue.receive()) == (seconds == HOUR)
-        work.pass_time(beat, 0)
-        work.clock.advance(100)
-        beat.check()
-
-    assert work.extensions() == extensions
-
-
-def test_most_urgent_messages_go_first_after_a_suspension() -> None:
-    work = Work(count=12)
-    with work.beat() as beat:
-        # The second of two calls, which has the last two messages.
-        work.fail(Effect.THROTTLE, nth=2)
-        work.pass_time(beat, 60)
-        work.clock.advance(55)
-        calls = answered(work, EndpointConnectionError(endpoint_url="http://x"))
-        beat.tick()
-
-    assert [len(handles) for handles in calls] == [10, 2]
-    assert calls[0][:2] == [received["ReceiptHandle"] for received in work.received[10:]]
-
-
-def test_new_receipt_takes_the_place_of_the_lost_one_and_of_no_done_one() -> None:
-    work = Work()
-    with work.beat() as beat:
-        work.clock.advance(500)
-        with pytest.raises(VisibilityLostError):
-            beat.check()
-        (again,) = work.queue.receive()
-        assert beat.replace_receipt(again["MessageId"], again["ReceiptHandle"])
-        for _ in range(20):
-            work.pass_time(beat, 30)
-            beat.check()
-            assert work.queue.receive() == []
-        beat.done(work.ids[0])
-        assert not beat.replace_receipt(work.ids[0], "handle")
-        assert not beat.replace_receipt("unknown", "handle")
-
-
-def test_twelve_hours_end_with_an_error_of_their_own_while_the_message_is_hidden() -> None:
-    work = Work()
-    ends = []
-    send = work.client.change_message_visibility_batch
-
-    def record(**request: Any) -> Any:
-        ends.append(work.clock.time() + request["Entries"][0]["VisibilityTimeout"])
-        return send(**request)
-
-    work.client.change_message_visibility_batch = record  # type: ignore[method-assign]
-    received_at = work.clock.time()
-    with work.beat(timeout_seconds=600) as beat:
-        work.pass_time(beat, LIMIT_SECONDS - 11)
-        beat.check()
-        work.pass_time(beat, 2)
-        assert work.queue.receive() == []
-        with pytest.raises(VisibilityLimitError):
-            beat.check()
-
-    assert max(ends) <= received_at + LIMIT_SECONDS
-
-
-def test_receive_that_lies_back_counts_from_its_time() -> None:
-    work = Work(VisibilityTimeout=7200)
-    work.clock.advance(HOUR)
-    with work.beat(
-        timeout_seconds=600, received_timeout_seconds=7200, received_seconds_ago=HOUR
-    ) as beat:
-        work.pass_time(beat, 11 * HOUR - 30)
-        beat.check()
-        work.pass_time(beat, 30)
-        with pytest.raises(VisibilityLimitError):
-            beat.check()
-    late = Work()
-    late.clock.advance(31)
-    with late.beat(received_seconds_ago=31) as beat, pytest.raises(VisibilityLostError):
-        beat.check()
-    assert late.extensions() == 0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dlq_replay.consumer.identity import first_id, own_attributes
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.message import Message
-from tests.builders import context, counter, lambda_record, message, received, text
+from tests.support.builders import context, counter, lambda_record, message, received, text
 
 
 class ParsedRecord(SqsRecordModel):

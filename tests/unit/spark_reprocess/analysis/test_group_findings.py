@@ -17,7 +17,7 @@ from spark_reprocess.analysis.group_findings import (
     trend_of,
 )
 from spark_reprocess.findings import GroupFinding, Sample, Spread, Synonym
-from tests.findings_builder import a_lead
+from tests.support.findings_builder import a_lead
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EARLY, LATE = NOW - timedelta(hours=3), NOW - timedelta(hours=1)

@@ -10,8 +10,8 @@ import pytest
 from spark_reprocess.analysis.leads import CORRELATED
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.findings import LEAST_GROUP, Lead, Part, format_lead, format_predicate
-from tests.findings_builder import a_lead
-from tests.lead_search import Letter, searched
+from tests.support.findings_builder import a_lead
+from tests.support.lead_search import Letter, searched
 
 
 def orders(count: int, chance: random.Random, **own: Any) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from spark_reprocess.findings import format_predicate
-from tests.event_faults import FAULTS, Delivery, dead_letters
-from tests.lead_search import Letter, SearchedGroup, searched
+from tests.support.event_faults import FAULTS, Delivery, dead_letters
+from tests.support.lead_search import Letter, SearchedGroup, searched
 
 ENOUGH = 30
 MOST = 0.5

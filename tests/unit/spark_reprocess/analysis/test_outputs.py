@@ -16,8 +16,14 @@ from spark_reprocess.analysis.outputs import (
 )
 from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Spread, Synonym
-from tests.findings_builder import a_group, a_lead, hostile_findings, many_findings, some_findings
-from tests.incident import incident_findings
+from tests.support.findings_builder import (
+    a_group,
+    a_lead,
+    hostile_findings,
+    many_findings,
+    some_findings,
+)
+from tests.support.incident import incident_findings
 
 UNKNOWN = Spread(None, None, None, None)
 

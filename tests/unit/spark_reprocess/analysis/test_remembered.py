@@ -7,7 +7,7 @@ from spark_reprocess.analysis.outputs import groups_table
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.triage import SeenGroup, Status
-from tests.findings_builder import a_group, some_findings
+from tests.support.findings_builder import a_group, some_findings
 
 DRAINED = datetime(2026, 11, 1, tzinfo=UTC)
 

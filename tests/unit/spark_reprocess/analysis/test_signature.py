@@ -1,11 +1,15 @@
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq_replay.context import ReplayContext
+from dlq_replay.failures import Failure
 from spark_reprocess.analysis.signature import shape_of, short_title, signature_of
+from tests.support.builders import NOW
 
 
 @pytest.mark.parametrize(
@@ -25,6 +29,14 @@ from spark_reprocess.analysis.signature import shape_of, short_title, signature_
         ),
         ('{"type": 7}', "JSON {type:number}"),
         ('{"order-1234": 1, "order-999": 2}', "JSON {order-<n>:number}"),
+        (
+            '{"line1": 1, "p2p": 1, "s3Key": {"h264": 1}, "address12": ""}',
+            "JSON {address12:string, line1:number, p2p:number, s3Key:object}",
+        ),
+        (
+            '{"sku1": 1, "sku2": 1, "sku7": 1, "sku9": 1, "n1": 1}',
+            "JSON {n1:number, sku<n>:number}",
+        ),
         ("{}", "JSON {}"),
         ("[]", "JSON array of nothing"),
         ('[{"a": 1}, 2, "x"]', "JSON array of number or object or string"),
@@ -56,6 +68,37 @@ def test_recorded_error_outweighs_payload_and_reason() -> None:
 
     assert first == second
     assert first.text == "TimeoutError: after <n>"
+
+
+WORDS = st.sampled_from(
+    ("ordér", "заказ", "顧客", "\U0001f389", '"vat"', "column", "a\\b", "'", "x" * 30, "12", "<id>")
+)
+
+
+@given(st.lists(WORDS, max_size=60), st.sampled_from(["", "pay", "q" * 80]))
+def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str) -> None:
+    """What came back of a redrive has a fuller context, with less room for the error."""
+    failure = Failure.of("m-1", ValueError(" ".join(words)), 0)
+    error = replace(failure.to_failure_error(), type="shop.errors." + "E" * 116)
+    first_id = "7c1811ed-e98f-4c9c-a9f9-58c757ff494f"
+    slim = ReplayContext(first_id, error=error)
+    full = replace(
+        slim,
+        first_seen_seconds=NOW,
+        reason="attempts_exhausted",
+        plan_id="20261121T000001Z-ab12cdef012",
+        source_queue=source or None,
+        held_seconds=NOW,
+        body_digest="0123abcd",
+        group_id="g-0123456789",
+        is_back=True,
+        is_canary=True,
+    )
+    arrived = (ReplayContext.from_json(one.to_json()).error for one in (slim, full))
+    errors = [error, *filter(None, arrived)]
+
+    assert len(errors) == 3
+    assert len({signature_of("", None, one.type, one.message).key for one in errors}) == 1
 
 
 @pytest.mark.parametrize(("error_type", "message"), [(" ", " "), (" ", None), ("\x00", "\n")])

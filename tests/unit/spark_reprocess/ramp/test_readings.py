@@ -13,7 +13,7 @@ from spark_reprocess.clients import ClientFactory, QueueCounts
 from spark_reprocess.errors import InputError
 from spark_reprocess.limits import Limit
 from spark_reprocess.ramp.readings import Probe, checked_probe
-from tests.builders import queue_arn, queue_url
+from tests.support.builders import queue_arn, queue_url
 
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:replay"
 NOW = 1_700_000_000.0

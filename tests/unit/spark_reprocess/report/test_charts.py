@@ -14,7 +14,7 @@ from spark_reprocess.report.views import (
     peak,
     without_time,
 )
-from tests.findings_builder import ANALYZED_AT, a_group, some_findings
+from tests.support.findings_builder import ANALYZED_AT, a_group, some_findings
 
 
 def three_buckets(*arrivals: tuple[int, ...]) -> Findings:

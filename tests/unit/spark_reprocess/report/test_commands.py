@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.report.texts import lead_with_option, places, quoted, visible
-from tests.findings_builder import HOSTILE_TEXTS, a_group, a_lead, some_findings
+from tests.support.findings_builder import HOSTILE_TEXTS, a_group, a_lead, some_findings
 
 BASH = shutil.which("bash") or "bash"
 SH = shutil.which("dash") or "sh"

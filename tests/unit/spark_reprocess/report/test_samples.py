@@ -5,7 +5,7 @@ from spark_reprocess.report.views import (
     shown_sample,
     shown_samples,
 )
-from tests.findings_builder import a_group, a_sample
+from tests.support.findings_builder import a_group, a_sample
 
 
 def test_json_is_laid_out_and_named_so_and_text_stays_as_it_is() -> None:

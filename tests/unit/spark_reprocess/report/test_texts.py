@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spark_reprocess.figures import cut
 from spark_reprocess.report.texts import visible
-from tests.findings_builder import HOSTILE_TEXTS
+from tests.support.findings_builder import HOSTILE_TEXTS
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

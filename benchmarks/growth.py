@@ -1,0 +1,178 @@
+"""Measures what a night costs in an archive of thirty, and what all its messages take.
+
+Old nights are written as files, as drain, analysis and redrive write them. The fifth night and the
+last one are real, and so is an analysis of a few messages among those of ten.
+"""
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+import boto3
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.findings import Finding, Side
+from benchmarks.incident import END, write_archive
+from benchmarks.rig import Rig, by_turns
+from benchmarks.verbs import ANALYZE, TimedVerb, approved, timed_verb
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.frames import write_table
+from spark_reprocess.archive.ledger import (
+    CHUNK_MESSAGES,
+    Claim,
+    Ledger,
+    Result,
+    RunRecord,
+    record_run,
+)
+from spark_reprocess.archive.ledgers import close_runs
+from spark_reprocess.archive.message_index import table_folder
+from spark_reprocess.archive.message_store import drain_folder
+from spark_reprocess.archive.table_parts import parquet_bytes
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+
+MESSAGES = 100_000
+"""Of a night."""
+
+NIGHTS, FEW_NIGHTS, SOME_NIGHTS = 30, 5, 10
+PENDING = 200
+"""Few messages, of which an analysis is measured."""
+
+TURNS = 3
+EXPIRE = ("erase", "--execute", "--older-than-days")
+NIGHT_TARGET, WRITES_TARGET, ANALYSIS_TARGET = 1.2, 1.2, 1.5
+MEMORY_TARGET_MB = 300 * 1.048576
+
+_PLANNED = ("message_id", "first_id", "sent_at", "receive_count", "body_bytes")
+
+
+def measure(rig: Rig) -> list[Finding]:
+    """Measure few messages in an old archive, the nights, and all messages."""
+    count = rig.sized(MESSAGES)
+    with tempfile.TemporaryDirectory(prefix="bench-growth-") as folder:
+        write_archive(Path(folder, "night"), count)
+        parts = [pq.read_table(path) for path in sorted(Path(folder).rglob("*.parquet"))]
+
+        def archive_of(name: str, nights: int, pending: int = 0) -> Archive:
+            rig.notify(f"growth: {nights} nights of {count:,} messages")
+            archive = open_archive(f"{folder}/{name}", creates=True)
+            # What is made up need not be durable.
+            with patch.object(os, "fsync"):
+                for ago in range(nights, 0, -1):
+                    write_night(archive, parts, ago, pending if ago == 1 else 0)
+            return archive
+
+        old = archive_of("some", SOME_NIGHTS, PENDING)
+        young = open_archive(f"{folder}/young", creates=True)
+        write_night(young, [parts[0].slice(0, 2 * PENDING)], 1, PENDING)
+        among_many, among_few = (partial(_verb, one, *ANALYZE) for one in (old, young))
+        among_many(), among_few()
+        analyses = by_turns(among_many, among_few, rig.turns(TURNS))
+        few = _night(archive_of("few", FEW_NIGHTS - 1), parts)
+        archive = archive_of("many", NIGHTS - 1)
+        many = _night(archive, parts)
+        what = f"analysis of {PENDING} among {SOME_NIGHTS * count:,}"
+        return [
+            _ratio(f"{what}, processor", "processor_seconds", "s", analyses, ANALYSIS_TARGET),
+            _ratio(f"{what}, written", "written_mb", "MB", analyses, WRITES_TARGET),
+            *_nights(many, few),
+            *_all(NIGHTS * count, archive),
+        ]
+
+
+def _verb(archive: Archive, *verb: str, days_later: int = 0) -> TimedVerb:
+    place = ("--archive", archive.root)
+    return timed_verb(*verb, *place, driver_memory="4g", counts=True, days_later=days_later)
+
+
+def _night(archive: Archive, parts: Sequence[pa.Table]) -> list[TimedVerb]:
+    """Return what analysis, redrive, status and expiry of a new drain take."""
+    write_drain(archive, parts, 0)
+    analyzed, plan = _verb(archive, *ANALYZE), approved(Path(archive.root))
+    url = boto3.client("sqs").create_queue(QueueName="main")["QueueUrl"]
+    to_main = ("--plan", plan, "--to-queue-url", url, "--execute", "--reason", "benchmark")
+    verbs = (("redrive", *to_main), ("status",), (*EXPIRE, str(NIGHTS)))
+    return [analyzed, *(_verb(archive, *verb) for verb in verbs)]
+
+
+def write_night(archive: Archive, parts: Sequence[pa.Table], ago: int, pending: int = 0) -> None:
+    """Write a night of so many days *ago*, of which all messages but *pending* were sent."""
+    at, drain_id, rows = write_drain(archive, parts, ago)
+    plan_id, run_id = (new_id((at + timedelta(minutes=n)).timestamp()) for n in (1, 2))
+    digest = write_table(rows, archive, table_folder(plan_id))
+    group = PlannedGroup("g-1", "an error", rows.num_rows, Action.REDRIVE)
+    plan = Plan(plan_id, archive.root, Snapshot((drain_id,), rows.num_rows, digest), (group,))
+    archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan, {"g-1": []}).encode())
+    who, time = ("me@here", None, "", "", "an old night"), at.isoformat()
+    record_run(archive, RunRecord(run_id, plan_id, "redrive", *who, time, "https://q"))
+    ids, ledger = list(map(str, rows["message_id"].to_pylist()))[pending:], Ledger(archive, plan_id)
+    for chunk, first in enumerate(range(0, len(ids), CHUNK_MESSAGES)):
+        some = tuple(ids[first : first + CHUNK_MESSAGES])
+        drains = (drain_id,) * len(some)
+        claim = Claim(run_id, "me@here", "", "https://q", time, some, drain_ids=drains)
+        ledger.claim("of-1000", chunk, 1, claim)
+        sent = [Result(one, Disposition.SENT, time, one[::-1]) for one in some]
+        ledger.record("of-1000", chunk, 1, sent)
+    close_runs(archive, (plan_id, run_id), at.timestamp())
+
+
+def write_drain(
+    archive: Archive, parts: Sequence[pa.Table], ago: int
+) -> tuple[datetime, str, pa.Table]:
+    """Write messages with ids of their own, as a drain of so many days *ago*.
+
+    Returns:
+        Its time, its id, and the table of a plan of all its messages.
+    """
+    at, chance, planned = datetime.now(UTC) - timedelta(days=ago), random.Random(ago), []
+    drain_id, later = new_id(at.timestamp()), pa.scalar(at - END)
+    for task, part in enumerate(parts):
+        ids = pa.array([str(UUID(int=chance.getrandbits(128))) for _ in range(part.num_rows)])
+        columns: dict[str, Any] = {name: part[name] for name in part.column_names} | dict.fromkeys(
+            _PLANNED[:2], ids
+        )
+        for name in ("sent_at", "first_received_at", "first_seen_at", "drained_at"):
+            columns[name] = pc.add(part[name], later)
+        rows = pa.table(columns, schema=part.schema)
+        path = f"{drain_folder(drain_id)}/part-{task:05d}-{rows.num_rows}-bench.parquet"
+        archive.write(path, parquet_bytes(rows))
+        added = {"file": path, "group_id": "g-1", "unit": None, "position": None}
+        table = rows.select(_PLANNED)
+        for name, value in added.items():
+            kind = pa.int64() if name == "position" else pa.string()
+            table = table.append_column(name, pa.array([value] * rows.num_rows, kind))
+        planned.append(table)
+    return at, drain_id, pa.concat_tables(planned)
+
+
+def _ratio(
+    what: str, of: str, unit: str, sides: Sequence[Sequence[TimedVerb]], target: float
+) -> Finding:
+    many, few = ([attrgetter(of)(one) for one in side] for side in sides)
+    return Finding.of_ratio(what, Side(unit, many), Side(f"{unit}, the other", few), at_most=target)
+
+
+def _nights(many: Sequence[TimedVerb], few: Sequence[TimedVerb]) -> Iterator[Finding]:
+    for of, unit in (("processor_seconds", "s"), ("moved_mb", "MB"), ("calls", "S3 calls")):
+        last, early = ([sum(map(attrgetter(of), verbs))] for verbs in (many, few))
+        sides = Side(unit, last), Side(f"{unit}, night {FEW_NIGHTS}", early)
+        yield Finding.of_ratio(f"night {NIGHTS}, {unit}", *sides, at_most=NIGHT_TARGET)
+
+
+def _all(messages: int, archive: Archive) -> Iterator[Finding]:
+    status, expiry = _verb(archive, "status"), _verb(archive, *EXPIRE, "15", days_later=60)
+    for name, took in (("status", status), ("expiry", expiry)):
+        what, target = f"{name} of {messages:,} messages", MEMORY_TARGET_MB
+        yield Finding(f"{what}, memory", [took.peak_mb], "MB", at_most=target)
+        yield Finding(f"{what}, moved", [took.moved_mb], "MB")

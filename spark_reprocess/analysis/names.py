@@ -1,0 +1,65 @@
+"""Replace ids and numbers in names of fields and in short texts. Pure.
+
+Names of fields keep their digits, as ``s3Key`` and ``line1``. Names that are ids have three digits
+or more, or one behind a dash, or there are many alike in one object.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+from dlq_replay.failures import one_line
+from dlq_replay.masks import EMAIL
+from dlq_replay.normalization import NUMBER, mask_times_and_uuids
+
+_LONG_ID = re.compile(
+    r"(?i)\b0x[0-9a-f]+\b|\b(?=[a-f]*\d)[0-9a-f]{12,}\b"
+    r"|\b(?=[A-Za-z_]*\d[A-Za-z_]*\d)(?=\d*[A-Za-z_])\w{8,}\b"
+)
+_MIXED = re.compile(r"\d[A-Za-z_]|[A-Za-z_]\d|\d{12}")
+"""Every text that ``_LONG_ID`` matches contains this, and this is faster to search."""
+
+_DIGIT = re.compile(r"\d")
+_NAME_CHARACTERS = 64
+_OF_FIELD = re.compile(r"(?s)(?!.*-\d)(?:\D*\d){0,2}\D*")
+_MANY_ALIKE = 4
+
+
+@lru_cache(maxsize=20_000)
+def mask_name(name: str) -> str:
+    """Return a key with its ids and numbers replaced, so that keys that contain ids are equal."""
+    name = name[:_NAME_CHARACTERS]
+    return _line(name) if _OF_FIELD.fullmatch(name) else _masked(name)
+
+
+def mask_names(names: Sequence[str]) -> list[str]:
+    """Return the keys of one object likewise."""
+    masked = [_masked(name[:_NAME_CHARACTERS]) for name in names]
+    alike = Counter(masked)
+    return [
+        one if alike[one] >= _MANY_ALIKE else mask_name(name)
+        for name, one in zip(names, masked, strict=True)
+    ]
+
+
+def _masked(name: str) -> str:
+    return mask_numbers(mask_ids(name))
+
+
+def mask_ids(text: str) -> str:
+    """Return *text* on one line with times, UUIDs, addresses and long ids replaced."""
+    if _DIGIT.search(text):
+        text = mask_times_and_uuids(text)
+        if _MIXED.search(text):
+            text = _LONG_ID.sub("<id>", text)
+    return _line(text)
+
+
+def _line(text: str) -> str:
+    return one_line(EMAIL.sub("<email>", text) if "@" in text else text)
+
+
+def mask_numbers(text: str) -> str:
+    """Return *text* with its numbers replaced."""
+    return NUMBER.sub("<n>", text)

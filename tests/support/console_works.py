@@ -1,0 +1,120 @@
+"""A console whose long work is noted and not run, and works as they are after their end."""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dlq_cli.console.site import Console
+from dlq_cli.console.work import State, Work, Works
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
+from tests.support.console_world import NOW, Browser
+
+MAIN = "http://localhost/123456789012/main"
+PARKED = "http://localhost/123456789012/parked"
+QUEUES = {"main-queue-url": MAIN, "parked-queue-url": PARKED}
+
+
+@dataclass
+class World:
+    """A console whose commands are noted and not run: each has died at once."""
+
+    archive: Archive
+    console: Console
+    browser: Browser
+
+    @property
+    def works(self) -> Works:
+        return self.console.works
+
+    @property
+    def plan_id(self) -> str:
+        return read_plan(find_plan(self.archive, None).read()).plan_id
+
+    @property
+    def group_id(self) -> str:
+        return read_plan(find_plan(self.archive, None).read()).groups[0].group_id
+
+    def post(self, path: str, **fields: str) -> Any:
+        return self.browser.post(path, {"start_id": self.works.make_id(), **fields})
+
+    def started(self, path: str, **fields: str) -> list[str]:
+        """Send a form; return the words of the command that it started."""
+        answer = self.post(path, **fields)
+        assert answer.status_code == 303, answer.text
+        work = self.works.get(answer.headers["location"].rpartition("/")[2])
+        assert work
+        assert work.words[-1] == "--json"
+        return list(work.words[:-1])
+
+    def refused(self, path: str, **fields: str) -> str:
+        """Send a form that starts nothing; return why."""
+        before = len(self.works.all())
+        answer = self.post(path, **fields)
+        assert answer.status_code == 422, answer.text
+        assert len(self.works.all()) == before
+        return str(re.sub(r"\s+", " ", answer.text))
+
+    def ended(
+        self, words: list[str], answer: Any = None, exit_code: int | None = 0, errors: str = ""
+    ) -> Work:
+        """Write down a work that has ended; without an exit code, one that has died."""
+        work = self.works.start(self.works.make_id(), words)
+        if exit_code is not None:
+            end = {"exit_code": exit_code, "ended_at": NOW.timestamp() + 60}
+            work.folder.joinpath("end.json").write_text(json.dumps(end))
+        if answer is not None:
+            work.folder.joinpath("answer").write_text(json.dumps(answer))
+        work.folder.joinpath("errors").write_text(errors)
+        while (found := self.works.get(work.work_id)) and found.state is State.RUNNING:
+            time.sleep(0.01)
+        assert found
+        return found
+
+    def page(self, work: Work) -> str:
+        answer = self.browser.get(f"/works/{work.work_id}")
+        assert answer.status_code == 200
+        return str(answer.text)
+
+    def dry_run(self, *more: str, **changes: Any) -> Work:
+        plan = read_plan(find_plan(self.archive, self.plan_id).read()).only(self.group_id)
+        words = [*self.preview_words, *more]
+        answer = redrive_answer(self, decisions_sha256=plan.decisions_sha256, **changes)
+        return self.ended(words, answer)
+
+    @property
+    def preview_words(self) -> list[str]:
+        place = ["--archive", self.archive.root, "--main-queue-url", MAIN]
+        what = ["--plan", self.plan_id, "--group", self.group_id]
+        return ["redrive", *place, "--parked-queue-url", PARKED, *what]
+
+
+def redrive_answer(world: World, counts: Mapping[str, int] | None = None, **more: Any) -> Any:
+    groups = [
+        {
+            "group_id": world.group_id,
+            "action": "redrive",
+            "counts": counts or {"send": 20},
+            "is_edited": False,
+        }
+    ]
+    return {
+        "version": 1,
+        "plan_id": world.plan_id,
+        "run_id": "",
+        "destinations": {MAIN: 20},
+        "groups": groups,
+        "problems": [],
+        "stopped_by": "",
+        "notes": [],
+        "samples": [],
+        "forecast": None,
+        "ramp": [],
+        "max_rate": None,
+        "decisions_sha256": "",
+        **more,
+    }

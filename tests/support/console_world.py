@@ -1,0 +1,246 @@
+"""A console to ask, without a socket: an archive that was written without Spark, and a client."""
+
+import itertools
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from dlq_cli.console.app import make_app, make_server
+from dlq_cli.console.security import Session, Sessions
+from dlq_cli.console.site import Console
+from dlq_cli.console.work import Works
+from dlq_cli.verbs.console import listen
+from dlq_replay.context import body_digest
+from dlq_replay.message import Message
+from spark_reprocess.actor import actor
+from spark_reprocess.analysis.outputs import groups_table, summary_json
+from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.group_records import add_statement
+from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.archive.table_parts import parquet_bytes
+from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.triage import Statement, is_group_id
+from tests.support.approved_plan import planned, write_plan_table
+from tests.support.builders import message, queue_url, text
+from tests.support.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings
+from tests.support.golden import assert_stored
+from tests.support.page_outline import PageOutline
+
+PORT = 8765
+HERE = f"http://127.0.0.1:{PORT}"
+BASE = f"/{'0123456789abcdef' * 2}"
+NOW = datetime(2025, 11, 20, 12, 0, tzinfo=UTC)
+_ticks = itertools.count()
+DRAIN = "20251120T100000Z-000001"
+
+
+def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Message:
+    """One parked copy; *context* goes into its ``sqs-dlq-context``."""
+    fields = {"v": 1, "id": f"first-{number}", "t0": 1_763_600_000 + number, "src": "orders"}
+    said = {"reason": "attempts_exhausted", "error": {"type": "KeyError", "message": "'vat'"}}
+    body = json.dumps({"order": {"id": number, "zip": "1011"}}) if body is None else body
+    fields["h"] = body_digest(body)
+    made = message(
+        f"m-{number:04}",
+        body,
+        {
+            "sqs-dlq-context": text(json.dumps({**fields, **said, **context})),
+            "sqs-dlq-replay-nb": text("6", "Number"),
+            "tenant": text("acme"),
+        },
+        SentTimestamp=str(1_763_630_000_000 + number * 1000),
+        ApproximateReceiveCount=str(1 + number % 3),
+    )
+    return replace(made, receipt_handle="")
+
+
+def archive_with(folder: Path, messages: Sequence[Message], files: int = 1) -> Archive:
+    """Write one drain of these messages, and the plan that leaves them all, with its report."""
+    archive = open_archive(str(folder / "archive"), creates=True)
+    rows = [to_row(one, queue_url("parked"), NOW) for one in messages]
+    for number in range(files):
+        write_messages(archive, DRAIN, number, rows[number::files])
+    plan_path = Path(planned(archive, "leave"))
+    plan = read_plan(plan_path.read_text())
+    groups = [
+        a_group(group_id=one.group_id, title=one.title, count=one.count) for one in plan.groups
+    ]
+    write_report(archive, plan.plan_id, groups)
+    return archive
+
+
+def archive_from(
+    folder: Path, findings: Findings, bodies: Callable[[int, int], str], each: int = 3
+) -> Archive:
+    """Write an archive, plan and report in which each group of *findings* has *each* messages.
+
+    Args:
+        folder: gets the archive.
+        findings: what the report says; ids of groups are made valid, and counts are kept.
+        bodies: of the message with this number in the group at this place.
+        each: messages of a group.
+    """
+    archive = open_archive(str(folder / "archive"), creates=True)
+    groups = [
+        one if is_group_id(one.group_id) else replace(one, group_id=f"g-{place:010x}")
+        for place, one in enumerate(findings.groups)
+    ]
+    rows: list[dict[str, Any]] = []
+    for place, group in enumerate(groups):
+        for number in range(each):
+            made = a_dead_letter(place * each + number, bodies(place, number))
+            rows.append({**to_row(made, queue_url("parked"), NOW), "group_id": group.group_id})
+    path = write_messages(
+        archive,
+        DRAIN,
+        0,
+        [{name: value for name, value in row.items() if name != "group_id"} for row in rows],
+    )
+    plan_id = "20251120T103000Z-4f2a00"
+    snapshot = Snapshot(
+        (DRAIN,),
+        len(rows),
+        table_sha256=write_plan_table(
+            archive, f"reports/{plan_id}/messages.parquet", [{**row, "file": path} for row in rows]
+        ),
+    )
+    planned_groups = [
+        PlannedGroup(one.group_id, one.title, one.count, Action.LEAVE) for one in groups
+    ]
+    plan = Plan(plan_id, archive.root, snapshot, tuple(planned_groups))
+    archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan).encode())
+    made_findings = replace(
+        findings, plan_id=plan_id, archive=archive.root, groups=tuple(groups), where=None
+    )
+    archive.write(f"reports/{plan_id}/summary.json", summary_json(made_findings).encode())
+    return archive
+
+
+def hostile_archive(folder: Path) -> Archive:
+    """22 groups in whose report, bodies and notes every hostile text stands; 220 hostile bodies."""
+    texts = HOSTILE_TEXTS
+
+    def body(place: int, number: int) -> str:
+        return texts[(place + number) % len(texts)].encode("utf-8", "replace").decode() or "x"
+
+    archive = archive_from(folder, hostile_findings(), body, each=10)
+    for place, one in enumerate(plan_of(archive).groups):
+        text = texts[place].encode("utf-8", "replace").decode()
+        said = Statement(NOW, text[:80], action=text[:80], plan_id=text[:80], text=text)
+        add_statement(archive, one.group_id, said)
+    return archive
+
+
+def write_report(archive: Archive, plan_id: str, groups: Sequence[GroupFinding]) -> Findings:
+    """Write what an analysis writes beside a plan."""
+    findings = some_findings(*groups, plan_id=plan_id, archive=archive.root)
+    archive.write(f"reports/{plan_id}/summary.json", summary_json(findings).encode())
+    archive.write(f"reports/{plan_id}/groups.parquet", parquet_bytes(groups_table(findings)))
+    return findings
+
+
+def plan_of(archive: Archive) -> Plan:
+    """The plan of the newest report, as it is now."""
+    return read_plan(find_plan(archive, None).read())
+
+
+def assert_page(name: str, page: str, archive: Archive) -> None:
+    """Assert that the main part of *page* reads as ``tests/golden/console.txt`` has it.
+
+    Ids, tokens and times that differ from run to run stand there as words.
+    """
+    main = re.search("<main.*</main>", page, re.DOTALL)
+    text = "\n".join(PageOutline(main[0] if main else page).lines)
+    for pattern, word in (
+        (re.escape(actor()), "ME"),
+        (r"(?<= after )\d+ s\b", "N s"),
+        (re.escape(archive.root), "ARCHIVE"),
+        (re.escape(BASE), ""),
+        (r"\b\d{8}T\d{6}Z-[0-9a-f]+", "ID"),
+        (r"(name=csrf value=)[^\]\s]+", r"\1TOKEN"),
+        (r"\b20\d\d-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "TIME"),
+        (r"\b[0-9a-f]{64}\b", "SHA256"),
+    ):
+        text = re.sub(pattern, word, text)
+    assert_stored("console", name, text)
+
+
+@dataclass
+class Browser:
+    """A client that has the session of one console."""
+
+    client: TestClient
+    sessions: Sessions
+
+    @property
+    def session(self) -> Session:
+        assert self.sessions.session
+        return self.sessions.session
+
+    @property
+    def csrf(self) -> str:
+        return self.session.csrf
+
+    def get(self, path: str, **values: Any) -> Any:
+        return self.client.get(path, **values)
+
+    def post(self, path: str, fields: Any, **values: Any) -> Any:
+        """Send a form as a page of the console does; redirects are not followed."""
+        values.setdefault("headers", {"origin": HERE})
+        fields = {"csrf": self.csrf, **fields}
+        return self.client.post(path, data=fields, follow_redirects=False, **values)
+
+
+def console_of(archive: Archive, **changes: Any) -> Console:
+    """A console whose clock, shared by all consoles, goes on with each look."""
+    works = Works(Path(archive.root).parent / "state" / "work", NOW.timestamp)
+    return replace(Console(archive, _tick, "ann@desk", works), **changes)
+
+
+def _tick() -> datetime:
+    return NOW + timedelta(microseconds=next(_ticks))
+
+
+def visitor(console: Console, port: int = PORT) -> tuple[TestClient, Sessions]:
+    """A browser that has not opened the printed address."""
+    sessions = Sessions(port, BASE)
+    client = TestClient(make_app(console, sessions), base_url=f"http://127.0.0.1:{port}{BASE}")
+    return client, sessions
+
+
+@contextmanager
+def running(console: Console) -> Iterator[Sessions]:
+    """A console that listens, in a thread of this process."""
+    listener = listen(0)
+    sessions = Sessions(listener.getsockname()[1])
+    server = make_server(console, sessions)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        yield sessions
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+
+
+def opened(console: Console) -> Browser:
+    """A browser that has opened the printed address."""
+    client, sessions = visitor(console)
+    assert client.get(sessions.address()).status_code == 200
+    return Browser(client, sessions)

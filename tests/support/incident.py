@@ -1,0 +1,230 @@
+"""An invented shop's morning, as an analysis would find it: for looking at, and for pictures."""
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
+from tests.support.findings_builder import (
+    ANALYZED_AT,
+    BUCKET_SECONDS,
+    BUCKETS,
+    FIRST_BUCKET,
+    SOURCE,
+    a_group,
+    a_lead,
+    some_findings,
+)
+
+Curve = Callable[[float], float]
+"""Arrivals at a moment between 0 (the first bucket) and 1 (now), in any unit."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What one group is made from."""
+
+    title: str
+    size: int
+    curve: Curve
+    trend: str
+    body: dict[str, Any] | str
+    leads: tuple[Lead, ...] = ()
+    reasons: tuple[str, ...] = ("attempts_exhausted",)
+    source: str = SOURCE
+
+
+def incident_findings() -> Findings:
+    """One region's payments time out, and there is the usual rest."""
+    chance = random.Random(20251120)
+    groups = sorted((_group(chance, one) for one in _FAILURES), key=lambda group: -group.count)
+    return some_findings(
+        *groups,
+        archive="s3://shop-dead-letters/orders",
+        plan_path="/srv/reports/20251120T103000-4f2a/plan.yaml",
+    )
+
+
+def _group(chance: random.Random, failure: Failure) -> GroupFinding:
+    weights = [
+        max(0.0, failure.curve(n / BUCKETS)) * chance.uniform(0.75, 1.25) for n in range(BUCKETS)
+    ]
+    arrivals = Counter(chance.choices(range(BUCKETS), weights, k=failure.size))
+    first, last = (_moment(chance, place) for place in (min(arrivals), max(arrivals)))
+    oldest = (ANALYZED_AT - first).total_seconds()
+    return a_group(
+        group_id=f"g-{chance.randrange(16**10):010x}",
+        title=failure.title,
+        count=failure.size,
+        first_sent_at=first,
+        last_sent_at=last,
+        arrivals=tuple(arrivals[place] for place in range(BUCKETS)),
+        trend=failure.trend,
+        reasons=_split(failure.size, failure.reasons),
+        sources=((failure.source, failure.size),),
+        replay_counts=_replays(chance, failure),
+        body_bytes=Spread(412, 700, 2_100, 3_900 + failure.size),
+        age_seconds=Spread(
+            (ANALYZED_AT - last).total_seconds(), oldest * 0.4, oldest * 0.93, oldest
+        ),
+        leads=failure.leads,
+        samples=tuple(_samples(chance, failure.body, first, last)),
+    )
+
+
+def _moment(chance: random.Random, bucket: int) -> datetime:
+    return FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * bucket + chance.randrange(1_600))
+
+
+def _split(count: int, names: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    rest = count // 12 if len(names) > 1 else 0
+    return ((names[0], count - rest), *((name, rest) for name in names[1:]))
+
+
+def _replays(chance: random.Random, failure: Failure) -> tuple[tuple[int | None, int], ...]:
+    if "attempts_exhausted" not in failure.reasons:
+        return ((0, failure.size),)
+    early = min(failure.size // 9, chance.randrange(1, 40))
+    return ((19, early), (20, failure.size - early))
+
+
+def _samples(
+    chance: random.Random, body: dict[str, Any] | str, first: datetime, last: datetime
+) -> Iterator[Sample]:
+    for number in range(3):
+        sent_at = first + (last - first) * (number / 2)
+        identity = f"{chance.randrange(16**8):08x}-5a1e-4c0d-9b7f-{chance.randrange(16**12):012x}"
+        tenant = chance.choice(("acme", "blue-bottle", "northwind"))
+        if isinstance(body, dict):
+            order = f"o-{chance.randrange(10**6):06d}"
+            whole = {**body, "order_id": order, "placed_at": f"{sent_at:%FT%TZ}"}
+            text = json.dumps(whole, separators=(",", ":"))
+        else:
+            text = body
+        yield Sample(identity, sent_at, text, (("sqs-dlq-replay-nb", "20"), ("tenant", tenant)))
+
+
+def _around(at: float, width: float) -> Curve:
+    return lambda t: math.exp(-(((t - at) / width) ** 2)) + 0.002
+
+
+_PAYMENT = {"provider": "worldcard", "amount": 59.9, "currency": "EUR", "attempt": 1}
+_ORDER = {
+    "type": "OrderPlaced",
+    "customer": {"id": "***", "region": "us-east-1", "email": "***"},
+    "payment": _PAYMENT,
+    "lines": [{"sku": "TEA-114", "quantity": 2}, {"sku": "CUP-020", "quantity": 1}],
+}
+
+_FAILURES = (
+    Failure(
+        title="shop.payments.GatewayTimeout: no answer from <text> within <n> ms",
+        size=7_480,
+        curve=lambda t: (t - 0.56) / 0.44 if t > 0.56 else 0.0,
+        trend="rising",
+        reasons=("attempts_exhausted", "too_old"),
+        leads=(
+            a_lead(
+                "body.payment.provider",
+                "cartebleue",
+                0.994,
+                0.031,
+                4.71,
+                condition="get_json_object(body, '$.payment.provider') = 'cartebleue'",
+                synonyms=(
+                    Synonym("body.payment.acquirer", "CB-2"),
+                    Synonym("body.payment.endpoint.host", "gw2.cartebleue.example"),
+                ),
+            ),
+            a_lead("body.customer.region", "eu-west-3", 0.912, 0.118, 2.12),
+            a_lead("attribute.tenant", "northwind", 0.41, 0.29, 0.16),
+        ),
+        body={
+            **_ORDER,
+            "customer": {"id": "***", "region": "eu-west-3", "email": "***"},
+            "payment": {**_PAYMENT, "provider": "cartebleue"},
+        },
+    ),
+    Failure(
+        title="pydantic.ValidationError: coupon.kind: <text> is not one of <text>, <text>",
+        size=2_310,
+        curve=lambda t: 1.0 if t > 0.31 else 0.0,
+        trend="steady",
+        reasons=("non_retryable",),
+        leads=(
+            a_lead(
+                "body.coupon.kind",
+                "bundle",
+                1.0,
+                0.0,
+                5.9,
+                condition="get_json_object(body, '$.coupon.kind') = 'bundle'",
+            ),
+        ),
+        body={**_ORDER, "coupon": {"code": "SPRING", "kind": "bundle", "percent": None}},
+    ),
+    Failure(
+        title="KeyError: <text>",
+        size=1_145,
+        curve=_around(0.42, 0.06),
+        trend="ended",
+        leads=(a_lead("body.customer.email", "(missing)", 1.0, 0.002, 6.3),),
+        body={**_ORDER, "customer": {"id": "***", "region": "us-east-1"}},
+    ),
+    Failure(
+        title="botocore.ConditionalCheckFailedException: the conditional request failed",
+        size=690,
+        curve=_around(0.2, 0.09),
+        trend="falling",
+        reasons=("attempts_exhausted", "too_old"),
+        leads=(a_lead("attribute.tenant", "blue-bottle", 0.88, 0.24, 1.41),),
+        body=_ORDER,
+    ),
+    Failure(
+        title="attempts_exhausted: JSON type=StockMoved {at:string, from:string, n:number, "
+        "sku:string, to:string}",
+        size=402,
+        curve=lambda t: 0.6 + 0.4 * math.sin(t * 25),
+        trend="steady",
+        body={"type": "StockMoved", "sku": "TEA-114", "from": "LYS", "to": "FRA", "n": 40},
+    ),
+    Failure(
+        title="foreign_source: JSON type=RefundRequested {amount:number, order:string, "
+        "reason:string, type:string}",
+        size=268,
+        curve=lambda t: 1.0 if t > 0.7 else 0.1,
+        trend="rising",
+        reasons=("foreign_source",),
+        source=SOURCE.replace("orders", "refunds"),
+        leads=(a_lead("body.type", "RefundRequested", 1.0, 0.0, 7.02),),
+        body={"type": "RefundRequested", "amount": 12.0, "reason": "damaged"},
+    ),
+    Failure(
+        title="UnicodeDecodeError: <text> codec can't decode byte <hex> in position <n>",
+        size=94,
+        curve=_around(0.8, 0.05),
+        trend="falling",
+        leads=(a_lead("attribute.charset", "latin-1", 1.0, 0.0, 6.94),),
+        body="Commande n° 114 confirm\ufffde - merci !",
+    ),
+    Failure(
+        title="decimal.InvalidOperation: [<class <text>>]",
+        size=51,
+        curve=_around(0.64, 0.02),
+        trend="ended",
+        leads=(a_lead("body.payment.amount", "12,50", 0.53, 0.0, 3.3),),
+        body={**_ORDER, "payment": {"provider": "worldcard", "amount": "12,50"}},
+    ),
+    Failure(
+        title="attempts_exhausted: empty body",
+        size=17,
+        curve=lambda t: 1.0 if 0.15 < t < 0.9 else 0.0,
+        trend="",
+        body="",
+    ),
+)
