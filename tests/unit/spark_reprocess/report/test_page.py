@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
