@@ -2,7 +2,7 @@
 
 1. A lead is a set of one to three conditions. The share of the group for which all of them hold is
    compared with the share of other messages (see ``comparison``); ``contrast`` ranks the sets.
-2. A set must make a difference: its score, the difference of the two shares, is at least 0.2, or
+2. A set must make a difference: its score, the difference of the two shares, is at least 0.1, or
    the set holds for at least 2 % of the group and for hardly any others. What the shape of the
    messages may imply counts for a third.
 3. The difference must be significant: G-test (S. S. Wilks, 1938), with Bonferroni's correction for
@@ -216,7 +216,7 @@ class _Search:
             if self._left[self._group.messages].sum() < LEAST_GROUP:
                 break
         for place, other in alternatives:
-            rows = np.concatenate([place.rows, place.other_rows])
+            rows = np.append(place.rows, place.other_rows)
             holds = self._predicates.all_hold(self._numbers(place, other.conditions))
             if len(seen) < LEADS and all(jaccard(holds[rows], one[rows]) < _ALL for one in seen):
                 seen.append(holds)
@@ -327,8 +327,13 @@ class _Search:
         return best, others[:LEADS]
 
     def _is_lead(self, where: _Compared, one: Counted) -> bool:
+        everything = self._left | True
+        in_all = where.contrast.count(
+            one.conditions, everything[where.rows], everything[where.other_rows]
+        )
         return (
-            all(self._is_needed(where, one, which) for which in one.conditions)
+            in_all.own_share > in_all.other_share
+            and all(self._is_needed(where, one, which) for which in one.conditions)
             and not any(self._is_clock(where, which) for which in one.conditions)
             and self._is_unusual(where, one)
         )
@@ -374,9 +379,8 @@ class _Search:
         mine, theirs = matrix.own_holds[rest].all(0), matrix.other_holds[rest].all(0)
         weights = matrix.weights.astype(np.float64) * matrix.effective
         held = table.counts(where.rows[own & mine])[values]
-        other_held = table.counts(where.other_rows[others & theirs], weights[others & theirs])[
-            values
-        ]
+        inside = others & theirs
+        other_held = table.counts(where.other_rows[inside], weights[inside])[values]
         odds = np.log((held + 0.5) / (other_held + 0.5))
         outside = math.log(((own & ~mine).sum() + 0.5) / (weights[others & ~theirs].sum() + 0.5))
         is_other = (values != number) & (held + other_held >= _LEAST_OF_A_VALUE)
@@ -394,7 +398,7 @@ class _Search:
         path, tag = self._predicates.predicate(number)[1:]
         if not tag.startswith(MAGNITUDE) or path == SIZE:
             return False
-        rows = np.concatenate([where.rows, where.other_rows])
+        rows = np.append(where.rows, where.other_rows)
         rows = rows[self._predicates.applies(number)[rows] & ~np.isnan(times[rows])]
         holds = self._predicates.holds(number)[rows]
         if holds.all() or not holds.any():
@@ -431,14 +435,12 @@ class _Search:
             holds = self._predicates.all_hold(numbers)
             return float(holds[own].mean()), float(weights[holds[rows]].sum())
 
-        parts = []
+        parts, numbers = [], []
         for which in one.conditions:
-            plainest, *same = self._correlated(where, which)
-            named = map(self._predicates.predicate, same)
-            parts.append(
-                FoundPart(self._predicates.predicate(plainest), *shares([plainest]), tuple(named))
-            )
-        numbers = self._numbers(where, one.conditions)
+            correlated = self._correlated(where, which)
+            numbers.append(correlated[0])
+            plainest, *same = map(self._predicates.predicate, correlated)
+            parts.append(FoundPart(plainest, *shares(numbers[-1:]), tuple(same)))
         applies = self._predicates.all_apply(numbers)
         group_share, other_share = shares(numbers)
         mine, theirs = applies[own].mean(), weights[applies[rows]].sum()
