@@ -47,8 +47,10 @@ def _causes_found(archive: Path) -> Finding:
 
 def _is_first(cause: Cause, groups: list[dict[str, Any]]) -> bool:
     leads = [group["leads"] for group in groups if group["title"].startswith(cause.title)]
-    first = [(of_one[0]["field"], of_one[0]["value"]) for of_one in leads if of_one]
-    return (cause.field, cause.value) in first
+    first = [of_one[0]["parts"] for of_one in leads if of_one]
+    return [(cause.field, cause.value)] in [
+        [(p["field"], p["value"]) for p in one] for one in first
+    ]
 
 
 def _summary(archive: Path) -> dict[str, Any]:

@@ -1,18 +1,30 @@
-"""``make accuracy DATA=FOLDER``: how well messages are grouped, on data that is not ours to ship.
+"""``make accuracy DATA=FOLDER``: how well failures are grouped and explained, on others' data.
 
 FOLDER has ``error-pairs.jsonl`` (``error_type, a, b, same``) and ``loghub-*.jsonl.xz`` (``system,
 content, event``). Grouping accuracy is the share of lines whose group is just that of their event.
 The numbers of ``grouping`` were chosen by the first half of the systems, by name.
+
+It also has ``robustspot-*.jsonl.xz`` and ``squeeze-*.jsonl.xz``: ``case, setting, causes, leaves``.
+The failed messages of a case are one group, the others another. A cause counts if it is a lead
+exactly.
 """
 
 import json
 import lzma
+import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from spark_reprocess.analysis.feature_extraction import find_leads_in
+from spark_reprocess.analysis.features import features_of
+from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.names import mask_name
 from spark_reprocess.analysis.signature import signature_of
 from spark_reprocess.grouping import grouped
 
@@ -38,8 +50,76 @@ def _grouping_accuracy(rows: list[dict[str, Any]]) -> float:
     return sum(len(g) for g in groups.values() if events[rows[min(g)]["event"]] == g) / len(rows)
 
 
+_MOST_OF_A_GROUP = 20_000
+_Cause = frozenset[tuple[str, str]]
+
+
+def _causes_found(row: dict[str, Any]) -> list[_Cause]:
+    """Return the leads of the group of failed messages of one case."""
+    leaves = row["leaves"]
+    rows = []
+    for group_id, count in (
+        ("bad", [leaf["_bad"] for leaf in leaves]),
+        ("good", [leaf["_all"] - leaf["_bad"] for leaf in leaves]),
+    ):
+        numbers = np.repeat(np.arange(len(leaves)), count)
+        np.random.default_rng(0).shuffle(numbers)
+        rows += [(group_id, number) for number in numbers[:_MOST_OF_A_GROUP]]
+    lines = []
+    for leaf in leaves:
+        fields = {name: value for name, value in leaf.items() if not name.startswith("_")}
+        lines.append(features_of(json.dumps(fields), 0, (), {}))
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {
+                "group_id": group_id,
+                "chance": chance,
+                "is_by_shape": False,
+                "features": lines[number],
+                "shape": "one",
+                "failed_at": math.nan,
+            }
+            for chance, (group_id, number) in enumerate(rows)
+        ]
+    )
+    total = {one: sum(1 for group_id, _ in rows if group_id == one) for one in ("bad", "good")}
+    return [
+        frozenset((part["field"].removeprefix("body."), part["value"]) for part in lead["parts"])
+        for found in find_leads_in(total, Masks(), [batch])
+        for lead in found.to_pylist()
+        if lead["group_id"] == "bad"
+    ]
+
+
+def _print_causes(folder: Path) -> None:
+    first, among, cases = 0, 0, 0
+    settings = defaultdict[str, list[int]](lambda: [0, 0])
+    for path in sorted(folder.glob("robustspot-*.jsonl.xz")):
+        for row in _rows(path):
+            causes, found = _true_causes(row), _causes_found(row)
+            cases, first = cases + 1, first + (found[:1] != [] and found[0] in causes)
+            among += any(one in causes for one in found)
+    for path in sorted(folder.glob("squeeze-*.jsonl.xz")):
+        for row in _rows(path):
+            causes, leads = _true_causes(row), set(_causes_found(row))
+            settings[row["setting"]][0] += 2 * len(causes & leads)
+            settings[row["setting"]][1] += len(causes) + len(leads)
+    print(f"exact cause first: {first} of {cases}, among five: {among}")  # noqa: T201
+    scores = {name: right / most for name, (right, most) in settings.items()}
+    for name, score in scores.items():
+        print(f"F1, {name}: {score:.3f}")  # noqa: T201
+    print(f"F1, mean: {sum(scores.values()) / max(1, len(scores)):.3f}")  # noqa: T201
+
+
+def _true_causes(row: dict[str, Any]) -> set[_Cause]:
+    return {
+        frozenset((mask_name(name), value) for name, value in one.items()) for one in row["causes"]
+    }
+
+
 def main(folder: Path) -> None:
     """Print the figures."""
+    _print_causes(folder)
     pairs = [row for path in folder.glob("error-pairs*.jsonl") for row in _rows(path)]
     for same, what in ((False, "different failures apart"), (True, "equal failures together")):
         ids = [_group_ids([pair["a"], pair["b"]]) for pair in pairs if pair["same"] is same]

@@ -26,30 +26,25 @@ def state_of(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A predicate that holds for the same messages as a lead; see ``Lead`` for its fields."""
+    """A predicate that holds for the same messages as a part; see ``Part`` for its fields."""
 
     field: str
     value: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
-    """A field's value that sets a group apart from other pending messages.
+class Part:
+    """A condition of a lead.
 
     Attributes:
         field: its path: ``body.customer.region``, ``attribute.tenant``; an array's elements are
             ``[]``. ``message_group_id``, ``sender_id``, ``source_arn`` and ``body_bytes`` are the
             archive's columns.
-        value: the value, masked and shortened. In round brackets if the lead is not a value:
+        value: the value, masked and shortened. In round brackets if the part is not a value:
             ``(missing)`` or ``(present)``, if other messages differ in that, or a type, such as
             ``(text)``. A text that has such brackets itself is quoted.
-        group_share: share of the group's messages that have it, 0 to 1.
+        group_share: share of the group's messages for which it holds, 0 to 1.
         other_share: share of the messages that the group is compared with, 0 to 1.
-        score: difference of the shares, related to all messages of the group, at most 1; a third of
-            it if the shape of the messages may imply the lead.
-        condition: Spark SQL that selects such messages, for ``--where``; empty if SQL cannot
-            express it, or if the value is masked.
-        compared_with: the messages of *other_share*, to be read after "of".
         synonyms: predicates that hold for nearly the same messages (95 % or more), at most three.
     """
 
@@ -57,10 +52,29 @@ class Lead:
     value: str
     group_share: float
     other_share: float
+    synonyms: tuple[Synonym, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """One to three conditions that together set a group apart from other pending messages.
+
+    Attributes:
+        group_share: share of the group's messages for which all parts hold, 0 to 1.
+        other_share: share of the messages that the group is compared with, 0 to 1.
+        score: difference of the shares, related to all messages of the group, at most 1; a third of
+            it if the shape of the messages may imply the lead.
+        condition: Spark SQL that selects such messages, for ``--where``; empty if SQL cannot
+            express it, or if a value is masked.
+        compared_with: the messages of *other_share*, to be read after "of".
+    """
+
+    parts: tuple[Part, ...]
+    group_share: float
+    other_share: float
     score: float
     condition: str = ""
     compared_with: str = "all others"
-    synonyms: tuple[Synonym, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +242,9 @@ def format_lead(lead: Lead) -> str:
     )
 
 
-def format_predicate(lead: Lead | Synonym) -> str:
-    """Format what a lead says: ``body.tenant = acme``, ``body.customer is missing``."""
-    state = state_of(lead.value)
-    return f"{lead.field} is {state}" if state else f"{lead.field} = {lead.value}"
+def format_predicate(one: Lead | Part | Synonym) -> str:
+    """Format what a lead says: ``body.tenant = acme and body.customer is missing``."""
+    if isinstance(one, Lead):
+        return " and ".join(map(format_predicate, one.parts))
+    state = state_of(one.value)
+    return f"{one.field} is {state}" if state else f"{one.field} = {one.value}"

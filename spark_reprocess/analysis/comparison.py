@@ -41,7 +41,8 @@ _BY_CHANCE = 8
 _COVERED = 0.5
 """There must be messages alike for at least this share of the group."""
 
-_MOST = 4000
+_FEWEST, _MOST, _FOR_EACH = 2000, 8000, 25
+"""A group is compared with so many others at most, which depends on its own messages."""
 
 _ONE_VALUE = 0.9
 """A field has one value in a shape if so many of the messages that have it agree."""
@@ -77,11 +78,13 @@ class Sample:
     Attributes:
         groups: each message is in exactly one.
         shapes: of each message, the number of its payload's shape.
+        times: when each message first failed, in epoch seconds; NaN where unknown.
     """
 
     table: FeatureTable
     groups: Sequence[SampledGroup]
     shapes: Ints
+    times: Floats
 
     @cached_property
     def group_of(self) -> Ints:
@@ -140,7 +143,7 @@ class Comparisons:
         others = np.flatnonzero(self._is_other(group))
         if not len(others):
             return None
-        weights, some = self._weights[others], _some(others)
+        weights, some = self._weights[others], _some(others, group)
         own = group.population / len(group.messages) * self._sample.table.counts(group.messages)
         counts = np.maximum(self._counts - own, 0.0)
         return Others(
@@ -161,7 +164,7 @@ class Comparisons:
                 covered += int(mix[shape])
         if covered < _COVERED * len(group.messages):
             return None
-        messages = _some(np.flatnonzero(is_other & (factor > 0)[self._shapes]))
+        messages = _some(np.flatnonzero(is_other & (factor > 0)[self._shapes]), group)
         weights = self._weights[messages] * factor[self._shapes[messages]]
         counts = self._sample.table.counts(messages, weights)
         return Others(
@@ -217,9 +220,10 @@ class Comparisons:
         return fields
 
 
-def _some(messages: Ints) -> Ints:
-    """Return at most 4,000, evenly: the messages of each group are in the order of a hash."""
-    return messages[:: -(-len(messages) // _MOST) or 1]
+def _some(messages: Ints, group: SampledGroup) -> Ints:
+    """Return some of the messages, evenly: those of each group are in the order of a hash."""
+    most = min(max(_FEWEST, _FOR_EACH * len(group.messages)), _MOST)
+    return messages[:: -(-len(messages) // most) or 1]
 
 
 def _effective(weights: Floats) -> float:

@@ -42,6 +42,7 @@ INPUT_COLUMNS = (
     "attributes",
     *COLUMNS,
     "sent_at",
+    "first_seen_at",
     "parked_reason",
     "error_type",
     "error_message",
@@ -54,6 +55,7 @@ _EXTRACTED_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("chance", pa.float64()),
     pa.field("is_by_shape", pa.bool_()),
     pa.field("features", pa.string()),
+    pa.field("failed_at", pa.float64()),
     pa.field("shape", pa.string()),
     pa.field("title", pa.string()),
     pa.field("message_id", pa.string()),
@@ -107,6 +109,8 @@ class _Extractor:
         attributes = row["attributes"] or ()
         if row["is_sampled"]:
             columns = {name: row[name] for name in COLUMNS}
+            times = [row[name] for name in ("first_seen_at", "sent_at") if row[name]]
+            extracted["failed_at"] = min(times).timestamp() if times else None
             extracted["features"] = features_of(body, row["body_bytes"], attributes, columns)
             shape = shape_of(body).key.encode("utf-8", "replace")
             extracted["shape"] = sha256(shape).hexdigest()[:16]
@@ -154,7 +158,7 @@ def leads_among(
         The group id and the fields of ``findings.Lead``; of each group the strongest lead first.
     """
     sampled = extracted.where("features IS NOT NULL").select(
-        "group_id", "chance", "is_by_shape", "features", "shape"
+        "group_id", "chance", "is_by_shape", "features", "failed_at", "shape"
     )
     find = partial(find_leads_in, dict(counts), masks)
     return map_rows(sampled.repartition(1), find, _LEADS, is_few=is_few)
@@ -173,7 +177,9 @@ def find_leads_in(
     shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
     lines = cast("pa.StringArray", rows.column("features").combine_chunks())
     groups = _sampled_groups(rows, counts)
-    found = find_leads(Sample(feature_table(lines), groups, shapes.astype(np.int64)), counts)
+    times = rows.column("failed_at").to_numpy().astype(np.float64)
+    sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
+    found = find_leads(sample, counts)
     leads = [
         {"group_id": group_id, **asdict(lead_of(lead, masks))}
         for group_id, leads in found.items()

@@ -39,7 +39,7 @@ from spark_reprocess.analysis.features import (
 from spark_reprocess.analysis.leads import FoundLead
 from spark_reprocess.analysis.mask import Masks, shorten
 from spark_reprocess.analysis.predicates import Kind, Predicate
-from spark_reprocess.findings import Lead, Synonym, state_of
+from spark_reprocess.findings import Lead, Part, Synonym, state_of
 
 _VALUE_CHARACTERS = 80
 _FIELD_CHARACTERS = 120
@@ -76,17 +76,20 @@ _Test = Callable[["_Place"], str | None]
 
 
 def lead_of(found: FoundLead, masks: Masks) -> Lead:
-    """Format a lead. What is masked is neither in its value nor in its condition."""
-    field, value, is_masked = _shown(found.predicate, masks)
+    """Format a lead. What is masked is neither in its values nor in its condition."""
+    parts, conditions = [], []
+    for part in found.parts:
+        field, value, is_masked = _shown(part.predicate, masks)
+        same = tuple(Synonym(*_shown(one, masks)[:2]) for one in part.correlated)
+        parts.append(Part(field, value, part.group_share, part.other_share, same))
+        conditions.append("" if is_masked else condition(*part.predicate))
     return Lead(
-        field=field,
-        value=value,
+        parts=tuple(parts),
         group_share=found.group_share,
         other_share=found.other_share,
         score=found.score,
-        condition="" if is_masked else condition(*found.predicate),
+        condition=" AND ".join(conditions) if all(conditions) else "",
         compared_with=_ALIKE if found.others_alike else _ALL,
-        synonyms=tuple(Synonym(*_shown(one, masks)[:2]) for one in found.correlated),
     )
 
 

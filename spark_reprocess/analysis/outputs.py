@@ -16,15 +16,23 @@ from spark_reprocess.grouping import SIGNATURE_VERSION
 
 _TIME = pa.timestamp("us", tz="UTC")
 _SPREAD = pa.struct([(name, pa.float64()) for name in ("least", "median", "p95", "greatest")])
-LEAD_FIELDS: "list[pa.Field[Any]]" = [
-    pa.field("field", pa.string()),
-    pa.field("value", pa.string()),
+_SYNONYMS = pa.list_(pa.struct([("field", pa.string()), ("value", pa.string())]))
+_SHARES: "list[pa.Field[Any]]" = [
     pa.field("group_share", pa.float64()),
     pa.field("other_share", pa.float64()),
+]
+_PART: "list[pa.Field[Any]]" = [
+    pa.field("field", pa.string()),
+    pa.field("value", pa.string()),
+    *_SHARES,
+    pa.field("synonyms", _SYNONYMS),
+]
+LEAD_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("parts", pa.list_(pa.struct(_PART))),
+    *_SHARES,
     pa.field("score", pa.float64()),
     pa.field("condition", pa.string()),
     pa.field("compared_with", pa.string()),
-    pa.field("synonyms", pa.list_(pa.struct([("field", pa.string()), ("value", pa.string())]))),
 ]
 """The fields of ``findings.Lead``."""
 

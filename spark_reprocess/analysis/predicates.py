@@ -29,11 +29,14 @@ from spark_reprocess.analysis.features import (
     STEP,
     TAG,
     TYPES,
+    VALUE,
 )
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Cells = npt.NDArray[np.float32]
+"""1 or 0, by predicate and message."""
 
 _LEAST_MESSAGES = 3
 """Values that fewer messages have are dropped: most values are unique ids."""
@@ -225,6 +228,35 @@ class Predicates:
         field = (number - self._tags) % self._fields
         is_present = number < self._tags + self._fields
         return Predicate(Kind.PRESENT if is_present else Kind.MISSING, table.paths[field], "")
+
+    def field_of(self, numbers: Ints) -> Ints:
+        """Return the number of each predicate's field."""
+        fields = (numbers - self._tags) % max(self._fields, 1)
+        is_tag = numbers < self._tags
+        fields[is_tag] = self._table.field[numbers[is_tag]]
+        return fields
+
+    def values_of(self, number: int) -> Ints:
+        """Return the values of the field of a value, or the magnitudes of that of a magnitude."""
+        table, kind = self._table, self.predicate(number).tag[:1]
+        if kind not in (VALUE, MAGNITUDE):
+            return np.zeros(0, np.int64)
+        features = np.flatnonzero(table.field == table.field[number])
+        return features[[table.tags[one][:1] == kind for one in features]]
+
+    def matrix(self, numbers: Ints, messages: Ints) -> tuple[Cells, Cells]:
+        """Return for each predicate and message whether it holds, and whether it applies."""
+        holds = [self.holds(int(one))[messages] for one in numbers]
+        applies = [self.applies(int(one))[messages] for one in numbers]
+        return np.array(holds, np.float32), np.array(applies, np.float32)
+
+    def all_hold(self, numbers: Iterable[int]) -> Flags:
+        """Return for each message of the sample whether all of these predicates hold."""
+        return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
+
+    def all_apply(self, numbers: Iterable[int]) -> Flags:
+        """Return for each message of the sample whether all of these predicates apply to it."""
+        return np.asarray(np.all([self.applies(one) for one in numbers], axis=0))
 
     def holds(self, number: int) -> Flags:
         """Return for each message of the sample whether the predicate holds."""

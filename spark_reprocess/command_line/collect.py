@@ -289,8 +289,9 @@ def _title_and_lead(group: GroupFinding) -> Iterator[str]:
     yield shorten(group.title, _TITLE_ON_A_TERMINAL)
     for lead in group.leads[:1]:
         yield f"↳ {format_lead(lead)}"
-        for synonym in lead.synonyms[:1]:
-            more = len(lead.synonyms) - 1
+        synonyms = [synonym for part in lead.parts for synonym in part.synonyms]
+        for synonym in synonyms[:1]:
+            more = len(synonyms) - 1
             rest = f" and {more} more" if more else ""
             yield f"  same messages: {format_predicate(synonym)}{rest}"
     if not group.leads and group.count < LEAST_GROUP:

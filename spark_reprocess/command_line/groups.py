@@ -125,14 +125,15 @@ def list_groups(
         of_report = found.get(group.group_id, {})
         state = memory.state(group.group_id)
         outcome = None if outcomes is None else outcomes[group.group_id]
-        leads = [Synonym(one["field"], one["value"]) for one in of_report.get("leads", [])[:1]]
+        first = next(iter(of_report.get("leads", [])), {"parts": ()})
+        parts = [Synonym(one["field"], one["value"]) for one in first["parts"]]
         listed.append(
             ListedGroup(
                 group_id=group.group_id,
                 count=group.count,
                 action=group.action.value,
                 title=group.title,
-                lead="".join(map(format_predicate, leads))
+                lead=" and ".join(map(format_predicate, parts))
                 or (TOO_FEW if group.count < LEAST_GROUP else ""),
                 note=group.note,
                 is_edited=group.edit is not None,

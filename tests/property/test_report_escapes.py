@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Synonym
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Part, Sample, Synonym
 from spark_reprocess.report import page as page_module
 from spark_reprocess.report.page import render_page, script, style
 from tests.support.findings_builder import (
     HOSTILE_TEXTS,
     a_group,
-    a_lead,
     a_sample,
     hostile_findings,
     some_findings,
@@ -32,8 +31,15 @@ TEXTS = (
 )
 
 SYNONYMS = st.lists(st.builds(Synonym, TEXTS, TEXTS), max_size=2).map(tuple)
+PARTS = st.builds(Part, TEXTS, TEXTS, st.just(0.5), st.just(0.5), SYNONYMS)
 LEADS = st.builds(
-    a_lead, field=TEXTS, value=TEXTS, condition=TEXTS, compared_with=TEXTS, synonyms=SYNONYMS
+    Lead,
+    st.lists(PARTS, min_size=1, max_size=3).map(tuple),
+    st.just(0.5),
+    st.just(0.5),
+    st.just(0.5),
+    condition=TEXTS,
+    compared_with=TEXTS,
 )
 SAMPLES = st.builds(
     a_sample,
@@ -127,14 +133,12 @@ def _harmless_group(group: GroupFinding) -> GroupFinding:
 
 def _harmless_lead(lead: Lead) -> Lead:
     usable = 0 < len(lead.condition) <= 2_000 and "\0" not in lead.condition
-    return replace(
-        lead,
-        field="f",
-        value="v",
-        condition="c" if usable else "",
-        compared_with="o",
-        synonyms=tuple(Synonym("f", "v") for _ in lead.synonyms),
+    parts = (
+        Part("f", "v", 0.5, 0.5, tuple(Synonym("f", "v") for _ in part.synonyms))
+        for part in lead.parts
     )
+    condition = "c" if usable else ""
+    return replace(lead, parts=tuple(parts), condition=condition, compared_with="o")
 
 
 def _harmless_sample(sample: Sample) -> Sample:

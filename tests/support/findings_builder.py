@@ -13,6 +13,7 @@ from spark_reprocess.findings import (
     GoneGroup,
     GroupFinding,
     Lead,
+    Part,
     Sample,
     Spread,
     Synonym,
@@ -53,9 +54,19 @@ HOSTILE_TEXTS = (
 )
 
 
-def a_lead(**changes: Any) -> Lead:
-    lead = Lead("body.customer.region", "eu-west-3", 0.97, 0.041, 0.929)
-    return replace(lead, **changes)
+def a_lead(
+    field: str = "body.customer.region",
+    value: str = "eu-west-3",
+    group_share: float = 0.97,
+    other_share: float = 0.041,
+    score: float = 0.929,
+    *,
+    synonyms: tuple[Synonym, ...] = (),
+    **changes: Any,
+) -> Lead:
+    """Build a lead of one part."""
+    part = Part(field, value, group_share, other_share, synonyms)
+    return Lead((part,), group_share, other_share, score, **changes)
 
 
 def a_sample(**changes: Any) -> Sample:

@@ -17,6 +17,7 @@ from tests.support.findings_builder import (
     FIRST_BUCKET,
     SOURCE,
     a_group,
+    a_lead,
     some_findings,
 )
 
@@ -128,7 +129,7 @@ _FAILURES = (
         trend="rising",
         reasons=("attempts_exhausted", "too_old"),
         leads=(
-            Lead(
+            a_lead(
                 "body.payment.provider",
                 "cartebleue",
                 0.994,
@@ -140,8 +141,8 @@ _FAILURES = (
                     Synonym("body.payment.endpoint.host", "gw2.cartebleue.example"),
                 ),
             ),
-            Lead("body.customer.region", "eu-west-3", 0.912, 0.118, 2.12),
-            Lead("attribute.tenant", "northwind", 0.41, 0.29, 0.16),
+            a_lead("body.customer.region", "eu-west-3", 0.912, 0.118, 2.12),
+            a_lead("attribute.tenant", "northwind", 0.41, 0.29, 0.16),
         ),
         body={
             **_ORDER,
@@ -156,7 +157,7 @@ _FAILURES = (
         trend="steady",
         reasons=("non_retryable",),
         leads=(
-            Lead(
+            a_lead(
                 "body.coupon.kind",
                 "bundle",
                 1.0,
@@ -172,7 +173,7 @@ _FAILURES = (
         size=1_145,
         curve=_around(0.42, 0.06),
         trend="ended",
-        leads=(Lead("body.customer.email", "(missing)", 1.0, 0.002, 6.3),),
+        leads=(a_lead("body.customer.email", "(missing)", 1.0, 0.002, 6.3),),
         body={**_ORDER, "customer": {"id": "***", "region": "us-east-1"}},
     ),
     Failure(
@@ -181,7 +182,7 @@ _FAILURES = (
         curve=_around(0.2, 0.09),
         trend="falling",
         reasons=("attempts_exhausted", "too_old"),
-        leads=(Lead("attribute.tenant", "blue-bottle", 0.88, 0.24, 1.41),),
+        leads=(a_lead("attribute.tenant", "blue-bottle", 0.88, 0.24, 1.41),),
         body=_ORDER,
     ),
     Failure(
@@ -200,7 +201,7 @@ _FAILURES = (
         trend="rising",
         reasons=("foreign_source",),
         source=SOURCE.replace("orders", "refunds"),
-        leads=(Lead("body.type", "RefundRequested", 1.0, 0.0, 7.02),),
+        leads=(a_lead("body.type", "RefundRequested", 1.0, 0.0, 7.02),),
         body={"type": "RefundRequested", "amount": 12.0, "reason": "damaged"},
     ),
     Failure(
@@ -208,7 +209,7 @@ _FAILURES = (
         size=94,
         curve=_around(0.8, 0.05),
         trend="falling",
-        leads=(Lead("attribute.charset", "latin-1", 1.0, 0.0, 6.94),),
+        leads=(a_lead("attribute.charset", "latin-1", 1.0, 0.0, 6.94),),
         body="Commande n° 114 confirm\ufffde - merci !",
     ),
     Failure(
@@ -216,7 +217,7 @@ _FAILURES = (
         size=51,
         curve=_around(0.64, 0.02),
         trend="ended",
-        leads=(Lead("body.payment.amount", "12,50", 0.53, 0.0, 3.3),),
+        leads=(a_lead("body.payment.amount", "12,50", 0.53, 0.0, 3.3),),
         body={**_ORDER, "payment": {"provider": "worldcard", "amount": "12,50"}},
     ),
     Failure(

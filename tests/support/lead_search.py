@@ -25,6 +25,7 @@ class Letter:
     attributes: Mapping[str, str] | None = None
     error_type: str | None = None
     reason: str = "attempts_exhausted"
+    failed_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,10 @@ def searched(
         of_group[row["group_id"]].append(row)
     counts = {group_id: len(members) * each_stands_for for group_id, members in of_group.items()}
     leads = defaultdict(list)
-    batch = pa.RecordBatch.from_pylist(rows)
+    table = pa.Table.from_pylist(rows)
+    failed_at = table.column("failed_at").cast(pa.float64())
+    place = table.column_names.index("failed_at")
+    batch = table.set_column(place, "failed_at", failed_at).to_batches()[0]
     for found in find_leads_in(counts, masks or Masks(), [batch]):
         for lead in found.to_pylist():
             leads[lead["group_id"]].append(lead_from_row(lead))
@@ -72,6 +76,7 @@ def _row(place: int, letter: Letter) -> dict[str, Any]:
         "place": place,
         "title": short_title(signature.text),
         "shape": shape_of(body).key,
+        "failed_at": letter.failed_at,
         "features": features_of(body, len(body.encode()), attributes, {}),
         "is_by_shape": not has_error(letter.error_type, None),
     }

@@ -17,11 +17,11 @@ function rangesOf(element, pattern) {
 const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const jsonKeys = /"(?:[^"\\]|\\.)*"(?=: )/dg;
 
-/** A lead's field and value, or its field alone, as they stand in laid-out JSON. */
+/** Fields and values of leads, or fields alone, as they stand in laid-out JSON. */
 function leadPatterns(group) {
-  return findAll(".leads li", group).map((lead) => {
-    const name = find("code", lead).textContent.split(".").at(-1).replace(/(\[\])+$/, "");
-    const mark = find("mark", lead);
+  return findAll(".leads li > p:first-child mark", group).map((mark) => {
+    const code = mark.previousElementSibling;
+    const name = code.textContent.split(".").at(-1).replace(/(\[\])+$/, "");
     const isValue = mark.previousSibling.data.trim() === "=";
     const value = isValue ? `"?${literal(mark.textContent.replace(/…$/, ""))}` : "";
     return new RegExp(`("${literal(name)}": ${value})`, "dg");

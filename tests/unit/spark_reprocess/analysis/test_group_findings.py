@@ -16,7 +16,8 @@ from spark_reprocess.analysis.group_findings import (
     group_findings,
     trend_of,
 )
-from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
+from spark_reprocess.findings import GroupFinding, Sample, Spread, Synonym
+from tests.support.findings_builder import a_lead
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EARLY, LATE = NOW - timedelta(hours=3), NOW - timedelta(hours=1)
@@ -158,8 +159,8 @@ def test_a_group_of_which_nothing_is_shown_is_called_by_its_id() -> None:
 
 
 def test_leads_stay_in_their_order_with_what_holds_for_the_same_messages() -> None:
-    first = Lead("body.n", "1", 0.9, 0.1, 0.8, synonyms=(Synonym("body.account.id", "17"),))
-    second = Lead("body.n", "(missing)", 0.9, 0.1, 0.7, compared_with="others like these")
+    first = a_lead("body.n", "1", synonyms=(Synonym("body.account.id", "17"),))
+    second = a_lead("body.n", "(missing)", compared_with="others like these")
     rows = [{"group_id": "g-1", **asdict(lead)} for lead in (first, second)]
 
     assert found(*rows, {**rows[0], "group_id": "g-2"}).leads == (first, second)

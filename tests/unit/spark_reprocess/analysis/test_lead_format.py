@@ -3,15 +3,19 @@
 import pytest
 
 from spark_reprocess.analysis.lead_format import lead_of
-from spark_reprocess.analysis.leads import FoundLead
+from spark_reprocess.analysis.leads import FoundLead, FoundPart
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.predicates import Kind, Predicate
 from spark_reprocess.findings import format_predicate
 
 
 def worded(kind: Kind, path: str, tag: str = "", masks: Masks | None = None) -> str:
-    found = FoundLead(Predicate(kind, path, tag), 1.0, 0.0, 1.0, others_alike=False)
-    return format_predicate(lead_of(found, masks or Masks()))
+    return format_predicate(lead_of(a_found_lead(Predicate(kind, path, tag)), masks or Masks()))
+
+
+def a_found_lead(*predicates: Predicate) -> FoundLead:
+    parts = tuple(FoundPart(one, 1.0, 0.0) for one in predicates)
+    return FoundLead(parts, 1.0, 0.0, 1.0, others_alike=True)
 
 
 @pytest.mark.parametrize(
@@ -81,22 +85,18 @@ def test_a_size_is_nobody_s_value_and_stays() -> None:
 def test_what_is_masked_is_neither_shown_nor_in_the_condition(
     path: str, tag: str, masks: Masks
 ) -> None:
-    found = FoundLead(Predicate(Kind.TAG, path, tag), 1.0, 0.0, 1.0, others_alike=False)
+    plain = Predicate(Kind.TAG, "body\x1fkind", "=x")
 
-    lead = lead_of(found, masks)
+    lead = lead_of(a_found_lead(plain, Predicate(Kind.TAG, path, tag)), masks)
 
-    assert "***" in lead.field + lead.value
+    assert "***" in lead.parts[1].field + lead.parts[1].value
     assert lead.condition == ""
     for secret in ("hunter2", "ann@", "Ann"):
         assert secret not in repr(lead)
 
 
 def test_that_a_secret_is_missing_may_be_said() -> None:
-    found = FoundLead(
-        Predicate(Kind.MISSING, "body\x1fpassword", ""), 1.0, 0.0, 1.0, others_alike=True
-    )
-
-    lead = lead_of(found, Masks())
+    lead = lead_of(a_found_lead(Predicate(Kind.MISSING, "body\x1fpassword", "")), Masks())
 
     assert format_predicate(lead) == "body.password is missing"
     assert lead.condition
@@ -104,10 +104,21 @@ def test_that_a_secret_is_missing_may_be_said() -> None:
 
 
 def test_long_texts_are_cut() -> None:
-    lead = lead_of(
-        FoundLead(Predicate(Kind.TAG, "body\x1f" + "k" * 300, "=v"), 1, 0, 1, others_alike=False),
-        Masks(),
-    )
+    lead = lead_of(a_found_lead(Predicate(Kind.TAG, "body\x1f" + "k" * 300, "=v")), Masks())
 
-    assert len(lead.field) == 120
+    assert len(lead.parts[0].field) == 120
     assert "k" * 300 in lead.condition
+
+
+def test_the_conditions_of_all_parts_hold_together() -> None:
+    country = Predicate(Kind.TAG, "body\x1fcountry", "=HR")
+    version = Predicate(Kind.TAG, "attribute\x1fversion", "=7.2.0")
+    packed = Predicate(Kind.TAG, "body\x1b\x1fkind", "=x")
+
+    lead = lead_of(a_found_lead(country, version), Masks())
+
+    assert format_predicate(lead) == "body.country = HR and attribute.version = 7.2.0"
+    assert lead.condition == (
+        "get_json_object(body, '$.country') = 'HR' AND attributes['version'].string_value = '7.2.0'"
+    )
+    assert lead_of(a_found_lead(country, packed), Masks()).condition == ""

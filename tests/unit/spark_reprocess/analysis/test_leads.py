@@ -1,6 +1,7 @@
 """Small archives of which a human knows the leads, and what a lead says."""
 
 import random
+from dataclasses import replace
 from string import ascii_lowercase
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from spark_reprocess.analysis.leads import CORRELATED
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.findings import LEAST_GROUP, Lead, format_lead, format_predicate
+from spark_reprocess.findings import LEAST_GROUP, Lead, Part, format_lead, format_predicate
+from tests.support.findings_builder import a_lead
 from tests.support.lead_search import Letter, searched
 
 
@@ -34,7 +36,7 @@ def first_claims(letters: list[Letter], masks: Masks | None = None) -> dict[str,
 
 
 def format_synonyms(lead: Lead) -> str:
-    return ", ".join(map(format_predicate, lead.synonyms))
+    return ", ".join(format_predicate(one) for part in lead.parts for one in part.synonyms)
 
 
 def first_lead(letters: list[Letter], masks: Masks | None = None) -> Lead:
@@ -159,10 +161,10 @@ def test_what_an_earlier_lead_explains_is_no_further_one() -> None:
     assert leads_of_a(letters) == ["body.tenant = hooli"]
 
 
-@pytest.mark.parametrize(("messages", "leads"), [(28, []), (280, ["body.fast = true"])])
+@pytest.mark.parametrize(("messages", "leads"), [(40, []), (400, ["body.fast = true"])])
 def test_few_messages_are_few_however_many_they_stand_for(messages: int, leads: list[str]) -> None:
-    letters = failed([{"fast": n % 4 > 0} for n in range(messages)])
-    letters += failed([{"fast": n % 4 == 0} for n in range(messages)], "B")
+    letters = failed([{"fast": n % 10 < 7} for n in range(messages)])
+    letters += failed([{"fast": n % 10 < 3} for n in range(messages)], "B")
 
     assert leads_of_a(letters, each_stands_for=1000) == leads
 
@@ -191,7 +193,8 @@ def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
 
     (group,) = [one for one in groups if one.title == "A"]
     assert format_predicate(group.leads[0]) == "body.owner.login = hooli"
-    assert not any("number" in lead.field or "link" in lead.field for lead in group.leads)
+    fields = [part.field for lead in group.leads for part in lead.parts]
+    assert not any("number" in one or "link" in one for one in fields)
     assert format_synonyms(group.leads[0]) == (
         "body.number = 4711, body.owner.number = 4711, body.owner.link = https://x.test/hooli"
     )
@@ -228,7 +231,7 @@ def test_what_holds_for_more_messages_is_no_synonym() -> None:
     lead = first_lead(failed(bad) + failed(fine, "B"))
 
     assert format_predicate(lead) == "body.tenant = hooli"
-    assert lead.synonyms == ()
+    assert format_synonyms(lead) == ""
 
 
 def test_synonyms_are_few_and_none_is_inside_another() -> None:
@@ -238,7 +241,8 @@ def test_synonyms_are_few_and_none_is_inside_another() -> None:
 
     lead = first_lead(failed(bad) + failed(orders(300, chance), "B"))
 
-    fields = [lead.field, *(one.field for one in lead.synonyms)]
+    (part,) = lead.parts
+    fields = [part.field, *(one.field for one in part.synonyms)]
     assert len(fields) == 1 + CORRELATED
     assert not any(one != other and one.startswith(other) for one in fields for other in fields)
 
@@ -275,7 +279,80 @@ def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
 
 
 def test_a_lead_is_a_sentence() -> None:
-    lead = Lead("body.tenant", "acme", 0.871, 0.002, 3.0)
+    lead = a_lead("body.tenant", "acme", 0.871, 0.002)
+    both = replace(lead, parts=(*lead.parts, Part("body.x", "(missing)", 1, 0)))
 
     assert format_lead(lead) == "body.tenant = acme: 87% here, 0.2% of all others"
-    assert format_predicate(Lead("body.x", "(missing)", 1, 0, 1)) == "body.x is missing"
+    assert format_predicate(both) == "body.tenant = acme and body.x is missing"
+
+
+def test_two_conditions_that_only_together_go_with_an_error_are_one_lead() -> None:
+    chance = random.Random(17)
+
+    def clients(count: int) -> list[dict[str, Any]]:
+        return [
+            {**one, "country": chance.choice(("HR", "DE", "FR")), "version": chance.choice("678")}
+            for one in orders(count, chance)
+        ]
+
+    both = [{**one, "country": "HR", "version": "7"} for one in orders(150, chance)]
+    fine = [one for one in clients(900) if (one["country"], one["version"]) != ("HR", "7")]
+
+    lead = first_lead(failed(both + clients(30)) + failed(fine, "B"))
+
+    assert set(format_predicate(lead).split(" and ")) == {"body.country = HR", "body.version = 7"}
+    assert lead.group_share > 0.8
+    assert lead.other_share < 0.1
+    assert all(part.other_share > 0.15 for part in lead.parts)
+    assert " AND " in lead.condition
+
+
+def test_several_leads_may_explain_parts_of_one_group() -> None:
+    chance = random.Random(18)
+    parts = [orders(60, chance, coupon="bundle"), orders(40, chance, channel="kiosk")]
+
+    assert leads_of_a(failed([*parts[0], *parts[1]]) + failed(orders(300, chance), "B")) == [
+        "body.coupon = bundle",
+        "body.channel = kiosk",
+    ]
+
+
+def test_a_condition_is_left_out_if_other_values_of_its_field_do_as_well() -> None:
+    """Most versions fail in HR. One of them is frequent, and one does not fail."""
+    chance = random.Random(19)
+    letters = []
+    for country, version, bad, fine in (
+        *(("HR", "7", 256, 280), ("HR", "6", 28, 80), ("HR", "8", 28, 80), ("HR", "9", 28, 80)),
+        *(("HR", "10", 0, 1120), ("DE", "7", 30, 1200), ("FR", "7", 30, 1160)),
+    ):
+        own = {"country": country, "version": version}
+        letters += failed(orders(bad, chance, **own))
+        letters += failed(orders(fine, chance, **own), "B")
+
+    assert leads_of_a(letters)[0] == "body.country = HR"
+
+
+def test_a_condition_that_changes_nothing_is_not_added() -> None:
+    chance = random.Random(21)
+    letters = []
+    for error, of_hundred in (("A", 80), ("B", 20)):
+        for n in range(400):
+            tenant = "hooli" if n % 100 < of_hundred else "acme"
+            currency = "EUR" if chance.random() < 0.92 else "PLN"
+            letters.append(Letter({"tenant": tenant, "currency": currency}, error_type=error))
+
+    assert leads_of_a(letters) == ["body.tenant = hooli"]
+
+
+@pytest.mark.parametrize(("grows", "leads"), [(True, 0), (False, 1)])
+def test_a_number_that_grows_with_the_time_is_no_lead(grows: bool, leads: int) -> None:
+    """An outage at the end: all that failed in it has a high order number."""
+    chance = random.Random(20)
+    numbers = sorted(chance.randrange(100, 100_000) for _ in range(600))
+    letters = []
+    for place, number in enumerate(numbers):
+        failed_at = float(place if grows else chance.randrange(600))
+        error = "A" if number > 60_000 and chance.random() < 0.7 else "B"
+        letters.append(Letter({"number": number, "x": 1}, error_type=error, failed_at=failed_at))
+
+    assert len(leads_of_a(letters)) == leads

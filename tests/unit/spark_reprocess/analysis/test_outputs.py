@@ -72,8 +72,8 @@ def test_synonyms_are_told_to_machines_too() -> None:
     table = groups_table(some_findings(group)).to_pylist()
     summary = json.loads(summary_json(some_findings(group)))
 
-    assert table[0]["leads"][0]["synonyms"] == expected
-    assert summary["groups"][0]["leads"][0]["synonyms"] == expected
+    assert table[0]["leads"][0]["parts"][0]["synonyms"] == expected
+    assert summary["groups"][0]["leads"][0]["parts"][0]["synonyms"] == expected
 
 
 def test_what_is_unknown_is_null() -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 import dlq_replay
 import spark_reprocess
-from spark_reprocess.findings import Findings, GoneGroup, Synonym
+from spark_reprocess.findings import Findings, GoneGroup, Part, Synonym
 from spark_reprocess.report.page import render_page
 from spark_reprocess.report.views import COLOURS
 from tests.support.findings_builder import (
@@ -40,7 +41,10 @@ def words_of(page: str) -> str:
 EVERYTHING = a_group(
     sources=((SOURCE, 9), ("bills", 1)),
     leads=(
-        a_lead(condition="tenant = 'acme'", compared_with="orders of other tenants"),
+        replace(
+            a_lead(condition="tenant = 'acme'", compared_with="orders of other tenants"),
+            parts=(Part("body.region", "eu", 0.98, 0.2), Part("body.version", "7.2.0", 0.99, 0.31)),
+        ),
         a_lead(
             field="attribute.kind",
             value="(missing)",
