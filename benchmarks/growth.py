@@ -26,10 +26,7 @@ from benchmarks.findings import Finding, Side
 from benchmarks.incident import END, write_archive
 from benchmarks.rig import Rig, by_turns
 from benchmarks.verbs import ANALYZE, TimedVerb, approved, timed_verb
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive, new_id, open_archive
-from spark_reprocess.archive.frames import write_table
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.archive.ledger.claims import (
     CHUNK_MESSAGES,
     Claim,
     Ledger,
@@ -37,11 +34,14 @@ from spark_reprocess.archive.ledger import (
     RunRecord,
     record_run,
 )
-from spark_reprocess.archive.ledgers import close_runs
-from spark_reprocess.archive.message_index import table_folder
-from spark_reprocess.archive.message_store import drain_folder
-from spark_reprocess.archive.open_set import read_messages
-from spark_reprocess.archive.table_parts import parquet_bytes
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.open_set import read_messages
+from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.messages.frames import write_table
+from spark_reprocess.archive.messages.message_index import table_folder
+from spark_reprocess.archive.messages.message_store import drain_folder
+from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
+from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 
 MESSAGES = 100_000

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.invocation import ACCOUNT
 from benchmarks.rig import REGION
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.message_store import drain_folder
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.message_store import drain_folder
+from spark_reprocess.archive.storage.files import open_archive
 
 CAUSES = 100
 """The number of the most frequent errors that have a cause."""

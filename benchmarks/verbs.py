@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from benchmarks import ROOT
-from spark_reprocess.archive import files, s3
-from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.storage import files, s3
+from spark_reprocess.archive.storage.local import LocalArchive
 
 DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
 _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
     if is_counted:
         setattr(files, "LocalArchive", CountedArchive)  # noqa: B010 - not in its interface
     if verb[0] not in _WITHOUT_SPARK:
-        from spark_reprocess.archive import frames  # noqa: PLC0415
+        from spark_reprocess.archive.messages import frames  # noqa: PLC0415
         from spark_reprocess.spark.session import get_session  # noqa: PLC0415
 
         spark = get_session()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_cli.stack_values import aws_errors, read_stack
-from spark_reprocess.archive.files import Archive, open_folder
+from spark_reprocess.archive.storage.files import Archive, open_folder
 from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import CHECK_FAILED, progress_here

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_reprocess.analysis.feature_extraction import find_leads_in
-from spark_reprocess.analysis.features import features_of
-from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.analysis.names import mask_name
-from spark_reprocess.analysis.signature import signature_of
+from spark_reprocess.analysis.groups.mask import Masks
+from spark_reprocess.analysis.groups.names import mask_name
+from spark_reprocess.analysis.groups.signature import signature_of
+from spark_reprocess.analysis.leads.feature_extraction import find_leads_in
+from spark_reprocess.analysis.leads.features import features_of
 from spark_reprocess.grouping import grouped
 
 

@@ -11,24 +11,24 @@ files:
 ``progress`` *         progress lines
 ``spark/`` *           the session and its Python workers, SQL conditions of operators, Spark's
                        errors, Ctrl-C
-``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
-                       each (``message_state``: its rules); as frames: ``frames``; what is
-                       remembered of groups: ``group_records``
+``archive/`` *         ``storage/``: files on disk or S3; ``messages/``: a row for each, and frames;
+                       ``ledger/``: claims, results and what is pending (``message_state`` has the
+                       rules); ``group_records``: what is remembered of groups
 ``logs/``              the exceptions in a consumer's log, and whose they are; ``reading`` *
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
-``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
+``analysis/``          the verb: ``groups/`` of one failure, ``leads/`` to its cause; ``analyze`` *
+                       writes the report
 ``findings``           the result of an analysis, as values
 ``report/``            the HTML page of an analysis
 ``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
 ``ramp/`` *            steps of a redrive: their sizes, what is looked at, the verdict
-``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
-                       ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,
-                       ``stop_signals``; ``restore`` *, the verb: to the parked queue again
+``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolving/`` *, ``execution`` *,
+                       ``sending/`` *; ``restore`` *, the verb: to the parked queue again
 ``erase/``             the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
 ``inspect/`` *         the verbs ``status`` and ``show`` *
-``command_line/``      the verbs: arguments, call, answer; exit codes, tables
+``command_line/``      ``verbs/``, a module each: arguments, call, answer; exit codes, tables
 =====================  =============================================================
 """
 

@@ -13,11 +13,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
-from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger import require_unsealed, timestamp
-from spark_reprocess.archive.message_state import PENDING
-from spark_reprocess.archive.message_store import message_files
+from spark_reprocess.archive.ledger.claims import require_unsealed, timestamp
+from spark_reprocess.archive.ledger.message_state import PENDING
+from spark_reprocess.archive.messages.message_store import message_files
+from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
@@ -28,7 +28,7 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.stop_signals import TIME_IS_OVER, Deadline
+from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Deadline
 
 STATUS_FILE = "status.json"
 """Below the archive's root: how many messages were pending at the end of the last run, which ones

@@ -17,13 +17,13 @@ from dlq_cli.console.members import files_of, group_members, ids_in_file
 from dlq_cli.console.reading import entry_digest, read_plan_now
 from dlq_cli.console.site import GROUPS, Visit, page_route
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import rows_of_file
+from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
+from spark_reprocess.archive.messages.message_store import rows_of_file
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.editing.edit import Edit, EditError, Patch, patch_faults
 from spark_reprocess.editing.json_text import COMPACT, JsonTextError, read_json
 from spark_reprocess.plan.plan import Plan, PlannedGroup
-from spark_reprocess.redrive.editor import CHANGES, Editor, edit_sample
+from spark_reprocess.redrive.resolving.editor import CHANGES, Editor, edit_sample
 
 PREVIEW_MESSAGES = 20
 PREVIEW_FILES = 4

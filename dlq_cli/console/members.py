@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq_cli.console.site import number_of
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_index import shown_table
-from spark_reprocess.archive.open_set import planned_states
+from spark_reprocess.archive.ledger.open_set import planned_states
+from spark_reprocess.archive.messages.message_index import shown_table
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.plan.plan import Plan
 
 PAGE_MESSAGES = 50

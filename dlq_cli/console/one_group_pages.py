@@ -12,7 +12,7 @@ from dlq_cli.console.members import WantedMessages, group_messages
 from dlq_cli.console.reading import read_plan_now, read_report
 from dlq_cli.console.site import GROUPS, Console, Visit, done_of, page_route
 from dlq_replay.returns import Returns
-from spark_reprocess.analysis.mask import excerpt
+from spark_reprocess.analysis.groups.mask import excerpt
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.editing.json_text import INDENTED
 from spark_reprocess.errors import InputError

@@ -9,11 +9,11 @@ from hashlib import sha256
 from typing import Any
 
 from spark_reprocess.analysis.outputs import findings_of
-from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.open_set import claimed_table, since_plan
-from spark_reprocess.archive.records import DAMAGE
-from spark_reprocess.command_line.groups import ListedGroup, list_groups
+from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import DAMAGE
+from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding, Lead
 from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan import Plan, PlannedGroup

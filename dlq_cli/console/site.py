@@ -23,8 +23,8 @@ from starlette.routing import Route
 from dlq_cli.console.security import ASSETS, CSRF_FIELD, Session
 from dlq_cli.console.work import Works
 from dlq_cli.stack_values import stack_options
-from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.analysis.groups.mask import Masks, compile_masks
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.verb import PROGRAM
 from spark_reprocess.errors import JobError
 from spark_reprocess.plan.plan import Action

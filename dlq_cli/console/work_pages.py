@@ -21,9 +21,9 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_route
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
 from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
-from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
-from spark_reprocess.archive.message_state import PENDING
-from spark_reprocess.archive.records import DAMAGE
+from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
+from spark_reprocess.archive.ledger.message_state import PENDING
+from spark_reprocess.archive.storage.records import DAMAGE
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.verb import (

@@ -136,8 +136,8 @@ def console_of(options: argparse.Namespace) -> "Console":
     """
     from dlq_cli.console.site import Console  # noqa: PLC0415 - see _run
     from dlq_cli.console.work import Works  # noqa: PLC0415
-    from spark_reprocess.analysis.mask import compile_masks  # noqa: PLC0415
-    from spark_reprocess.archive.files import open_archive, open_folder  # noqa: PLC0415
+    from spark_reprocess.analysis.groups.mask import compile_masks  # noqa: PLC0415
+    from spark_reprocess.archive.storage.files import open_archive, open_folder  # noqa: PLC0415
 
     given: dict[str, Any] = {
         name: value for name in VALUES if (value := getattr(options, name.replace("-", "_")))

@@ -24,13 +24,13 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import describe
-from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.archive.dead_letter_schema import Row
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.lookup import member_rows
-from spark_reprocess.archive.message_index import Member, read_members
-from spark_reprocess.archive.message_state import SETTLED
-from spark_reprocess.archive.open_set import planned_states
+from spark_reprocess.analysis.groups.mask import compile_masks
+from spark_reprocess.archive.ledger.message_state import SETTLED
+from spark_reprocess.archive.ledger.open_set import planned_states
+from spark_reprocess.archive.messages.dead_letter_schema import Row
+from spark_reprocess.archive.messages.lookup import member_rows
+from spark_reprocess.archive.messages.message_index import Member, read_members
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal
 from spark_reprocess.command_line.arguments import add_group, add_plan, whole_number
@@ -49,7 +49,7 @@ from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import HowFar
-from spark_reprocess.redrive.editor import CHANGES, Editor
+from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
 
 if TYPE_CHECKING:
     from boto3.session import Session

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor, text_of
-from spark_reprocess.analysis.feature_extraction import leads_among, with_features
 from spark_reprocess.analysis.group_findings import (
     Buckets,
     buckets_between,
@@ -23,7 +22,7 @@ from spark_reprocess.analysis.group_findings import (
     titles_before,
     with_memory,
 )
-from spark_reprocess.analysis.groups import (
+from spark_reprocess.analysis.groups.groups import (
     MOST_KEYS,
     SLIM_COLUMNS,
     Totals,
@@ -34,8 +33,9 @@ from spark_reprocess.analysis.groups import (
     totals_of,
     with_groups,
 )
+from spark_reprocess.analysis.groups.mask import Masks, compile_masks
+from spark_reprocess.analysis.leads.feature_extraction import leads_among, with_features
 from spark_reprocess.analysis.log_search import search_logs, with_logged
-from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.message_table import TABLE_COLUMNS, write_message_table
 from spark_reprocess.analysis.outputs import (
     GROUPS_SCHEMA,
@@ -44,20 +44,26 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
-from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
-from spark_reprocess.archive.frames import FILE, read_some, tuned
 from spark_reprocess.archive.group_records import (
     assign_groups,
     read_memory,
     read_notes,
     write_seen,
 )
-from spark_reprocess.archive.log_reasons import read_reasons, write_reasons
-from spark_reprocess.archive.message_index import REPORTS
-from spark_reprocess.archive.message_store import drain_of, message_files, require_drains
-from spark_reprocess.archive.open_set import read_messages
+from spark_reprocess.archive.ledger.open_set import read_messages
+from spark_reprocess.archive.messages.frames import FILE, read_some, tuned
+from spark_reprocess.archive.messages.log_reasons import read_reasons, write_reasons
+from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.archive.messages.message_store import drain_of, message_files, require_drains
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
-from spark_reprocess.archive.table_parts import parquet_bytes
+from spark_reprocess.archive.storage.files import (
+    Archive,
+    new_id,
+    open_archive,
+    open_folder,
+    read_text,
+)
+from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.outputs import lead_from_row
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_index import REPORTS
-from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
+from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.table_parts import PARQUET_DAMAGE
 from spark_reprocess.findings import (
     Findings,
     GoneGroup,

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.normalization import mask_error
-from spark_reprocess.analysis.features import OUR_ATTRIBUTES
-from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.archive.files import read_text
-from spark_reprocess.archive.frames import local_frame, map_rows
+from spark_reprocess.analysis.groups.mask import Masks
+from spark_reprocess.analysis.leads.features import OUR_ATTRIBUTES
+from spark_reprocess.archive.messages.frames import local_frame, map_rows
+from spark_reprocess.archive.storage.files import read_text
 from spark_reprocess.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
 from spark_reprocess.logs.events import TOKEN, LogEvent
@@ -45,7 +45,7 @@ def search_logs(
     *rows* are all pending messages: a value that two of them have counts as nothing.
 
     Returns:
-        Rows of ``archive.log_reasons.REASONS``, and a sentence about them.
+        Rows of ``log_reasons.REASONS``, and a sentence about them.
 
     Raises:
         InputError: a log group or a file does not exist or cannot be read.

@@ -15,19 +15,29 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import DRIVER_ROWS, FILE, read_rows, read_table, write_table
-from spark_reprocess.archive.message_index import read_table_columns, table_folder
-from spark_reprocess.archive.message_order import ORDER_COLUMNS, in_order_units, with_positions
-from spark_reprocess.archive.message_store import drain_of, message_files
-from spark_reprocess.archive.table_parts import table_digest
+from spark_reprocess.archive.messages.frames import (
+    DRIVER_ROWS,
+    FILE,
+    read_rows,
+    read_table,
+    write_table,
+)
+from spark_reprocess.archive.messages.message_index import read_table_columns, table_folder
+from spark_reprocess.archive.messages.message_order import (
+    ORDER_COLUMNS,
+    in_order_units,
+    with_positions,
+)
+from spark_reprocess.archive.messages.message_store import drain_of, message_files
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.failures import explained
 
 FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
 """Columns that find a message, or sort a group, without opening the files of messages: no verb of a
-plan needs them. See ``archive.message_index``."""
+plan needs them. See ``message_index``."""
 
 TABLE_COLUMNS = tuple(dict.fromkeys((*ORDER_COLUMNS, FILE, *FOR_PEOPLE)))
 """What a table is made of, beside ``group_id``."""

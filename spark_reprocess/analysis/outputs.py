@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_reprocess.archive.records import record_of
+from spark_reprocess.archive.storage.records import record_of
 from spark_reprocess.figures import percent
 from spark_reprocess.findings import Findings, GroupFinding, Lead, format_lead
 from spark_reprocess.grouping import SIGNATURE_VERSION

@@ -11,11 +11,11 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import read_table
 from spark_reprocess.archive.group_records import add_statement, read_memory
-from spark_reprocess.archive.message_index import table_folder
-from spark_reprocess.archive.table_parts import table_digest
+from spark_reprocess.archive.messages.frames import read_table
+from spark_reprocess.archive.messages.message_index import table_folder
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.plan.plan import Action

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.records import DAMAGE, damage_named, record_bytes, record_of
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import DAMAGE, damage_named, record_bytes, record_of
 from spark_reprocess.grouping import Grouping, TableGroup, grouped
 from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Statement
 

@@ -32,9 +32,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.archive.records import damage_named, record_bytes, record_of
+from spark_reprocess.archive.ledger.claims import timestamp
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import damage_named, record_bytes, record_of
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.repeating import repeating
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS
+from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")

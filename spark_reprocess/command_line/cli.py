@@ -18,7 +18,7 @@ from spark_reprocess.command_line.terminal import AS_JSON, print_error
 from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, Entry, Section, Verb
 from spark_reprocess.errors import JobError
 
-PACKAGE = "spark_reprocess.command_line"
+PACKAGE = "spark_reprocess.command_line.verbs"
 _MAY_NOT = "the role of the job may not {}, so that no run of it can; leave --on-glue out"
 _NO_RESTORE = _MAY_NOT.format("send to the parked queue")
 _NO_ERASE = _MAY_NOT.format("delete what is archived")

@@ -5,7 +5,7 @@ No Spark, no I/O: also for those who read an answer that a run elsewhere has giv
 
 from collections.abc import Mapping, Sequence
 
-from spark_reprocess.archive.disposition import BEFORE, Disposition, Kind
+from spark_reprocess.archive.ledger.disposition import BEFORE, Disposition, Kind
 
 _PROBLEMS: dict[str, str] = {
     Disposition.OTHER_PARKED_QUEUE: (

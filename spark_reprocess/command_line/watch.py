@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Collection
 
 from dlq_replay.returns import Returns
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.open_set import claimed_table, since_plan
+from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.clients import ClientFactory, sqs_client
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import INTERRUPTED, STOPPED
@@ -17,7 +17,7 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress
 from spark_reprocess.ramp.rule import LOOKS_A_MINUTE
 from spark_reprocess.redrive.redrive_values import RedriveOptions
-from spark_reprocess.redrive.stop_signals import Deadline
+from spark_reprocess.redrive.sending.stop_signals import Deadline
 
 _SHOWN = 20
 

@@ -15,8 +15,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.files import Archive, Probe, new_id, open_archive
-from spark_reprocess.archive.message_store import FILE_MESSAGES, rows_written, write_messages
+from spark_reprocess.archive.messages.message_store import (
+    FILE_MESSAGES,
+    rows_written,
+    write_messages,
+)
+from spark_reprocess.archive.storage.files import Archive, Probe, new_id, open_archive
 from spark_reprocess.clients import (
     CONCURRENT_CALLS,
     ClientFactory,

@@ -22,8 +22,8 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.retry import Retry
 from dlq_replay.sqs import MAX_RECEIVE
 from dlq_replay.trial import trial_id_of
-from spark_reprocess.archive.dead_letter_schema import Row, to_row
-from spark_reprocess.archive.message_store import FILE_MESSAGES
+from spark_reprocess.archive.messages.dead_letter_schema import Row, to_row
+from spark_reprocess.archive.messages.message_store import FILE_MESSAGES
 from spark_reprocess.errors import ArchiveError
 
 CHUNK_SECONDS = 10.0

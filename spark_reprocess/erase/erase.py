@@ -23,19 +23,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.actor import actor, caller, require_reason
-from spark_reprocess.archive.erasures import (
+from spark_reprocess.archive.ledger.claims import timestamp
+from spark_reprocess.archive.ledger.erasures import (
     Erasure,
     erasures,
     mark_done,
     record_erasure,
     unfinished,
 )
-from spark_reprocess.archive.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
-from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.archive.ledgers import clear_plans
-from spark_reprocess.archive.lookup import sent_copies
-from spark_reprocess.archive.message_index import REPORTS, planned_copies
-from spark_reprocess.archive.message_store import (
+from spark_reprocess.archive.ledger.open_set import claimed_table, is_in, read_messages
+from spark_reprocess.archive.ledger.run_results import clear_plans
+from spark_reprocess.archive.messages.lookup import sent_copies
+from spark_reprocess.archive.messages.message_index import REPORTS, planned_copies
+from spark_reprocess.archive.messages.message_store import (
     drain_ids,
     drain_of,
     drains_of,
@@ -46,8 +46,8 @@ from spark_reprocess.archive.message_store import (
     rows_named,
     with_files,
 )
-from spark_reprocess.archive.open_set import claimed_table, is_in, read_messages
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
+from spark_reprocess.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, reports_of, strip_report
 from spark_reprocess.errors import InputError
@@ -282,7 +282,7 @@ def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
         InputError: the condition is wrong or fails on a message.
     """
     # Only a condition needs Spark, which need not be installed.
-    from spark_reprocess.archive.frames import FILE, column_texts, read_rows  # noqa: PLC0415
+    from spark_reprocess.archive.messages.frames import FILE, column_texts, read_rows  # noqa: PLC0415
     from spark_reprocess.spark.allowed_sql import matching  # noqa: PLC0415
     from spark_reprocess.spark.failures import explained  # noqa: PLC0415
 

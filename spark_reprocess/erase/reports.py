@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_index import REPORTS, TABLE
+from spark_reprocess.archive.messages.message_index import REPORTS, TABLE
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.plan.yaml_text import with_scalars

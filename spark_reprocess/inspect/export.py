@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.lookup import member_rows
-from spark_reprocess.archive.message_index import read_members
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, from_row
+from spark_reprocess.archive.messages.lookup import member_rows
+from spark_reprocess.archive.messages.message_index import read_members
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import in_utc
 from spark_reprocess.plan.plan_file import find_plan

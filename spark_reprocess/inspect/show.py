@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.archive.dead_letter_schema import Row
-from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
-from spark_reprocess.archive.files import NEW_ID, Archive, open_archive
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.analysis.groups.mask import compile_masks
+from spark_reprocess.archive.ledger.claims import (
     Attempt,
     RunRecord,
     find_runs,
     run_records,
 )
-from spark_reprocess.archive.log_reasons import read_reasons
-from spark_reprocess.archive.lookup import find_attempts, find_rows, find_sender
-from spark_reprocess.archive.message_index import read_message_index
-from spark_reprocess.archive.message_state import PENDING, entries_of, states_of
-from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
+from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, states_of
+from spark_reprocess.archive.messages.dead_letter_schema import Row
+from spark_reprocess.archive.messages.log_reasons import read_reasons
+from spark_reprocess.archive.messages.lookup import find_attempts, find_rows, find_sender
+from spark_reprocess.archive.messages.message_index import read_message_index
+from spark_reprocess.archive.messages.message_store import drain_ids
+from spark_reprocess.archive.storage.files import NEW_ID, Archive, open_archive
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import list_runs
-from spark_reprocess.archive.message_state import PENDING, field_in
-from spark_reprocess.archive.message_store import first_rows, rows_by_file
-from spark_reprocess.archive.open_set import claimed_table, is_in, read_messages
+from spark_reprocess.archive.ledger.claims import list_runs
+from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
+from spark_reprocess.archive.ledger.message_state import PENDING, field_in
+from spark_reprocess.archive.ledger.open_set import claimed_table, is_in, read_messages
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.message_store import first_rows, rows_by_file
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes, total

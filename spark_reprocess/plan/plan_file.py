@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from spark_reprocess.archive.files import Archive, open_folder, read_text
-from spark_reprocess.archive.message_index import REPORTS
+from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.archive.storage.files import Archive, open_folder, read_text
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import ID, SqlCheck, read_plan

@@ -17,11 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.actor import caller
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.files import Archive, Probe
-from spark_reprocess.archive.frames import FILE, Held, read_table, write_table
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.archive.ledger.claims import (
     POSITION,
     RunRecord,
     plan_folder,
@@ -29,21 +25,25 @@ from spark_reprocess.archive.ledger import (
     run_folder,
     timestamp,
 )
-from spark_reprocess.archive.ledgers import close_runs
-from spark_reprocess.archive.message_order import ORDER_COLUMNS
-from spark_reprocess.archive.message_store import drain_of, rows_of_file
-from spark_reprocess.archive.records import read_record, record_bytes
+from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.frames import FILE, Held, read_table, write_table
+from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
+from spark_reprocess.archive.messages.message_store import drain_of, rows_of_file
+from spark_reprocess.archive.storage.files import Archive, Probe
+from spark_reprocess.archive.storage.records import read_record, record_bytes
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress
-from spark_reprocess.redrive.breaker_gate import is_waiting
-from spark_reprocess.redrive.edits import with_changes
-from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Sent, Tally, summarize
-from spark_reprocess.redrive.resolve import ResolvedPlan
+from spark_reprocess.redrive.resolving.edits import with_changes
+from spark_reprocess.redrive.resolving.resolve import ResolvedPlan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.send_task import (
+from spark_reprocess.redrive.sending.breaker_gate import is_waiting
+from spark_reprocess.redrive.sending.rate_limiter import most_tasks, share_window, window_messages
+from spark_reprocess.redrive.sending.send_task import (
     SETTLED,
     TASK,
     TASK_COLUMNS,
@@ -51,7 +51,7 @@ from spark_reprocess.redrive.send_task import (
     progress_folder,
     read_progress,
 )
-from spark_reprocess.redrive.stop_signals import (
+from spark_reprocess.redrive.sending.stop_signals import (
     TIME_IS_OVER,
     Deadline,
     stop_marker,

@@ -20,11 +20,11 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.errors import TableError
 from dlq_replay.returns import Returns
 from dlq_replay.returns_table import ReturnsTable
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.frames import Held, read_table, write_table
 from spark_reprocess.archive.group_records import add_statement
-from spark_reprocess.archive.ledger import POSITION, chunk_count
-from spark_reprocess.archive.message_order import (
+from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.frames import Held, read_table, write_table
+from spark_reprocess.archive.messages.message_order import (
     PARKED_QUEUE,
     arrival_order,
     in_order_units,
@@ -41,12 +41,12 @@ from spark_reprocess.ramp.rule import (
     Verdict,
     step_size,
 )
-from spark_reprocess.redrive.breaker_gate import WAITING, waiting_for
-from spark_reprocess.redrive.dispositions import with_chunks
+from spark_reprocess.ramp.steps import Step, Steps, ended_steps, group_ramp
 from spark_reprocess.redrive.execution import TaskRunner, look_until
 from spark_reprocess.redrive.redrive_values import RedriveOptions, Sent, Tally
+from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.steps import Step, Steps, ended_steps, group_ramp
+from spark_reprocess.redrive.sending.breaker_gate import WAITING, waiting_for
 from spark_reprocess.triage import Statement, is_group_id
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"

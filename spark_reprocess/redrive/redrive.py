@@ -16,11 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.errors import TableError
-from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.files import open_archive
+from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger import chunk_count, require_unsealed
+from spark_reprocess.archive.ledger.claims import chunk_count, require_unsealed
+from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.clients import (
     ClientFactory,
     aws_client,
@@ -36,17 +36,17 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp.readings import Probe, checked_probe
 from spark_reprocess.ramp.rule import Forecast, step_sizes
-from spark_reprocess.redrive.breaker_gate import is_waiting, waiting_for
-from spark_reprocess.redrive.dispositions import DESTINATION
-from spark_reprocess.redrive.edits import edit_samples, sql_check
+from spark_reprocess.ramp.steps import Steps, ended_steps
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary, other_edits
-from spark_reprocess.redrive.queues import Attributes, find_queues
 from spark_reprocess.redrive.ramp import Ramp
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
-from spark_reprocess.redrive.resolve import resolved_plan
+from spark_reprocess.redrive.resolving.dispositions import DESTINATION
+from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
+from spark_reprocess.redrive.resolving.queues import Attributes, find_queues
+from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.steps import Steps, ended_steps
-from spark_reprocess.redrive.stop_signals import Deadline
+from spark_reprocess.redrive.sending.breaker_gate import is_waiting, waiting_for
+from spark_reprocess.redrive.sending.stop_signals import Deadline
 
 
 def redrive(

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from spark_reprocess.actor import require_reason
-from spark_reprocess.archive.disposition import CLAIM_TTL_SECONDS, Disposition
+from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
-from spark_reprocess.redrive.editor import EditSample
-from spark_reprocess.redrive.rate_limiter import LEAST_RATE
+from spark_reprocess.redrive.resolving.editor import EditSample
+from spark_reprocess.redrive.sending.rate_limiter import LEAST_RATE
 
 EXAMPLES = 5
 _UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)

@@ -16,11 +16,12 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
-from spark_reprocess.archive.frames import FILE, Held, read_archive
-from spark_reprocess.archive.ledger import chunk_count
-from spark_reprocess.archive.message_order import (
+from spark_reprocess.archive.ledger.claims import chunk_count
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.message_state import strongest
+from spark_reprocess.archive.ledger.open_set import claimed_table
+from spark_reprocess.archive.messages.frames import FILE, Held, read_archive
+from spark_reprocess.archive.messages.message_order import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
     keep_groups_whole,
@@ -29,18 +30,17 @@ from spark_reprocess.archive.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.archive.message_state import strongest
-from spark_reprocess.archive.message_store import rows_named
-from spark_reprocess.archive.open_set import claimed_table
+from spark_reprocess.archive.messages.message_store import rows_named
+from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archive
 from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.dispositions import with_chunks, with_dispositions
-from spark_reprocess.redrive.editor import FAULT
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
-from spark_reprocess.redrive.queues import SOURCE_COLUMNS, Queues, SizeLimits
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions, Sent, Tally
-from spark_reprocess.redrive.resolve import ResolvedPlan, hindered
+from spark_reprocess.redrive.resolving.dispositions import with_chunks, with_dispositions
+from spark_reprocess.redrive.resolving.editor import FAULT
+from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues, SizeLimits
+from spark_reprocess.redrive.resolving.resolve import ResolvedPlan, hindered
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.allowed_sql import Place, condition
 from spark_reprocess.spark.failures import explained

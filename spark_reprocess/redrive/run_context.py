@@ -9,14 +9,14 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import has_room_for_redrive, redriven_entry, restored_entry
 from spark_reprocess.actor import actor
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive, Probe, new_id
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
+from spark_reprocess.archive.storage.files import Archive, Probe, new_id
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.limits import Limit
-from spark_reprocess.redrive.editor import Editor
-from spark_reprocess.redrive.queues import SizeLimits
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
+from spark_reprocess.redrive.resolving.editor import Editor
+from spark_reprocess.redrive.resolving.queues import SizeLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from spark_reprocess.archive.message_index import REPORTS
+from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.findings import Findings, Lead
 
 _CONTROL_PICTURES = 0x2400

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, to_row, to_table
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row, to_table
 from tests.contract.template import ROOT
 from tests.support.builders import message, queue_url
 

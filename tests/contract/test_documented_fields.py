@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from dlq_replay.context import FailureError, ReplayContext
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,20 +11,20 @@ from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack.trial import Check
 from dlq_cli.stack_values import StackValues, stack_options
 from dlq_cli.verbs.rehearse import Outcome, Rehearsal
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.ledger import RunRecord
+from spark_reprocess.archive.ledger.claims import RunRecord
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.cli import VERBS
-from spark_reprocess.command_line.groups import ListedGroup
+from spark_reprocess.command_line.verbs.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
 from spark_reprocess.inspect.outcomes import Outcome as OfGroup
 from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry, RunHistory
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
 from spark_reprocess.ramp.rule import Forecast, GroupRamp
-from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
+from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.run import Pending, RunSummary
 from tests.contract.template import ROOT
 

@@ -15,7 +15,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from dlq_cli.console.site import Console
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.storage.files import Archive
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
 from tests.support.console_world import archive_from, console_of, plan_of, running
 from tests.support.findings_builder import many_findings

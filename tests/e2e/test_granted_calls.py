@@ -31,11 +31,11 @@ from dlq_replay.sqs import SqsQueue
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.ledger import Claim, Result
-from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.archive.ledger.claims import Claim, Result
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.message_store import write_messages
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.clients import Redelivery, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command

@@ -13,9 +13,9 @@ from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Ledger, attempt_names
+from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at
 from tests.support.approved_plan import planned

@@ -16,12 +16,12 @@ from dlq_replay.context import FailureError
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import Claim, Result, timestamp
-from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.message_store import write_messages
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.clients import ClientFactory, sqs_sender
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructType
 
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
-from spark_reprocess.archive.frames import SPARK_SCHEMA
+from spark_reprocess.archive.messages.frames import SPARK_SCHEMA
 from spark_reprocess.errors import InputError
 from spark_reprocess.spark.allowed_sql import FUNCTIONS, Place, attribute_value, condition
 from tests.support.golden import assert_stored, stored_texts

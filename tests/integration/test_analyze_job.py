@@ -13,8 +13,8 @@ import pytest
 
 from dlq_replay.context import FailureError
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
-from spark_reprocess.archive import frames
-from spark_reprocess.archive.frames import read_archive
+from spark_reprocess.archive.messages import frames
+from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.findings import format_predicate
 from spark_reprocess.plan.plan_file import find_plan

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive import frames
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import FILE, read_rows
-from spark_reprocess.archive.message_store import message_files
+from spark_reprocess.archive.messages import frames
+from spark_reprocess.archive.messages.frames import FILE, read_rows
+from spark_reprocess.archive.messages.message_store import message_files
+from spark_reprocess.archive.storage.files import Archive
 from tests.integration.spark_world import archive_of, parked
 
 if TYPE_CHECKING:

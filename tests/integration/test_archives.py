@@ -19,10 +19,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.files import Archive, open_archive, open_folder
-from spark_reprocess.archive.message_store import rows_of_file, write_messages
-from spark_reprocess.archive.s3 import S3Archive
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.message_store import rows_of_file, write_messages
+from spark_reprocess.archive.storage.files import Archive, open_archive, open_folder
+from spark_reprocess.archive.storage.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
 from tests.support.aws_models import parse_once
 from tests.support.builders import message

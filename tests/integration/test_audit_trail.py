@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_reprocess.archive.erasures import erasures
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import attempt_names
+from spark_reprocess.archive.ledger.claims import attempt_names
+from spark_reprocess.archive.ledger.erasures import erasures
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, executed, parked

@@ -13,9 +13,9 @@ from dlq_cli.__main__ import main
 from dlq_cli.console import deciding
 from dlq_cli.console.deciding import decide_groups
 from dlq_cli.console.reading import entry_digest
-from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import read_memory, read_statements
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, PlannedGroup

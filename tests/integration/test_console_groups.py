@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import open_archive
+from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
-from spark_reprocess.archive.ledger import Claim, Result
-from spark_reprocess.archive.log_reasons import write_reasons
+from spark_reprocess.archive.ledger.claims import Claim, Result
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.log_reasons import write_reasons
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.triage import Statement

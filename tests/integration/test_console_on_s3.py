@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive import message_index
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.messages import message_index
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from tests.support.console_world import a_dead_letter, archive_with, console_of, opened, plan_of
 from tests.support.s3_server import S3Server, serve_s3
 

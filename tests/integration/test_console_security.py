@@ -6,7 +6,7 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 
 from dlq_cli.console.security import HEADERS, MOST_BODY_BYTES
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.storage.files import Archive
 from tests.support.console_world import (
     BASE,
     HERE,

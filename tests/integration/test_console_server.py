@@ -14,7 +14,7 @@ import pytest
 from dlq_cli.console.app import MOST_CONNECTIONS
 from dlq_cli.console.security import Sessions
 from dlq_cli.verbs.console import open_in_browser
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.storage.files import Archive
 from tests.support.console_world import a_dead_letter, archive_with, console_of, plan_of, running
 
 Answer = tuple[int, dict[str, str], str]

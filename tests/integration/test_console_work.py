@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dlq_cli.console.work import KEPT_AGE, State, Work, Works
-from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.errors import ArchiveError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.files import Probe, open_archive
-from spark_reprocess.archive.frames import read_archive
-from spark_reprocess.archive.message_store import FILE_MESSAGES, rows_written, write_messages
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.frames import read_archive
+from spark_reprocess.archive.messages.message_store import (
+    FILE_MESSAGES,
+    rows_written,
+    write_messages,
+)
+from spark_reprocess.archive.storage.files import Probe, open_archive
 from spark_reprocess.clients import QueueCounts, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain, rules_by_task

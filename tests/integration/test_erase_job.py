@@ -15,10 +15,10 @@ import yaml
 from dlq_replay.context import FailureError
 from dlq_replay.message import SendEntry
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.erasures import unfinished
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.frames import column_texts, read_archive
+from spark_reprocess.archive.ledger.erasures import unfinished
+from spark_reprocess.archive.messages.frames import column_texts, read_archive
 from spark_reprocess.archive.plan_lock import LockHolder, erase_holder, plan_lock
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module

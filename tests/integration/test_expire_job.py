@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RestoreOptions

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.groups import Totals, group_rows, tallies, totals_of
+from spark_reprocess.analysis.groups.groups import Totals, group_rows, tallies, totals_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,8 +22,8 @@ from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.queues import Queue
 from local_sqs.server import RunningServer, serve_in_thread
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.frames import read_archive
+from spark_reprocess.archive.messages.frames import read_archive
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.spark_world import ClientAt
 from tests.support.small_jobs import DRAIN, QUICK_SPARK

@@ -23,9 +23,9 @@ import pytest
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Attempt, Ledger, attempt_names
+from spark_reprocess.archive.ledger.claims import Attempt, Ledger, attempt_names
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.spark.interrupts import INTERRUPTED
 from tests.e2e.processes import Family, Process, send_signal

@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.analysis.features import COLUMNS, features_of, path_text
-from spark_reprocess.analysis.lead_format import condition
-from spark_reprocess.analysis.predicates import Kind, Predicates, feature_table
-from spark_reprocess.archive.frames import read_archive
+from spark_reprocess.analysis.leads.features import COLUMNS, features_of, path_text
+from spark_reprocess.analysis.leads.lead_format import condition
+from spark_reprocess.analysis.leads.predicates import Kind, Predicates, feature_table
+from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.spark.allowed_sql import Place, matching
 from spark_reprocess.spark.allowed_sql import condition as condition_of
 from tests.integration.spark_world import archive_of

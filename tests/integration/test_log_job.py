@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive import frames
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.messages import frames
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
 from tests.integration.spark_world import analyzed, archive_of, parked

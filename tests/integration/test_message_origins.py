@@ -13,14 +13,14 @@ from dlq_replay.context import FailureError
 from dlq_replay.message import Message
 from dlq_replay.outgoing import parked_entry
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.dead_letter_schema import Row, to_row, to_table
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_order import PARKED_QUEUE, parked_queue
+from spark_reprocess.archive.messages.dead_letter_schema import Row, to_row, to_table
+from spark_reprocess.archive.messages.message_order import PARKED_QUEUE, parked_queue
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.queues import Queues
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
+from spark_reprocess.redrive.resolving.queues import Queues
 from spark_reprocess.redrive.restore import restore
 from spark_reprocess.run import RunOptions, RunSummary, run
 from tests.integration.conftest import MakeQueue

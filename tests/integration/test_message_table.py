@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_reprocess.analysis.message_table import message_table
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import FILE
-from spark_reprocess.archive.message_index import table_folder
-from spark_reprocess.archive.message_order import ORDER_COLUMNS, in_order_units, with_positions
-from spark_reprocess.archive.message_store import drain_of
-from spark_reprocess.archive.table_parts import table_digest
+from spark_reprocess.archive.messages.frames import FILE
+from spark_reprocess.archive.messages.message_index import table_folder
+from spark_reprocess.archive.messages.message_order import (
+    ORDER_COLUMNS,
+    in_order_units,
+    with_positions,
+)
+from spark_reprocess.archive.messages.message_store import drain_of
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.table_parts import table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan

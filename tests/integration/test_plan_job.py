@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.ledger import Claim, timestamp
-from spark_reprocess.archive.message_index import read_table_columns
+from spark_reprocess.archive.ledger.claims import Claim, timestamp
+from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from tests.integration.desk import MakeDesk, standard

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive import frames
+from spark_reprocess.archive.messages import frames
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.reading import read_plan
 from tests.integration.conftest import MakeQueue

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from local_sqs.faults import Effect
-from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.redrive import redrive as redrive_module

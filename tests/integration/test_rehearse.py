@@ -16,10 +16,10 @@ from dlq_cli.__main__ import main
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Claim, Result, timestamp
-from spark_reprocess.archive.message_store import drain_ids, remove_messages
+from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages
+from spark_reprocess.archive.storage.files import Archive
 from tests.support.builders import NOW, context, lambda_record, message, queue_arn, text
 from tests.support.ledgers import Try, write
 from tests.support.parked_orders import archived, order, plan_of

@@ -14,10 +14,10 @@ from dlq_replay.context import FailureError
 from dlq_replay.message import Message
 from spark_reprocess import grouping
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive import frames
-from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.messages import frames
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_replay.message import Message
-from spark_reprocess.archive.frames import read_archive
-from spark_reprocess.archive.ledgers import ledger_files
+from spark_reprocess.archive.ledger.run_results import ledger_files
+from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.redrive import restore as restore_module
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
@@ -19,7 +19,7 @@ from tests.support.approved_plan import planned
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_reprocess.archive.files import Archive
+    from spark_reprocess.archive.storage.files import Archive
 
 
 def restored(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.message_order import keep_groups_whole, limited
-from spark_reprocess.redrive.dispositions import with_chunks
+from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.messages.message_order import keep_groups_whole, limited
+from spark_reprocess.redrive.resolving.dispositions import with_chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,9 +15,9 @@ import pytest
 
 from dlq_replay.context import FailureError
 from spark_reprocess.actor import JOB_RUN_ID
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.messages.message_store import drain_ids
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.glue_job import RunResult, read_result

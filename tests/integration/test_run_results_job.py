@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive import files
-from spark_reprocess.archive.ledger import list_runs
-from spark_reprocess.archive.ledgers import ledger_files
-from spark_reprocess.archive.open_set import OPEN_SET
+from spark_reprocess.archive.ledger.claims import list_runs
+from spark_reprocess.archive.ledger.open_set import OPEN_SET
+from spark_reprocess.archive.ledger.run_results import ledger_files
+from spark_reprocess.archive.storage import files
 from spark_reprocess.inspect.status import StatusOptions, status
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import FullAtTheEnd, LoggedReads

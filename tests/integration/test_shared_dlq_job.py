@@ -13,8 +13,8 @@ from dlq_replay.outgoing import parked_entry
 from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.sending import Confirmed
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.frames import read_archive
+from spark_reprocess.archive.messages.frames import read_archive
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, bodies, executed, receive_all

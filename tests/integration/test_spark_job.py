@@ -13,8 +13,8 @@ import pytest
 
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_store import drain_folder
+from spark_reprocess.archive.messages.message_store import drain_folder
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import DRAIN_ID, OWN, bodies, entry_of, parked, receive_all

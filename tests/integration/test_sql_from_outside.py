@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from spark_reprocess.archive.frames import column_texts, read_archive
+from spark_reprocess.archive.messages.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan

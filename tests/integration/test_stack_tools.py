@@ -24,8 +24,8 @@ from dlq_cli.on_glue import STOP_SECONDS, follow, start
 from dlq_cli.verbs.trigger import switch
 from dlq_replay.breaker import Update
 from dlq_replay.breaker_table import DynamoDbBreaker
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.plan.decision import decide
@@ -360,7 +360,7 @@ def test_a_decision_that_somebody_else_s_overtakes_is_refused(
         client("s3").put_object(Bucket="dead-letters", Key=key, Body=changed.encode())
         return decide(text, *arguments)
 
-    monkeypatch.setattr("spark_reprocess.command_line.decide.decide", decide_late)
+    monkeypatch.setattr("spark_reprocess.command_line.verbs.decide.decide", decide_late)
 
     assert run("decide", "--stack", stack, "g-1", "redrive") == 2
     assert "somebody else has changed it" in capsys.readouterr().err

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pytest
 
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
-from spark_reprocess.archive.ledger import Claim, Result, timestamp
-from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.archive.message_store import remove_messages
+from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.message_store import remove_messages
+from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.inspect.status import DrainCount, PlanCount, StatusOptions, count, status

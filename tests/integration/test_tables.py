@@ -8,9 +8,9 @@ import boto3
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.frames import read_table, write_table
-from spark_reprocess.archive.table_parts import parts_of
+from spark_reprocess.archive.messages.frames import read_table, write_table
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.table_parts import parts_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.spark.failures import explained
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_reprocess import run as run_verb
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.ledger import Ledger, attempt_names
+from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
-from spark_reprocess.command_line.redrive import exit_code_of
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
+from spark_reprocess.command_line.verbs.redrive import exit_code_of
 from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.stop_signals import TIME_IS_OVER
+from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER
 from spark_reprocess.run import RunOptions, RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, standard
 from tests.integration.spark_world import entry_of, parked, receive_all, sender_at

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.ledger import attempt_names
-from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.ledger.claims import attempt_names
+from spark_reprocess.archive.messages.message_store import drain_ids
+from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (

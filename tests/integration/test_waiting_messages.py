@@ -10,7 +10,7 @@ import yaml
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.run import RunOptions, run
 from tests.integration.conftest import MakeQueue

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.archive.ledger.claims import (
     CLOSING,
     PLACES,
     RESULTS,
@@ -31,20 +30,21 @@ from spark_reprocess.archive.ledger import (
     run_path,
     timestamp,
 )
-from spark_reprocess.archive.ledgers import (
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.message_state import entries_of, strongest
+from spark_reprocess.archive.ledger.open_set import claimed_table
+from spark_reprocess.archive.ledger.run_results import (
     clear_plans,
     close_runs,
     ledger_files,
     names_of,
     read_results,
 )
-from spark_reprocess.archive.lookup import find_attempts
-from spark_reprocess.archive.message_state import entries_of, strongest
-from spark_reprocess.archive.open_set import claimed_table
+from spark_reprocess.archive.messages.lookup import find_attempts
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
+from spark_reprocess.redrive.sending.send_task import ChunkSender, Item, settle_all
 from tests.support.builders import message, queue_url
 from tests.support.fake_limits import FakeSignals
 from tests.support.inline_executor import InlineExecutor

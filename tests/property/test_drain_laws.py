@@ -21,7 +21,7 @@ from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
-from spark_reprocess.archive.dead_letter_schema import Row
+from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError

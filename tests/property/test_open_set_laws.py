@@ -14,9 +14,7 @@ import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.archive.ledger.claims import (
     CHUNK_MESSAGES,
     OUTCOMES,
     Claim,
@@ -25,9 +23,17 @@ from spark_reprocess.archive.ledger import (
     list_runs,
     timestamp,
 )
-from spark_reprocess.archive.ledgers import clear_plans, close_runs
-from spark_reprocess.archive.message_state import states_among, states_in
-from spark_reprocess.archive.message_store import (
+from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
+from spark_reprocess.archive.ledger.message_state import states_among, states_in
+from spark_reprocess.archive.ledger.open_set import (
+    OPEN_SET,
+    claimed_table,
+    read_messages,
+    since_plan,
+)
+from spark_reprocess.archive.ledger.run_results import clear_plans, close_runs
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.message_store import (
     drain_of,
     drains_of,
     message_files,
@@ -36,7 +42,6 @@ from spark_reprocess.archive.message_store import (
     with_files,
     write_messages,
 )
-from spark_reprocess.archive.open_set import OPEN_SET, claimed_table, read_messages, since_plan
 from spark_reprocess.errors import InputError
 from tests.support.builders import message, queue_url
 from tests.support.ledgers import NOW, MemoryArchive, begin

@@ -30,7 +30,7 @@ from spark_reprocess.ramp.rule import (
     Verdict,
     step_size,
 )
-from spark_reprocess.redrive.steps import Step, group_ramp
+from spark_reprocess.ramp.steps import Step, group_ramp
 from tests.integration.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld, world_at
 from tests.property.broken_variants import assert_caught
 from tests.support.builders import message

@@ -9,7 +9,7 @@ from typing import Any
 
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import State, Work, Works
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from tests.support.console_world import NOW, Browser

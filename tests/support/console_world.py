@@ -23,11 +23,11 @@ from dlq_replay.context import body_digest
 from dlq_replay.message import Message
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.outputs import groups_table, summary_json
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_records import add_statement
-from spark_reprocess.archive.message_store import write_messages
-from spark_reprocess.archive.table_parts import parquet_bytes
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.message_store import write_messages
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.plan_file import find_plan

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spark_reprocess.redrive.rate_limiter import RateLimiter
-from spark_reprocess.redrive.stop_signals import StopSignals
+from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
+from spark_reprocess.redrive.sending.stop_signals import StopSignals
 
 
 @dataclass

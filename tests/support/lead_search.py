@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_reprocess.analysis.feature_extraction import find_leads_in
-from spark_reprocess.analysis.features import features_of
-from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.groups.mask import Masks
+from spark_reprocess.analysis.groups.signature import has_error, shape_of, short_title, signature_of
+from spark_reprocess.analysis.leads.feature_extraction import find_leads_in
+from spark_reprocess.analysis.leads.features import features_of
 from spark_reprocess.analysis.outputs import lead_from_row
-from spark_reprocess.analysis.signature import has_error, shape_of, short_title, signature_of
 from spark_reprocess.findings import Lead
 
 

@@ -7,8 +7,7 @@ from typing import BinaryIO, ClassVar
 
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.archive.ledger.claims import (
     OUTCOMES,
     PLACES,
     Attempt,
@@ -21,8 +20,9 @@ from spark_reprocess.archive.ledger import (
     record_run,
     timestamp,
 )
-from spark_reprocess.archive.ledgers import read_attempts
-from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.ledger.run_results import read_attempts
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.local import LocalArchive
 
 NOW = 1_700_000_000.0
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.message_store import write_messages
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 from tests.support.approved_plan import planned

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
-from spark_reprocess.analysis import signature
-from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.groups import signature
+from spark_reprocess.analysis.groups.mask import Masks
 from tests.support.golden import assert_stored, stored_texts
 from tests.support.regular_expressions import faults, reach
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dlq_replay.failures import one_line
 from dlq_replay.normalization import mask_error
-from spark_reprocess.analysis.names import mask_ids
+from spark_reprocess.analysis.groups.names import mask_ids
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from functions.reminder.handler import (
     Waiting,
     last_scheduled_start,
 )
-from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_records import write_seen
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
 from tests.support.golden import assert_stored, stored_texts
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from spark_reprocess.clients import QueueCounts
-from spark_reprocess.command_line.collect import print_analysis, print_drain
-from spark_reprocess.command_line.redrive import print_redrive
+from spark_reprocess.command_line.verbs.collect import print_analysis, print_drain
+from spark_reprocess.command_line.verbs.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.findings import Synonym
 from spark_reprocess.ramp.rule import Forecast

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder
-from spark_reprocess.archive.frames import spark_path
+from spark_reprocess.archive.messages.frames import spark_path
+from spark_reprocess.archive.storage.files import Archive, new_id, open_archive, open_folder
 from spark_reprocess.errors import ArchiveError, InputError
 from tests.support.golden import assert_stored, stored_texts
 

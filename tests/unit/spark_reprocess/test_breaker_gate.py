@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.limits import Limit
-from spark_reprocess.redrive.breaker_gate import WAITING, BreakerGate
-from spark_reprocess.redrive.rate_limiter import RateLimiter
-from spark_reprocess.redrive.stop_signals import StopSignals
+from spark_reprocess.redrive.sending.breaker_gate import WAITING, BreakerGate
+from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
+from spark_reprocess.redrive.sending.stop_signals import StopSignals
 
 
 class Destination:

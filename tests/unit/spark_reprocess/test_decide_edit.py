@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dlq_cli.__main__ import main
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.plan.plan import PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
-from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome

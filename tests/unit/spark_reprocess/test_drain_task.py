@@ -7,7 +7,7 @@ import pytest
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
 from dlq_replay.trial import trial_entry
-from spark_reprocess.archive.dead_letter_schema import Row
+from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.drain.drain_task import (
     CHUNK_SECONDS,
     EMPTY_POLLS,

@@ -2,9 +2,9 @@ import json
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.message import Message
-from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.editing.edit import Edit, Patch
-from spark_reprocess.redrive.editor import edit_sample
+from spark_reprocess.redrive.resolving.editor import edit_sample
 from tests.support.builders import context, counter, message, text
 
 NOTHING = compile_masks(())

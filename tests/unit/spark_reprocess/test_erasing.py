@@ -17,22 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, to_row
-from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.erasures import (
+from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, Result, timestamp
+from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
+from spark_reprocess.archive.ledger.erasures import (
     Erasure,
     erasures,
     mark_done,
     record_erasure,
     unfinished,
 )
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.frames import read_files
-from spark_reprocess.archive.ledger import OUTCOMES, Claim, Result, timestamp
-from spark_reprocess.archive.ledgers import close_runs
-from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.archive.lookup import find_rows
-from spark_reprocess.archive.message_store import (
+from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row
+from spark_reprocess.archive.messages.frames import read_files
+from spark_reprocess.archive.messages.lookup import find_rows
+from spark_reprocess.archive.messages.message_store import (
     FILE_MESSAGES,
     drain_ids,
     holds_any,
@@ -42,6 +40,8 @@ from spark_reprocess.archive.message_store import (
     write_messages,
 )
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
@@ -450,7 +450,7 @@ def test_erase_that_may_wait_tries_again(archive: Archive, monkeypatch: pytest.M
     redrive = ExitStack()
     redrive.enter_context(plan_lock(archive, REDRIVE))
     clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: redrive.close())
-    monkeypatch.setattr("spark_reprocess.command_line.erase.time", clock)
+    monkeypatch.setattr("spark_reprocess.command_line.verbs.erase.time", clock)
 
     assert main(argv) == 2
     assert main([*argv, "--wait-seconds", "60"]) == 0

@@ -1,7 +1,7 @@
 import pytest
 
 from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
-from spark_reprocess.redrive.rate_limited_queue import (
+from spark_reprocess.redrive.sending.rate_limited_queue import (
     UNANSWERED_MESSAGES,
     GlobalErrorDetector,
     is_transient,

@@ -10,10 +10,10 @@ import pytest
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
-from spark_reprocess.archive.message_store import drain_ids, remove_messages
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
+from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages
 from spark_reprocess.command_line.cli import main, parse
-from spark_reprocess.command_line.show import print_export
+from spark_reprocess.command_line.verbs.show import print_export
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.export import ExportOptions, ExportSummary, json_line, opened
 from tests.support import parked_orders

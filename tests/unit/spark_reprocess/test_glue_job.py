@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spark_reprocess import glue_job
-from spark_reprocess.archive.files import COMMANDS, open_archive
+from spark_reprocess.archive.storage.files import COMMANDS, open_archive
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.command_line.verb import INTERRUPTED
 from spark_reprocess.errors import ArchiveError

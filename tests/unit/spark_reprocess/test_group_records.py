@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_records import (
     add_statement,
     read_memory,
@@ -16,7 +15,8 @@ from spark_reprocess.archive.group_records import (
     read_statements,
     write_seen,
 )
-from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.triage import Found, GroupMemory, GroupState, Statement, Status, outcome
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

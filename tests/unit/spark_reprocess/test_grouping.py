@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spark_reprocess import grouping
 from spark_reprocess.archive.group_records import assign_groups
-from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.grouping import ERROR, OTHERS, TableGroup, grouped, hidden
 

@@ -3,9 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.archive.ledger.claims import (
     PLACES,
     Attempt,
     AttemptName,
@@ -16,6 +14,8 @@ from spark_reprocess.archive.ledger import (
     open_ranges,
     timestamp,
 )
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError
 
 NOW = 1_700_000_000.0

@@ -4,11 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.lookup import find_rows
-from spark_reprocess.archive.message_index import read_message_index, read_table_columns
-from spark_reprocess.archive.message_store import message_files, remove_messages, write_messages
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.lookup import find_rows
+from spark_reprocess.archive.messages.message_index import read_message_index, read_table_columns
+from spark_reprocess.archive.messages.message_store import (
+    message_files,
+    remove_messages,
+    write_messages,
+)
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import InputError
 from tests.support.approved_plan import planned
 from tests.support.builders import context, message, queue_url

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.erasures import Erasure, record_erasure
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.archive.ledger.claims import (
     OUTCOMES,
     Attempt,
     AttemptName,
@@ -20,8 +17,11 @@ from spark_reprocess.archive.ledger import (
     Result,
     timestamp,
 )
-from spark_reprocess.archive.message_state import STRENGTH, states_of
-from spark_reprocess.archive.open_set import planned_states
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.erasures import Erasure, record_erasure
+from spark_reprocess.archive.ledger.message_state import STRENGTH, states_of
+from spark_reprocess.archive.ledger.open_set import planned_states
+from spark_reprocess.archive.storage.files import open_archive
 from tests.support.ledgers import begin
 
 NOW = 1_700_000_000.0

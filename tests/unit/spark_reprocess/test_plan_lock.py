@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.plan_lock import (
     ANALYZE,
     LOCK_SECONDS,
@@ -21,6 +20,7 @@ from spark_reprocess.archive.plan_lock import (
     erase_holder,
     plan_lock,
 )
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import ArchiveError, BusyError
 from tests.support.builders import NOW
 from tests.support.golden import assert_stored, stored_texts

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from spark_reprocess.command_line import run
+from spark_reprocess.command_line.verbs import run
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan import policy
 from spark_reprocess.plan.plan import Action

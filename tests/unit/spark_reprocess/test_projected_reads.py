@@ -9,12 +9,12 @@ from typing import BinaryIO
 
 import pytest
 
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.archive.lookup import find_rows
-from spark_reprocess.archive.message_store import write_messages
-from spark_reprocess.archive.open_set import read_messages
+from spark_reprocess.archive.ledger.open_set import read_messages
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.lookup import find_rows
+from spark_reprocess.archive.messages.message_store import write_messages
+from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.inspect.status import count
 from tests.support.builders import NOW, message, queue_url

@@ -18,7 +18,7 @@ from dlq_replay.sending import (
     Refused,
     SendResult,
 )
-from spark_reprocess.redrive.rate_limited_queue import (
+from spark_reprocess.redrive.sending.rate_limited_queue import (
     UNANSWERED_MESSAGES,
     GlobalErrorDetector,
     RateLimitedQueue,

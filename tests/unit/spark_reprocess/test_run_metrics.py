@@ -5,7 +5,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 
-from spark_reprocess.command_line.run import publish_pending
+from spark_reprocess.command_line.verbs.run import publish_pending
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

@@ -14,10 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
+from spark_reprocess.archive.ledger.claims import (
     Attempt,
     AttemptName,
     Claim,
@@ -27,13 +24,16 @@ from spark_reprocess.archive.ledger import (
     require_unsealed,
     timestamp,
 )
-from spark_reprocess.archive.ledgers import clear_plans, close_runs, ledger_files
-from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.archive.lookup import find_attempts, find_sender
-from spark_reprocess.archive.message_state import entries_of, strongest
-from spark_reprocess.archive.message_store import write_messages
-from spark_reprocess.archive.open_set import claimed_table, read_messages
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.message_state import entries_of, strongest
+from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
+from spark_reprocess.archive.ledger.run_results import clear_plans, close_runs, ledger_files
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.lookup import find_attempts, find_sender
+from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.run import STATUS_FILE, unfinished_ramp
 from tests.support.approved_plan import planned

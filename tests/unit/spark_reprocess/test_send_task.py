@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
-from spark_reprocess.archive.message_state import states_of
+from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.message_state import states_of
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.send_task import ChunkSender, Item, Settled, settle_all
+from spark_reprocess.redrive.sending.send_task import ChunkSender, Item, Settled, settle_all
 from tests.support.builders import FakeQueue, context, context_of, counter, message, queue_url
 from tests.support.fake_limits import FakeSignals
 from tests.support.ledgers import attempts_of

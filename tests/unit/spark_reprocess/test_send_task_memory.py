@@ -12,13 +12,17 @@ from dlq_replay.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import SystemClock
 from local_sqs.model import SqsModel
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.ledger import CHUNK_MESSAGES
-from spark_reprocess.redrive.editor import CHANGES
+from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES
+from spark_reprocess.archive.messages.dead_letter_schema import (
+    ARROW_SCHEMA,
+    SENDING_COLUMNS,
+    to_row,
+)
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
+from spark_reprocess.redrive.resolving.editor import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
+from spark_reprocess.redrive.sending.send_task import TASK, TASK_COLUMNS, SendTask
 from tests.support.builders import NOW, message, queue_url
 
 CHUNKS = 4

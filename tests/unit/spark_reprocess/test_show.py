@@ -9,12 +9,12 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
-from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import OUTCOMES, Claim, Result, timestamp
-from spark_reprocess.archive.ledgers import close_runs
-from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, Result, timestamp
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
+from spark_reprocess.archive.messages.message_store import write_messages
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.inspect.show import ShowOptions, show

@@ -8,11 +8,11 @@ from threading import Event
 
 import pytest
 
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.plan_lock import LockHolder, PlanLock, plan_lock
-from spark_reprocess.redrive import stop_signals
-from spark_reprocess.redrive.stop_signals import (
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.local import LocalArchive
+from spark_reprocess.redrive.sending import stop_signals
+from spark_reprocess.redrive.sending.stop_signals import (
     LOOK_SECONDS,
     TIME_IS_OVER,
     Deadline,

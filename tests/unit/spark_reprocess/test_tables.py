@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.table_parts import (
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.table_parts import (
     Part,
     commit,
     parts_of,

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.analysis.comparison import Comparisons, Others, Sample, SampledGroup
-from spark_reprocess.analysis.features import features_of
-from spark_reprocess.analysis.predicates import feature_table
-from spark_reprocess.analysis.signature import shape_of
+from spark_reprocess.analysis.groups.signature import shape_of
+from spark_reprocess.analysis.leads.comparison import Comparisons, Others, Sample, SampledGroup
+from spark_reprocess.analysis.leads.features import features_of
+from spark_reprocess.analysis.leads.predicates import feature_table
 
 FIELDS = tuple(letter * 2 for letter in "abcdefghijklmnop")
 

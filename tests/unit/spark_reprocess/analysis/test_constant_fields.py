@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.analysis.comparison import ConstantFields
-from spark_reprocess.analysis.features import features_of, path_text
-from spark_reprocess.analysis.predicates import feature_table
+from spark_reprocess.analysis.leads.comparison import ConstantFields
+from spark_reprocess.analysis.leads.features import features_of, path_text
+from spark_reprocess.analysis.leads.predicates import feature_table
 
 KINDS = ("placed", "paid", "sent", "refunded")
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.contrast import evidence
-from spark_reprocess.analysis.leads import ALPHA
+from spark_reprocess.analysis.leads.contrast import evidence
+from spark_reprocess.analysis.leads.leads import ALPHA
 
 SHARES = st.floats(0, 1)
 COUNTS = st.integers(1, 10**6)

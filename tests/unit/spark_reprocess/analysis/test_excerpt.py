@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.masks import MASKED
-from spark_reprocess.analysis.mask import Masks, compile_masks, excerpt
+from spark_reprocess.analysis.groups.mask import Masks, compile_masks, excerpt
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.features import NEWLINE, TAG, features_of
-from spark_reprocess.analysis.predicates import FeatureTable, Occurrences, feature_table
+from spark_reprocess.analysis.leads.features import NEWLINE, TAG, features_of
+from spark_reprocess.analysis.leads.predicates import FeatureTable, Occurrences, feature_table
 
 PATHS = ("body", "body\x1fa", "body\x1fa\x1fb", "body\x1fc\x1d", "body\x1fc")
 TAGS = ("T", "N", "O", "+", "=x", "=y", "~3")

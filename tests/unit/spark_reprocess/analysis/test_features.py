@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.features import NEWLINE, TAG, TYPES, features_of, path_text
+from spark_reprocess.analysis.leads.features import NEWLINE, TAG, TYPES, features_of, path_text
 
 
 def features(body: object, **more: Any) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.signature import short_title, signature_of
+from spark_reprocess.analysis.groups.signature import short_title, signature_of
 from spark_reprocess.grouping import SIGNATURE_VERSION
 
 ORDER = {

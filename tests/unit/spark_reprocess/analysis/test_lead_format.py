@@ -2,10 +2,10 @@
 
 import pytest
 
-from spark_reprocess.analysis.lead_format import lead_of
-from spark_reprocess.analysis.leads import FoundLead, FoundPart
-from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.analysis.predicates import Kind, Predicate
+from spark_reprocess.analysis.groups.mask import Masks, compile_masks
+from spark_reprocess.analysis.leads.lead_format import lead_of
+from spark_reprocess.analysis.leads.leads import FoundLead, FoundPart
+from spark_reprocess.analysis.leads.predicates import Kind, Predicate
 from spark_reprocess.findings import format_predicate
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.masks import MASKED
-from spark_reprocess.analysis.mask import Masks, compile_masks, is_secret_key, shorten
+from spark_reprocess.analysis.groups.mask import Masks, compile_masks, is_secret_key, shorten
 from spark_reprocess.errors import InputError
 
 IBAN = "DE89 3704 0044 0532 0130 00"

@@ -14,7 +14,7 @@ from spark_reprocess.analysis.outputs import (
     plan_notes,
     summary_json,
 )
-from spark_reprocess.archive.table_parts import parquet_bytes
+from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Spread, Synonym
 from tests.support.findings_builder import (
     a_group,

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.payload import JSON_TYPES, NOT_JSON, parse_container, parse_json
+from spark_reprocess.analysis.groups.payload import (
+    JSON_TYPES,
+    NOT_JSON,
+    parse_container,
+    parse_json,
+)
 
 VALUES = st.recursive(
     st.none()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.payload import NOT_JSON, Payload, in_base64, unwrap
+from spark_reprocess.analysis.groups.payload import NOT_JSON, Payload, in_base64, unwrap
 
 ORDER = {"order": 7, "tenant": "acme"}
 ORDER_TEXT = json.dumps(ORDER)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.features import features_of, path_text
-from spark_reprocess.analysis.predicates import Counts, Kind, Predicates, feature_table
+from spark_reprocess.analysis.leads.features import features_of, path_text
+from spark_reprocess.analysis.leads.predicates import Counts, Kind, Predicates, feature_table
 
 Found = dict[tuple[str, str], tuple[float, float]]
 BODIES = (

@@ -2,10 +2,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spark_reprocess.analysis.group_findings import titles_before
-from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.analysis.outputs import groups_table
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.table_parts import parquet_bytes
+from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.triage import SeenGroup, Status
 from tests.support.findings_builder import a_group, some_findings
 

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.groups import SAMPLED_BYTES, SAMPLED_MESSAGES, Totals, sampling_rates
+from spark_reprocess.analysis.groups.groups import (
+    SAMPLED_BYTES,
+    SAMPLED_MESSAGES,
+    Totals,
+    sampling_rates,
+)
 
 MOST_OF_A_GROUP = 2000
 COUNTS = st.lists(st.integers(1, 10**7), min_size=1, max_size=300)

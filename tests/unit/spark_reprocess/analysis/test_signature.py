@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dlq_replay.context import ReplayContext
 from dlq_replay.failures import Failure
-from spark_reprocess.analysis.signature import shape_of, short_title, signature_of
+from spark_reprocess.analysis.groups.signature import shape_of, short_title, signature_of
 from tests.support.builders import NOW
 
 

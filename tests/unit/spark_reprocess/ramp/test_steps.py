@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from dlq_replay.returns import Returns
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, Verdict
-from spark_reprocess.redrive.steps import Step, Steps, ended_steps, group_ramp
+from spark_reprocess.ramp.steps import Step, Steps, ended_steps, group_ramp
 
 NONE = Returns()
 UNKNOWN, GOOD = Verdict.UNKNOWN, Verdict.GOOD

@@ -1,0 +1,1 @@
+"""Which failures are one group: masks, shapes and signatures."""

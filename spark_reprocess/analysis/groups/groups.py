@@ -1,0 +1,263 @@
+"""Group messages by failure, aggregate the groups, and sample them for the search for leads.
+
+The sample is limited in messages and bytes, and the same in each run: a message is in it if the
+number that its id decides (``chance``) is below the rate of its group. Half of the sample is split
+evenly among the largest groups; the other half is drawn from all messages at the same rate. So each
+sampled message stands for the count of its group divided by the group's sampled messages.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import StringType
+
+from spark_reprocess.analysis.groups.signature import PARKED_BY_SQS, signature_of
+from spark_reprocess.archive.messages.frames import local_frame
+from spark_reprocess.grouping import OTHERS, Grouping
+
+SLIM_COLUMNS = (
+    "message_id",
+    "sent_at",
+    "first_seen_at",
+    "replay_count",
+    "parked_reason",
+    "source_queue",
+    "source_arn",
+    "body_bytes",
+    "drained_at",
+)
+
+_SIGNED = ("body", "parked_reason", "error_type", "error_message")
+"""What decides about a message's group."""
+
+MOST_KEYS = 50_000
+"""So many different keys the driver takes along; messages with a rarer one are in ``OTHERS``."""
+
+SAMPLED_MESSAGES = 40_000
+SAMPLED_BYTES = 160 * 1024 * 1024
+_MOST_OF_A_GROUP = 2000
+_ACCURACY = 500
+_QUANTILES = (0.05, 0.5, 0.95)
+_VALUES = 100
+
+
+def with_groups(
+    messages: DataFrame,
+    kept: Sequence[str],
+    assign: Callable[[Mapping[str, int]], Grouping],
+    persisted: Callable[[DataFrame], DataFrame],
+    *,
+    is_few: bool,
+) -> tuple[DataFrame, Grouping]:
+    """Return the columns *kept* of each message and its ``group_id``; and what *assign* returned.
+
+    *assign* takes the messages of each key (``Signature.group_key``). The keys of few messages are
+    found at once and here, those of many in Spark's tasks, once: *persisted* keeps a frame.
+    """
+    # Where an error is recorded the body does not matter, and need not travel to the workers.
+    no_error = (F.coalesce("error_type", F.lit("")) == "") & (
+        F.coalesce("error_message", F.lit("")) == ""
+    )
+    rows = messages.withColumn("body", F.when(no_error, F.col("body")))
+    rows = rows.select(*dict.fromkeys((*kept, *_SIGNED)))
+    spark = rows.sparkSession
+    if is_few:
+        table = rows.toArrow()
+        signed = _keys(*(table[name].combine_chunks() for name in _SIGNED))
+        keys = list(map(str, signed.to_pylist()))
+        grouping = assign(Counter(keys))
+        ids = pa.array([grouping.ids[key] for key in keys], pa.string())
+        return local_frame(spark, table.select(kept).append_column("group_id", ids)), grouping
+    key = arrow_udf(_keys, StringType())  # type: ignore[call-overload]  # wants the type
+    keyed = persisted(rows.select(*kept, key(*_SIGNED).alias("key")))
+    order = F.desc("count"), F.col("key")
+    counted = keyed.groupBy("key").count().orderBy(*order).limit(MOST_KEYS).toArrow()
+    counts = dict(zip(*(column.to_pylist() for column in counted.columns), strict=True))
+    grouping = assign(counts)
+    # Without a type, empty columns have none.
+    columns = [pa.array(column, pa.string()) for column in (grouping.ids, grouping.ids.values())]
+    group_ids = spark.createDataFrame(pa.table(columns, ["key", "group_id"]))
+    found = keyed.join(F.broadcast(group_ids), "key", "left")
+    return found.select(*kept, F.coalesce("group_id", F.lit(OTHERS)).alias("group_id")), grouping
+
+
+def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads these
+    """Return the key of each message, from the columns ``_SIGNED``."""
+    messages = zip(*(column.to_pylist() for column in columns), strict=True)
+    return pa.array(
+        [signature_of(body or "", *rest).group_key for body, *rest in messages], pa.string()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """All pending messages together.
+
+    Attributes:
+        messages: including copies of one message.
+        different: messages with different first ids.
+    """
+
+    messages: int
+    different: int
+    body_bytes: int
+    first_sent_at: datetime | None
+    last_sent_at: datetime | None
+
+
+def chance() -> Column:
+    """A number of each message in [0, 1) that its id alone decides."""
+    return F.pmod(F.xxhash64("message_id"), F.lit(1 << 40)) / float(1 << 40)
+
+
+def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
+    """One row per group, the largest first: its numbers, and ids of messages that show it best.
+
+    *slim* has ``SLIM_COLUMNS`` and ``group_id`` of each message.
+
+    Returns:
+        ``group_id, count, body_bytes_sum``; least, greatest and three quantiles of
+        ``body_bytes`` and of ``failed_at`` (the first failure that is known of, epoch seconds);
+        ``first_sent_at, last_sent_at, first_drained_at``; ``shown``: up to five message ids: the
+        first sent, the last, the shortest, the longest, and one by chance.
+    """
+    failed_at = F.least("first_seen_at", "sent_at").cast("double")
+    by_time = F.struct("sent_at", "message_id")
+    by_size = F.struct("body_bytes", "message_id")
+    by_chance = F.struct(chance(), "message_id")
+    shown = [F.min(by_time), F.max(by_time), F.min(by_chance), F.min(by_size), F.max(by_size)]
+    groups = (
+        slim.withColumn("failed_at", failed_at)
+        .groupBy("group_id")
+        .agg(
+            F.count("*").alias("count"),
+            F.sum("body_bytes").alias("body_bytes_sum"),
+            F.min("sent_at").alias("first_sent_at"),
+            F.max("sent_at").alias("last_sent_at"),
+            F.min("drained_at").alias("first_drained_at"),
+            *_spread("body_bytes"),
+            *_spread("failed_at"),
+            F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
+        )
+    )
+    return groups.orderBy(F.desc("count"), "group_id").toArrow().to_pylist()
+
+
+def _spread(name: str) -> list[Column]:
+    return [
+        F.min(name).cast("double").alias(f"{name}_least"),
+        F.max(name).cast("double").alias(f"{name}_greatest"),
+        F.percentile_approx(F.col(name).cast("double"), list(_QUANTILES), _ACCURACY).alias(
+            f"{name}_quantiles"
+        ),
+    ]
+
+
+def totals_of(slim: DataFrame, groups: Sequence[Mapping[str, Any]]) -> Totals:
+    """Sum up what ``group_rows`` returned; *slim* is what it took, with ``first_id``."""
+    first_id = F.xxhash64(F.coalesce("first_id", "message_id"))
+    return Totals(
+        messages=sum(row["count"] for row in groups),
+        different=slim.agg(F.count_distinct(first_id)).toArrow()[0][0].as_py(),
+        body_bytes=sum(row["body_bytes_sum"] for row in groups),
+        first_sent_at=min(filter(None, (row["first_sent_at"] for row in groups)), default=None),
+        last_sent_at=max(filter(None, (row["last_sent_at"] for row in groups)), default=None),
+    )
+
+
+def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
+    """Count the messages of each group by several columns in one pass.
+
+    *slim* is as for ``group_rows``; *bucket* is the number of each message's time bucket.
+
+    Returns:
+        ``group_id, column, value, count``, at most 100 values of a column in each group: the most
+        frequent ones. The columns are ``reason``, ``source``, ``replay_count`` and ``bucket``. The
+        value is a text, null for messages that have none.
+    """
+    values = {
+        "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
+        "source": F.coalesce("source_queue", "source_arn"),
+        "replay_count": F.col("replay_count"),
+        "bucket": bucket,
+    }
+    rows = slim.select("group_id", *(value.alias(name) for name, value in values.items()))
+    counted = _counted_apart(rows, list(values))
+    order = F.desc("count"), F.col("value")
+    rank = F.row_number().over(Window.partitionBy("group_id", "column").orderBy(*order))
+    return (
+        counted.withColumn("_rank", rank).where(F.col("_rank") <= _VALUES).drop("_rank").toArrow()
+    )
+
+
+def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Count the values of each column by group.
+
+    A grouping set for each: counted together first, most messages would be a row of their own.
+    """
+    sets = [["group_id", name] for name in names]
+    is_left_out = [F.grouping(name).alias(f"no_{name}") for name in names]
+    apart = rows.groupingSets(sets, "group_id", *names).agg(
+        F.count("*").alias("count"), *is_left_out
+    )
+    column = value = F.lit(None)
+    for name in names:
+        is_it = F.col(f"no_{name}") == 0
+        column = F.when(is_it, name).otherwise(column)
+        value = F.when(is_it, F.col(name).cast("string")).otherwise(value)
+    return apart.select("group_id", column.alias("column"), value.alias("value"), "count")
+
+
+def sampling_rates(counts: Mapping[str, int], totals: Totals) -> dict[str, float]:
+    """Return the rate of each group. *counts* has the messages of each."""
+    mean_bytes = totals.body_bytes / max(totals.messages, 1)
+    size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(mean_bytes, 1.0))
+    for_all = min(1.0, size / 2 / max(totals.messages, 1))
+    of_each = _equal_part(list(counts.values()), size / 2)
+    return {one: min(1.0, max(for_all, of_each / count)) for one, count in counts.items()}
+
+
+def _equal_part(counts: Sequence[int], size: float) -> float:
+    """Return how many messages to take of each group, so that the sum is at most *size*.
+
+    What small groups do not need goes to the larger ones.
+    """
+    left, groups = size, len(counts)
+    for count in sorted(counts):
+        if count * groups > left:
+            return min(left / groups, _MOST_OF_A_GROUP)
+        left, groups = left - count, groups - 1
+    return _MOST_OF_A_GROUP
+
+
+def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) -> DataFrame:
+    """Return the messages to sample, and those to show, whose ids are *shown*.
+
+    *rates* are by group id.
+
+    Returns:
+        ``message_id, group_id, chance, is_sampled, is_shown``: few enough for each task to take
+        along.
+    """
+    of_groups = slim.sparkSession.createDataFrame(
+        pa.table({"group_id": list(rates), "rate": pa.array(rates.values(), pa.float64())})
+    )
+    return (
+        slim.select("message_id", "group_id", chance().alias("chance"))
+        .join(F.broadcast(of_groups), "group_id")
+        .select(
+            "message_id",
+            "group_id",
+            "chance",
+            (F.col("chance") < F.col("rate")).alias("is_sampled"),
+            F.col("message_id").isin(*shown).alias("is_shown"),
+        )
+        .where("is_sampled OR is_shown")
+    )

@@ -1,0 +1,208 @@
+"""Unwrap a body: service envelopes, base64, gzip, JSON in a JSON string. Pure.
+
+``unwrap`` removes at most four wrappings. For each it returns a few words that name it (``SNS
+orders``, ``base64 of``). ``parse_json`` reads JSON as strictly as the parsers of other languages
+do, and never raises.
+"""
+
+import base64
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from spark_reprocess.analysis.groups.names import mask_ids
+
+_WRAPPINGS = 4
+_WORD_CHARACTERS = 100
+_UNPACKED_BYTES = 1024 * 1024
+"""Limit of decompression: one compressed kilobyte can expand to a gigabyte."""
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_BASE64_CHARACTERS = 16
+_SURE_BASE64_CHARACTERS = 48
+_LINE_CHARACTERS = 60
+"""Base64 encoders break lines at 64 or 76 characters. Words are shorter."""
+
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The innermost payload.
+
+    Attributes:
+        wrappings: the words of each wrapping that was removed, outermost first.
+        value: the JSON value, ``NOT_JSON`` for anything else.
+        text: the content as text; empty where it is bytes.
+        size: characters of the text or bytes of the content, after decompression.
+    """
+
+    wrappings: tuple[str, ...]
+    value: Any
+    text: str
+    size: int
+
+
+Content = str | bytes | Mapping[str, Any]
+Unwrapped = tuple[str, Content]
+"""The words that name a wrapping, and its content: a text to unwrap again, bytes, or a value."""
+
+
+def unwrap(body: str) -> Payload:
+    """Remove the wrappings of *body*. Never raises; takes linear time."""
+    wrappings: tuple[str, ...] = ()
+    content: Content = body
+    while True:
+        match content:
+            case str():
+                payload = Payload(wrappings, parse_json(content), content, len(content))
+            case bytes():
+                payload = Payload(wrappings, NOT_JSON, "", len(content))
+            case _:
+                payload = Payload(wrappings, content, "", 0)
+        unwrapped: Unwrapped | None = None
+        if len(wrappings) == _WRAPPINGS:
+            return payload
+        if type(payload.value) is dict:
+            unwrapped = _in_envelope(payload.value)
+        elif type(payload.value) is str:
+            unwrapped = "JSON string of", payload.value
+        elif payload.value is NOT_JSON and payload.text:
+            unwrapped = in_base64(payload.text)
+        if unwrapped is None:
+            return payload
+        word, content = unwrapped
+        wrappings += (word,)
+
+
+def in_base64(text: str) -> tuple[str, str | bytes] | None:
+    """Decode base64, and gzip inside it.
+
+    Returns:
+        What to call it, and the content. None where it is not certain that *text* is base64: any
+        word could be.
+    """
+    lines = text.split()
+    if len(lines) > 1 and len(lines[0]) < _LINE_CHARACTERS:
+        return None
+    packed = "".join(lines)
+    if len(packed) < _BASE64_CHARACTERS or not _BASE64.fullmatch(packed):
+        return None
+    try:
+        content = base64.b64decode(packed.translate(_URL_SAFE) + "==")
+    except binascii.Error:
+        return None
+    word = "base64 of"
+    if content.startswith(_GZIP):
+        try:
+            content = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(content, _UNPACKED_BYTES)
+        except zlib.error:
+            return None
+        word = "base64 of gzip of"
+    with suppress(UnicodeDecodeError):
+        decoded = content.decode()
+        # What decodes to something legible was encoded on purpose.
+        if all(c.isprintable() or c.isspace() for c in decoded[:1024]):
+            return word, decoded
+    return (word, content) if len(packed) >= _SURE_BASE64_CHARACTERS else None
+
+
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+def _in_envelope(value: Mapping[str, Any]) -> Unwrapped | None:  # noqa: PLR0911 - a table
+    match value:
+        case {"TopicArn": arn, "Message": str() as text} if (
+            value.get("Type", "Notification") == "Notification"
+        ):
+            return _word("SNS", str(arn).rpartition(":")[2]), text
+        case {"detail-type": kind, "detail": dict() as detail}:
+            return _word("EventBridge", value.get("source"), kind), detail
+        case {"specversion": _, "data": (dict() | str()) as data}:
+            return _word("CloudEvent", value.get("type")), data
+        case {"Records": [({"eventSource": source} | {"EventSource": source}) as record, *_]} if (
+            isinstance(source, str)
+        ):
+            return _word(source, record.get("eventName")), _in_record(record)
+        case {"receiptHandle": _} | {"ReceiptHandle": _} if isinstance(
+            body := value.get("body", value.get("Body")), str
+        ):
+            return "SQS message of", body
+        case {"requestPayload": dict() as payload, "requestContext": {"condition": condition}} if (
+            condition is not None
+        ):
+            return _word("Lambda destination", condition), payload
+        case {"routeKey": _} | {"httpMethod": _}:
+            route, body = value.get("routeKey"), value.get("body")
+            words = (route,) if route else (value.get("httpMethod"), value.get("resource", "path"))
+            return _word("API Gateway", *words), body if isinstance(body, str) else ""
+    return None
+
+
+def _in_record(record: Mapping[str, Any]) -> Content:
+    match record:
+        case {"body": str() as text} | {"Sns": {"Message": str() as text}}:
+            return text
+        case {"kinesis": {"data": str() as text}}:
+            return text
+        case {"dynamodb": {"NewImage": dict() as image}}:
+            return image
+    return record
+
+
+def _word(*parts: object) -> str:
+    """Join the words of an envelope. Ids are masked: the words are a part of the group's id."""
+    words = " ".join(part for part in parts if isinstance(part, str))[:_WORD_CHARACTERS]
+    return f"{mask_ids(words)}:"
+
+
+NOT_JSON = object()
+"""The value of a text that is not JSON. None is JSON's null."""
+
+
+def parse_json(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the JSON value of *text*, or ``NOT_JSON``. Never raises."""
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return NOT_JSON
+
+
+def parse_container(text: str) -> Any:  # noqa: ANN401 - a dict, a list or NOT_JSON
+    """Return the object or array that *text* holds, else ``NOT_JSON``.
+
+    The first and last characters rule out most texts without parsing.
+    """
+    text = text.strip()
+    if text[:1] not in _OPENING or text[-1:] not in _CLOSING:
+        return NOT_JSON
+    value = parse_json(text)
+    return value if isinstance(value, dict | list) else NOT_JSON
+
+
+JSON_TYPES: dict[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+"""The name of a JSON value's type."""
+
+_OPENING = ("{", "[")
+_CLOSING = ("}", "]")
+
+
+def _refuse(name: str) -> NoReturn:
+    # Python accepts NaN and Infinity. Other parsers do not.
+    raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)

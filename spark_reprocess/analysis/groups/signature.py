@@ -1,0 +1,300 @@
+"""The signature of a failure: which messages belong to one group. Pure.
+
+A message with a recorded error is identified by the error: its type, and its text as
+``dlq_replay.normalization`` leaves it. Texts that differ in few words may be one group: see
+``grouping``.
+A message without one is identified by the reason why it was parked and by the shape of its
+payload, after all envelopes are removed.
+
+The shape of a payload is what is left of it without its values:
+
+- JSON object: the values of keys that name a kind of message (``type``, ``action``, …); its keys
+  with the types of their values; of objects one level below, the keys, and which of them hold
+  numbers, booleans or arrays. There, texts, objects and null count as one type, because fields
+  that may be null are common. Objects that carry the payload itself (``data``, ``payload``, …) do
+  not count as a level. Objects with arbitrary keys (``headers``, ``metadata``, …) are not read.
+- Other JSON: its type; of an array, the types of its elements.
+- XML: its root element. Text that begins like JSON but is not JSON: its first keys.
+- Other text: its first 80 characters without ids and numbers. Bytes: their size class.
+
+The same message has the same signature in every run. A change to any of these rules needs a new
+``SIGNATURE_VERSION``, because plans refer to groups by id.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from dlq_replay.context import KEPT_ERROR_BYTES, start_in_json
+from dlq_replay.failures import one_line
+from dlq_replay.normalization import mask_error, whole_words
+from spark_reprocess.analysis.groups.names import mask_ids, mask_name, mask_names, mask_numbers
+from spark_reprocess.analysis.groups.payload import (
+    JSON_TYPES,
+    NOT_JSON,
+    Payload,
+    parse_container,
+    unwrap,
+)
+from spark_reprocess.figures import cut
+from spark_reprocess.grouping import ERROR, group_id_of
+
+PARKED_BY_SQS = "parked_by_sqs"
+"""The reason of a message that has none: SQS's own redrive policy parked it."""
+
+TITLE_CHARACTERS = 160
+_UNKNOWN_ERROR = "Error"
+_CUT_REACH_BYTES = 40
+
+KIND_KEYS = (
+    *("type", "@type", "kind", "event", "eventType", "event_type", "eventName", "event_name"),
+    *("messageType", "message_type", "detail-type", "action", "operation"),
+)
+"""Keys whose value names the kind of message."""
+
+_CARRIERS = frozenset(
+    ("data", "payload", "detail", "message", "body", "event", "record", "content")
+)
+_OPEN = frozenset(
+    (
+        *("headers", "metadata", "meta", "tags", "labels", "annotations", "attributes"),
+        *("properties", "extra", "extras", "custom", "context", "params", "parameters", "query"),
+        *("options", "config", "settings", "env", "variables"),
+    )
+)
+"""Keys of objects with arbitrary keys."""
+
+_LEVELS = 3
+_KIND_CHARACTERS = 64
+_KEYS = 200
+_TITLE_KEYS = 50
+_TEXT_CHARACTERS = 80
+_HEAD_CHARACTERS = 1024
+_SIZE_CLASSES = ((1024, "1 KiB"), (16 * 1024, "16 KiB"), (256 * 1024, "256 KiB"))
+
+_KIND = re.compile(r"[A-Za-z@][\w .:/@#-]*")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_=\s-]{64,}")
+_ENCODED_WORD = 48
+_WORD = re.compile(r"[^\s\"',;<>()\[\]{}|\x80-\U0010ffff]")
+_LAST_WORD = re.compile(_WORD.pattern + r"{1,80}\Z")
+_XML = re.compile(
+    r"(?:\s|<\?xml[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|<!DOCTYPE[^>]*+>)*+"
+    r"<([A-Za-z_][\w:.-]*+)[\s/>]"
+)
+"""Possessive quantifiers avoid exponential backtracking on a row of comments."""
+_JSON_KEY = re.compile(r'"([^"\\]{1,64})"\s*:')
+_BROKEN_KEYS = 3
+
+_STRING_OF = "string of "
+_TEXT = "text "
+_TEXTLESS = "text <hidden>"
+
+Kind = type | str
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The identity of a failure, or of the shape of a payload.
+
+    Attributes:
+        key: all that identifies it, on one line.
+        text: the part of it that people need to see; nothing in it is masked.
+        textless: the same without the words of a text body, for ``--no-samples``.
+    """
+
+    key: str
+    text: str
+    textless: str
+
+    @property
+    def group_id(self) -> str:
+        """The id of the group; of an error, the id that it has if no older group fits."""
+        return _group_id(self.key)
+
+    @property
+    def group_key(self) -> str:
+        """The key of an error, whose group the table of groups decides; else the group's id."""
+        return self.key if self.key.startswith(ERROR) else self.group_id
+
+
+def signature_of(
+    body: str, parked_reason: str | None, error_type: str | None, error_message: str | None
+) -> Signature:
+    """Return the signature of a message. Never raises, whatever the texts contain."""
+    if has_error(error_type, error_message):
+        return _error_signature(error_type, error_message)
+    reason = parked_reason or PARKED_BY_SQS
+    shape = shape_of(body)
+    return Signature(
+        f"shape|{reason}|{shape.key}", f"{reason}: {shape.text}", f"{reason}: {shape.textless}"
+    )
+
+
+# A recorder has masked most texts, so that they are often equal.
+@lru_cache(maxsize=16_384)
+def _error_signature(error_type: str | None, error_message: str | None) -> Signature:
+    masked = _start(mask_error(one_line(error_message or "")))
+    error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
+    title = error if one_line(error) else _UNKNOWN_ERROR
+    return Signature(f"{ERROR}{error}", title, title)
+
+
+def _start(error: str) -> str:
+    """Return so much of a masked text that no cut can reach it, nor what masking looks at."""
+    start = start_in_json(error, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
+    return error if start == error else whole_words(error, len(start))
+
+
+def short_title(text: str) -> str:
+    """Return *text* on one line, at most 160 printable characters."""
+    return cut(one_line(text), TITLE_CHARACTERS)
+
+
+def has_error(error_type: str | None, error_message: str | None) -> bool:
+    """Whether an error was recorded. If so, the body is not part of the signature."""
+    return bool(error_type or error_message)
+
+
+_group_id = lru_cache(maxsize=8192)(group_id_of)
+
+
+def shape_of(body: str) -> Signature:
+    """Return the signature of a body's shape. Never raises, whatever the body contains."""
+    payload = unwrap(body)
+    shape = _shape(payload)
+    words = "".join(f"{word} " for word in payload.wrappings)
+    return Signature(f"{words}{shape.key}", f"{words}{shape.text}", f"{words}{shape.textless}")
+
+
+def _shape(payload: Payload) -> Signature:
+    value = payload.value
+    if type(value) is dict:
+        kinds_inside = tuple([_kind_inside(key, one, _LEVELS) for key, one in value.items()])
+        fields, shown = _describe(tuple(value), kinds_inside)
+        words = "".join([f" {word}" for word in _kind_words(value)])
+        title = f"JSON{words} {{{shown}}}"
+        return Signature(f"JSON{words} {{{fields}}}", title, title)
+    if value is NOT_JSON:
+        return _text_shape(payload)
+    if isinstance(value, list):
+        kinds = sorted({JSON_TYPES[type(element)] for element in value})
+        return _alike(f"JSON array of {' or '.join(kinds) or 'nothing'}")
+    return _alike(f"JSON {JSON_TYPES[type(value)]}")
+
+
+def _alike(text: str) -> Signature:
+    return Signature(text, text, text)
+
+
+def _kind_words(value: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{key}={mask_ids(kind)}"
+        for key in KIND_KEYS
+        if type(kind := value.get(key)) is str
+        and len(kind) <= _KIND_CHARACTERS
+        and _KIND.fullmatch(kind)
+    ]
+
+
+def _kind_inside(key: str, field: object, levels: int) -> Kind:
+    """Return the type of a field; of an object the description of its fields."""
+    if type(field) is str and key in _CARRIERS:
+        inside = parse_container(field)
+        if type(inside) is not dict:
+            return str
+        return f"{_STRING_OF}{_carried(inside, levels)}"
+    if type(field) is not dict or key in _OPEN:
+        return type(field)
+    if key in _CARRIERS:
+        return _carried(field, levels)
+    return _names(tuple(field), tuple(map(type, field.values())))
+
+
+def _carried(value: Mapping[str, Any], levels: int) -> str:
+    if levels == 0:
+        return "object"
+    kinds = tuple([_kind_inside(key, field, levels - 1) for key, field in value.items()])
+    fields, _ = _describe(tuple(value), kinds)
+    words = "".join([f"{word} " for word in _kind_words(value)])
+    return f"{words}{{{fields}}}"
+
+
+# Thousands of messages share a few layouts, so the results are cached.
+@lru_cache(maxsize=4096)
+def _describe(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> tuple[str, str]:
+    pairs = list(zip(mask_names(names), kinds, strict=True))
+    fields = sorted(
+        {f"{name}:{kind if isinstance(kind, str) else JSON_TYPES[kind]}" for name, kind in pairs}
+    )
+    shown = sorted({f"{name}:{_shown(kind)}" for name, kind in pairs})
+    return _cut(fields, _KEYS), _cut(shown, _TITLE_KEYS)
+
+
+def _shown(kind: Kind) -> str:
+    if isinstance(kind, str):
+        return "string" if kind.startswith(_STRING_OF) else "object"
+    return JSON_TYPES[kind]
+
+
+@lru_cache(maxsize=4096)
+def _names(names: tuple[str, ...], kinds: tuple[type, ...]) -> str:
+    pairs = zip(mask_names(names), kinds, strict=True)
+    fields = sorted({f"{name}{_NAMED_INSIDE.get(kind, '')}" for name, kind in pairs})
+    return f"{{{_cut(fields, _KEYS)}}}"
+
+
+_NAMED_INSIDE: dict[type, str] = {
+    bool: ":boolean",
+    int: ":number",
+    float: ":number",
+    list: ":array",
+}
+
+
+def _cut(fields: list[str], most: int) -> str:
+    return ", ".join(fields[:most]) + (", …" if len(fields) > most else "")
+
+
+def _text_shape(payload: Payload) -> Signature:
+    text = payload.text
+    if not text:
+        return _alike(f"bytes, {_size_class(payload.size)}" if payload.size else "empty body")
+    head = text[:_HEAD_CHARACTERS].strip()
+    if not head and not text.strip():
+        return _alike("empty body")
+    if _looks_encoded(head):
+        return _alike(f"encoded bytes, {_size_class(len(text))}")
+    if root := _XML.match(head):
+        return _alike(f"XML {mask_name(root[1])}")
+    if head[0] in "{[" and (keys := dict.fromkeys(map(mask_name, _JSON_KEY.findall(head)))):
+        return _alike(f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}")
+    key = f"{_TEXT}{_without_numbers(head[:_TEXT_CHARACTERS])}"
+    return Signature(key, f"{_TEXT}{_without_numbers(_whole_words(head))}", _TEXTLESS)
+
+
+def _without_numbers(text: str) -> str:
+    return mask_numbers(mask_ids(text))
+
+
+def _whole_words(head: str) -> str:
+    """Return the first 80 characters without a cut last word: half a secret matches no mask."""
+    shown = head[:_TEXT_CHARACTERS]
+    if not _WORD.match(head, _TEXT_CHARACTERS):
+        return shown
+    last = _LAST_WORD.search(shown)
+    return f"{shown[: -len(last[0])]}…" if last else shown
+
+
+def _looks_encoded(head: str) -> bool:
+    if sum(not (c.isprintable() or c.isspace()) for c in head) * 10 > len(head):
+        return True
+    longest = max((len(word) for word in head.split()), default=0)
+    return longest >= _ENCODED_WORD and _ENCODED.fullmatch(head) is not None
+
+
+def _size_class(size: int) -> str:
+    return next(
+        (f"up to {name}" for limit, name in _SIZE_CLASSES if size <= limit), "above 256 KiB"
+    )

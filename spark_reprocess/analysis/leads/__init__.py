@@ -1,0 +1,1 @@
+"""What sets a group apart: features, contrasts and their words."""

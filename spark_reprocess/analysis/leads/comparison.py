@@ -1,0 +1,280 @@
+"""Choose what a group is compared with: messages, and which of their values count. Pure; numpy.
+
+A group is compared with messages that are otherwise like its own, so that what distinguishes one
+kind of message from another is not mistaken for a cause.
+
+- *Alike* are the other messages of the same shape. If there are too few of them, those of the most
+  similar shapes are added (Jaccard index of the fields, at least 0.5). A group with messages of
+  several shapes is compared shape by shape, in the proportions that it has itself (direct
+  standardization).
+- *All* are all other messages of the sample.
+
+A group that is known by its shape has all values that belong to this shape: the type of an event,
+or the status that goes with it. Such a value does not explain a failure. A field counts as constant
+if enough of the other shapes have one value each in it. A field whose values vary within the other
+shapes (a tenant, a region) is not constant, even if one group has a single value in it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_reprocess.analysis.leads.features import ARRAY, MAGNITUDE, NULL, OBJECT, VALUE
+from spark_reprocess.analysis.leads.predicates import FeatureTable, Flags, Floats, Ints
+
+_SIMILAR = 0.5
+_ENOUGH = 30
+"""Similar shapes are added until there are so many messages to compare with."""
+
+_LEAST_OTHERS = 10
+"""Fewer messages of similar shapes are not compared with."""
+
+_OWN_SHAPE = 1 / 3
+"""Other messages of the same shape are enough if they are this share of the group, or more."""
+
+_BY_CHANCE = 8
+"""By chance, a group may have so many more messages of a shape than all other groups."""
+
+_COVERED = 0.5
+"""There must be messages alike for at least this share of the group."""
+
+_FEWEST, _MOST, _FOR_EACH = 2000, 8000, 25
+"""A group is compared with so many others at most, which depends on its own messages."""
+
+_ONE_VALUE = 0.9
+"""A field has one value in a shape if so many of the messages that have it agree."""
+
+_LEAST_MESSAGES = 5
+"""Shapes with fewer messages that have a field do not count for whether it is constant."""
+
+_ENOUGH_SHAPES = 0.3
+_VALUES = (VALUE, MAGNITUDE, NULL, OBJECT, ARRAY)
+"""Null and containers count as values: messages that have them agree with each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGroup:
+    """A group and its messages in the sample.
+
+    Attributes:
+        messages: their rows in the feature table, in the order of a hash.
+        population: number of messages in the whole group.
+        is_by_shape: whether the signature is the shape of the payload, not an error.
+    """
+
+    group_id: str
+    messages: Ints
+    population: int
+    is_by_shape: bool
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sampled messages.
+
+    Attributes:
+        groups: each message is in exactly one.
+        shapes: of each message, the number of its payload's shape.
+        times: when each message first failed, in epoch seconds; NaN where unknown.
+    """
+
+    table: FeatureTable
+    groups: Sequence[SampledGroup]
+    shapes: Ints
+    times: Floats
+
+    @cached_property
+    def group_of(self) -> Ints:
+        """Of each message, the position of its group in *groups*."""
+        found = np.zeros(self.table.messages, np.int64)
+        for number, group in enumerate(self.groups):
+            found[group.messages] = number
+        return found
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Of each message, how many messages of its group it stands for."""
+        found = np.zeros(self.table.messages)
+        for group in self.groups:
+            found[group.messages] = group.population / len(group.messages)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Messages that a group is compared with.
+
+    Attributes:
+        messages: their rows in the feature table; of very many, some.
+        weights: how many messages each of these stands for.
+        counts: of each feature, the weight of the messages that have it.
+        weight: of all of them.
+        effective: the number of equally weighted messages that would be as informative: the square
+            of the sum of the weights, divided by the sum of their squares (Kish).
+        are_alike: whether only messages like the group's are in it.
+        have_same_shape: whether they have the same shapes as the group's messages.
+    """
+
+    messages: Ints
+    weights: Floats
+    counts: Floats
+    weight: float
+    effective: float
+    are_alike: bool
+    have_same_shape: bool = False
+
+
+class Comparisons:
+    """Finds the messages to compare each group of a sample with."""
+
+    def __init__(self, sample: Sample) -> None:
+        """Take the sample."""
+        self._sample = sample
+        self._shapes, self._weights = sample.shapes, sample.weights
+        self._size = int(sample.shapes.max(initial=-1)) + 1
+        self._counts = sample.table.counts(np.arange(sample.table.messages), sample.weights)
+        self._similar_to: dict[int, Ints] = {}
+
+    def all(self, group: SampledGroup) -> Others | None:
+        """Return all messages of other groups, None if there are none."""
+        others = np.flatnonzero(self._is_other(group))
+        if not len(others):
+            return None
+        weights, some = self._weights[others], _some(others, group)
+        own = group.population / len(group.messages) * self._sample.table.counts(group.messages)
+        counts = np.maximum(self._counts - own, 0.0)
+        return Others(
+            some, self._weights[some], counts, weights.sum(), _effective(weights), are_alike=False
+        )
+
+    def alike(self, group: SampledGroup) -> Others | None:
+        """Return the other messages that are like those of the group, None if they are too few."""
+        is_other, size = self._is_other(group), self._size
+        mix = np.bincount(self._shapes[group.messages], minlength=size)
+        there = np.bincount(self._shapes[is_other], minlength=size)
+        weight = np.bincount(self._shapes[is_other], self._weights[is_other], minlength=size)
+        factor, covered = np.zeros(size), 0
+        for shape in np.flatnonzero(mix):
+            nearest = self._nearest(int(shape), int(mix[shape]), there)
+            if len(nearest):
+                factor[nearest] += mix[shape] / weight[nearest].sum()
+                covered += int(mix[shape])
+        if covered < _COVERED * len(group.messages):
+            return None
+        messages = _some(np.flatnonzero(is_other & (factor > 0)[self._shapes]), group)
+        weights = self._weights[messages] * factor[self._shapes[messages]]
+        counts = self._sample.table.counts(messages, weights)
+        return Others(
+            messages,
+            weights,
+            counts,
+            float(weights.sum()),
+            _effective(weights),
+            are_alike=True,
+            have_same_shape=bool(((factor > 0) <= (mix > 0)).all()),
+        )
+
+    def _is_other(self, group: SampledGroup) -> Flags:
+        is_other = np.ones(self._sample.table.messages, bool)
+        is_other[group.messages] = False
+        return is_other
+
+    def _nearest(self, shape: int, own: int, there: Ints) -> Ints:
+        """Return the shapes to compare messages of *shape* with; none if all are too different."""
+        if there[shape] >= max(_OWN_SHAPE * (own - _BY_CHANCE), 1):
+            return np.array([shape])
+        if shape not in self._similar_to:
+            self._similar_to[shape] = self._similar(shape)
+        similar = self._similar_to[shape]
+        similar = similar[there[similar] > 0]
+        messages = np.cumsum(there[similar])
+        if not len(similar) or messages[-1] < _LEAST_OTHERS:
+            return similar[:0]
+        return similar[messages - there[similar] < _ENOUGH]
+
+    def _similar(self, shape: int) -> Ints:
+        """Return the shapes that are similar to *shape*, the most similar first."""
+        fields = self._fields_of_shapes
+        shared, sizes = fields @ fields[shape], fields.sum(axis=1)
+        similarity = shared / np.maximum(sizes + sizes[shape] - shared, 1)
+        similarity[shape] = 2.0
+        order = np.argsort(-similarity, kind="stable")
+        return np.asarray(order[similarity[order] >= _SIMILAR], np.int64)
+
+    @cached_property
+    def _fields_of_shapes(self) -> npt.NDArray[np.float32]:
+        """Of each shape the fields that at least half of its messages have."""
+        table, size = self._sample.table, self._size
+        fields = np.zeros((size, len(table.paths)), np.float32)
+        message = np.repeat(np.arange(table.messages), np.diff(table.features.starts))
+        is_type = table.is_type[table.features.columns]
+        field = table.field[table.features.columns[is_type]]
+        places = self._shapes[message[is_type]] * len(table.paths) + field
+        pairs, counts = np.unique(places, return_counts=True)
+        shape, field = np.divmod(pairs, len(table.paths))
+        is_usual = 2 * counts >= np.bincount(self._shapes, minlength=size)[shape]
+        fields[shape[is_usual], field[is_usual]] = 1
+        return fields
+
+
+def _some(messages: Ints, group: SampledGroup) -> Ints:
+    """Return some of the messages, evenly: those of each group are in the order of a hash."""
+    most = min(max(_FEWEST, _FOR_EACH * len(group.messages)), _MOST)
+    return messages[:: -(-len(messages) // most) or 1]
+
+
+def _effective(weights: Floats) -> float:
+    return float(weights.sum() ** 2 / max(float((weights**2).sum()), 1e-300))
+
+
+class ConstantFields:
+    """For each shape, the features that are values of constant fields.
+
+    Values and magnitudes are counted apart: field *f* has the columns *2 f* and *2 f + 1*.
+    """
+
+    def __init__(self, table: FeatureTable, shapes: Ints) -> None:
+        """Count the values in each shape; *shapes* has the number of each message's shape."""
+        is_magnitude = np.array([tag[0] == MAGNITUDE for tag in table.tags], bool)
+        self._is_value = np.array([tag[0] in _VALUES for tag in table.tags], bool)
+        self._column: Ints = 2 * table.field + is_magnitude
+        self._columns = max(2 * len(table.paths), 1)
+        message = np.repeat(np.arange(table.messages), np.diff(table.features.starts))
+        pairs, counts = np.unique(
+            shapes[message] * len(table.tags) + table.features.columns, return_counts=True
+        )
+        shape, feature = np.divmod(pairs, max(len(table.tags), 1))
+        # Each message has one type for each field: values too rare to be features count as well.
+        is_type, is_value = table.is_type[feature], self._is_value[feature]
+        first = (shape * self._columns + 2 * table.field[feature])[is_type]
+        cells, cell = np.unique(np.concatenate([first, first + 1]), return_inverse=True)
+        have = np.bincount(cell, np.tile(counts[is_type], 2), minlength=len(cells))
+        most = np.zeros(len(cells), np.int64)
+        cell = np.searchsorted(cells, (shape * self._columns + self._column[feature])[is_value])
+        np.maximum.at(most, cell, counts[is_value])
+        self._shape, self._place = np.divmod(cells, self._columns)
+        self._have: Ints = have.astype(np.int64)
+        self._is_constant = most >= _ONE_VALUE * self._have
+        self._all = self._sums(np.ones(len(cells), bool))
+
+    def of(self, shape: int) -> Flags:
+        """Return for each feature whether it is a value of a field that is constant elsewhere."""
+        own = self._sums(self._shape == shape)
+        messages, counted, constant = (a - b for a, b in zip(self._all, own, strict=True))
+        is_constant = np.where(
+            counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
+        )
+        return np.asarray(self._is_value & is_constant[self._column])
+
+    def _sums(self, chosen: Flags) -> tuple[Ints, Ints, Ints]:
+        """Of each column: messages, shapes with enough messages, shapes with one value."""
+        column, have = self._place[chosen], self._have[chosen]
+        is_counted = have >= _LEAST_MESSAGES
+        return (
+            np.bincount(column, have, minlength=self._columns).astype(np.int64),
+            np.bincount(column, is_counted, minlength=self._columns),
+            np.bincount(column, is_counted & self._is_constant[chosen], minlength=self._columns),
+        )

@@ -1,0 +1,198 @@
+"""Extract features of sampled messages on Spark's workers, and find the leads in one task.
+
+Workers read the bodies in parallel. What leaves them is masked and cut, or features only. The
+features of the whole sample, whose size is limited, then go to one task, because each group is
+compared with all others.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import sha256
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from dlq_replay.masks import mask_start
+from spark_reprocess.analysis.groups.mask import Masks, excerpt
+from spark_reprocess.analysis.groups.signature import (
+    TITLE_CHARACTERS,
+    Signature,
+    has_error,
+    shape_of,
+    short_title,
+    signature_of,
+)
+from spark_reprocess.analysis.leads.comparison import Sample, SampledGroup
+from spark_reprocess.analysis.leads.features import COLUMNS, OUR_ATTRIBUTES, features_of
+from spark_reprocess.analysis.leads.lead_format import lead_of
+from spark_reprocess.analysis.leads.leads import find_leads
+from spark_reprocess.analysis.leads.predicates import feature_table
+from spark_reprocess.analysis.outputs import LEAD_FIELDS
+from spark_reprocess.archive.messages.frames import map_rows
+from spark_reprocess.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
+
+INPUT_COLUMNS = (
+    "message_id",
+    "body",
+    "body_bytes",
+    "attributes",
+    *COLUMNS,
+    "sent_at",
+    "first_seen_at",
+    "parked_reason",
+    "error_type",
+    "error_message",
+    "logged",
+)
+
+_ATTRIBUTE_CHARACTERS = 200
+_EXTRACTED_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("group_id", pa.string()),
+    pa.field("chance", pa.float64()),
+    pa.field("is_by_shape", pa.bool_()),
+    pa.field("features", pa.string()),
+    pa.field("failed_at", pa.float64()),
+    pa.field("shape", pa.string()),
+    pa.field("title", pa.string()),
+    pa.field("message_id", pa.string()),
+    pa.field("sent_at", pa.timestamp("us", tz="UTC")),
+    pa.field("body", pa.string()),
+    pa.field("logged", pa.string()),
+    pa.field("attributes", pa.list_(pa.struct([("name", pa.string()), ("text", pa.string())]))),
+]
+_EXTRACTED = pa.schema(_EXTRACTED_FIELDS)
+_LEADS = pa.schema([pa.field("group_id", pa.string()), *LEAD_FIELDS])
+
+
+def with_features(
+    picks: DataFrame,
+    messages: DataFrame,
+    patterns: Mapping[str, Pattern],
+    masks: Masks,
+    *,
+    has_samples: bool,
+    is_few: bool,
+) -> DataFrame:
+    """Extract the features of each sampled message, and the masked excerpt of each shown one.
+
+    *picks* is what ``groups.picked`` returned, *messages* are the archive's rows, and *patterns*
+    are those of ``grouping.Grouping``.
+    """
+    rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
+    return map_rows(rows, _Extractor(patterns, masks, has_samples).read, _EXTRACTED, is_few=is_few)
+
+
+@dataclass(frozen=True, slots=True)
+class _Extractor:
+    """State that is sent to each task; Spark calls ``read``."""
+
+    patterns: Mapping[str, Pattern]
+    masks: Masks
+    has_samples: bool
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [self._row(row) for row in batch.to_pylist()]
+            yield pa.RecordBatch.from_pylist(rows, schema=_EXTRACTED)
+
+    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+        body, error = row["body"], (row["error_type"], row["error_message"])
+        extracted: dict[str, Any] = {
+            "group_id": row["group_id"],
+            "chance": row["chance"],
+            "is_by_shape": not has_error(*error),
+        }
+        attributes = row["attributes"] or ()
+        if row["is_sampled"]:
+            columns = {name: row[name] for name in COLUMNS}
+            times = [row[name] for name in ("first_seen_at", "sent_at") if row[name]]
+            extracted["failed_at"] = min(times).timestamp() if times else None
+            extracted["features"] = features_of(body, row["body_bytes"], attributes, columns)
+            shape = shape_of(body).key.encode("utf-8", "replace")
+            extracted["shape"] = sha256(shape).hexdigest()[:16]
+        if row["is_shown"]:
+            text = self._title(row["group_id"], signature_of(body, row["parked_reason"], *error))
+            masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
+            extracted["title"] = short_title(f"{masked}…" if is_cut else masked)
+            extracted["message_id"] = row["message_id"]
+            extracted["sent_at"] = row["sent_at"]
+            extracted["logged"] = row["logged"]
+            extracted["body"] = excerpt(body, self.masks) if self.has_samples else None
+            extracted["attributes"] = [
+                {"name": name, "text": self._attribute_text(name, value)}
+                for name, value in (sorted(attributes) if self.has_samples else ())
+                if name not in OUR_ATTRIBUTES
+            ]
+        return extracted
+
+    def _title(self, group_id: str, signature: Signature) -> str:
+        if group_id == OTHERS:
+            return OTHERS_TITLE
+        if pattern := self.patterns.get(group_id):
+            return hidden(signature.text, pattern)
+        return signature.text if self.has_samples else signature.textless
+
+    def _attribute_text(self, name: str, value: dict[str, Any]) -> str:
+        text = value["string_value"]
+        if text is None:
+            return f"{len(value['binary_value'] or b''):,} bytes"
+        return self.masks.value(f"attribute.{name}", text, _ATTRIBUTE_CHARACTERS)
+
+
+def leads_among(
+    extracted: DataFrame,
+    counts: Mapping[str, int],
+    masks: Masks,
+    *,
+    is_few: bool,
+) -> DataFrame:
+    """Find the leads of the groups in *counts* (messages by group), in one task.
+
+    *extracted* is what ``with_features`` returned.
+
+    Returns:
+        The group id and the fields of ``findings.Lead``; of each group the strongest lead first.
+    """
+    sampled = extracted.where("features IS NOT NULL").select(
+        "group_id", "chance", "is_by_shape", "features", "failed_at", "shape"
+    )
+    find = partial(find_leads_in, dict(counts), masks)
+    return map_rows(sampled.repartition(1), find, _LEADS, is_few=is_few)
+
+
+def find_leads_in(
+    counts: Mapping[str, int], masks: Masks, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Find the leads in all *batches* together; see ``leads_among``."""
+    arrived = list(batches)
+    if not arrived:
+        return
+    rows = pa.Table.from_batches(arrived).sort_by(
+        [("group_id", "ascending"), ("chance", "ascending")]
+    )
+    shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
+    lines = cast("pa.StringArray", rows.column("features").combine_chunks())
+    groups = _sampled_groups(rows, counts)
+    times = rows.column("failed_at").to_numpy().astype(np.float64)
+    sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
+    found = find_leads(sample, counts)
+    leads = [
+        {"group_id": group_id, **asdict(lead_of(lead, masks))}
+        for group_id, leads in found.items()
+        for lead in leads
+    ]
+    yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)
+
+
+def _sampled_groups(rows: pa.Table, counts: Mapping[str, int]) -> list[SampledGroup]:
+    ids = np.array(rows.column("group_id").to_pylist())
+    is_by_shape = rows.column("is_by_shape").to_numpy()
+    groups = []
+    for group_id in map(str, np.unique(ids)):
+        messages, is_shape = np.flatnonzero(ids == group_id), is_by_shape[ids == group_id]
+        groups.append(SampledGroup(group_id, messages, counts[group_id], bool(is_shape[0])))
+    return groups

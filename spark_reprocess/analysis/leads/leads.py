@@ -1,0 +1,510 @@
+"""Find the leads of each group: the sets of conditions that set it apart. Pure; numpy.
+
+1. A lead is a set of one to three conditions. The share of the group for which all of them hold is
+   compared with the share of other messages (see ``comparison``); ``contrast`` ranks the sets.
+2. A set must make a difference: its score, the difference of the two shares, is at least 0.1, or
+   the set holds for at least 2 % of the group and for hardly any others. What the shape of the
+   messages may imply counts for a third.
+3. The difference must be significant: G-test (S. S. Wilks, 1938), with Bonferroni's correction for
+   all sets of this size of all groups. Each condition of a set must be significant among the
+   messages for which the others hold; and it is left out if most other values of its field do as
+   well as its own.
+4. What is usual is not a lead: at least half of the difference must be left against the median of
+   the other groups. Nor is a number that grows with the time.
+5. The next lead is searched among the messages for which no earlier lead holds. Then come sets that
+   explain the same messages nearly as well, unless the earlier lead holds for hardly any others.
+6. Conditions that hold for nearly the same messages are correlated. The one that is easiest to read
+   is part of the lead; up to three others are shown beside it.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_reprocess.analysis.leads.comparison import (
+    Comparisons,
+    ConstantFields,
+    Others,
+    Sample,
+    SampledGroup,
+)
+from spark_reprocess.analysis.leads.contrast import (
+    LEAST_PART,
+    MOST_CONDITIONS,
+    Contrast,
+    Counted,
+    balanced,
+    evidence,
+)
+from spark_reprocess.analysis.leads.features import (
+    ELEMENT,
+    INNER_JSON,
+    MAGNITUDE,
+    SIZE,
+    STEP,
+    VALUE,
+    path_text,
+)
+from spark_reprocess.analysis.leads.predicates import Flags, Ints, Kind, Predicate, Predicates
+from spark_reprocess.findings import LEAST_GROUP
+
+LEADS = 5
+CORRELATED = 3
+"""At most so many correlated predicates are shown beside a condition."""
+
+ALPHA = 0.01
+"""The probability that a whole report without any cause shows a lead."""
+
+_CONCLUSIVE = 0.97
+"""If the others have so little of the sum of both shares, no other set is nearly as good."""
+
+_NEARLY_AS_GOOD = 0.7
+_LEFT_WITHOUT = 0.5
+"""A condition is not left out if less of the score is left."""
+
+_SAME_MESSAGES = 0.95
+"""Predicates are correlated from this Jaccard index on."""
+
+_MAY_BE_IMPLIED = 1 / 3
+"""What the shape of a group's messages may imply counts for a third."""
+
+_ALL = 0.99
+_LEAST_MESSAGES = 5
+"""Groups with fewer messages to which a lead applies do not count for what is usual."""
+
+_LEAST_FOR_SETS = 40
+"""In a smaller group a lead has one condition."""
+
+_SAME_COUNTS = 20
+_LEAST_PARTS, _MOST_PARTS = 24, 96
+_MOST_MESSAGES = 8000
+_LEAST_OTHERS, _OTHERS = 250, 25
+"""At most so many others are counted, and so many for each message of the group."""
+
+_LEAST_OF_A_VALUE = 20
+"""A value that fewer messages have does not count as doing as well as another."""
+
+_MOST_VALUES = 0.4
+"""A condition is left out if more of its field's other values do as well."""
+
+_AS_WELL = 0.5
+_CLOCK = 0.1
+"""A number grows with the time if so few messages of its time have another magnitude, of those
+that would by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPart:
+    """A condition of a lead.
+
+    Attributes:
+        group_share: share of the group's messages for which it holds.
+        other_share: share of the messages that the group is compared with.
+        correlated: predicates that hold for nearly the same messages; at most three.
+    """
+
+    predicate: Predicate
+    group_share: float
+    other_share: float
+    correlated: tuple[Predicate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLead:
+    """A lead that is not formatted yet.
+
+    Attributes:
+        group_share: share of the group's messages for which all parts hold.
+        other_share: share of the messages that the group is compared with.
+        score: difference of the shares; a third of it where the shape may imply the lead.
+        others_alike: whether the group is compared with messages like its own.
+    """
+
+    parts: tuple[FoundPart, ...]
+    group_share: float
+    other_share: float
+    score: float
+    others_alike: bool
+
+
+def find_leads(sample: Sample, wanted: Iterable[str]) -> dict[str, tuple[FoundLead, ...]]:
+    """Return the leads of the groups with ids *wanted*: at most five each, the strongest first.
+
+    Groups with fewer than ``LEAST_GROUP`` messages in the sample are left out.
+    """
+    groups = {one.group_id: one for one in sample.groups if len(one.messages) >= LEAST_GROUP}
+    context = _Context(sample, len(groups))
+    return {one: tuple(_Search(context, groups[one]).leads()) for one in wanted if one in groups}
+
+
+class _Context:
+    """What the searches of all groups share."""
+
+    def __init__(self, sample: Sample, groups: int) -> None:
+        self.sample, self.groups = sample, groups
+        self.predicates = Predicates(sample.table)
+        self.constant = ConstantFields(sample.table, sample.shapes)
+        self.comparisons = Comparisons(sample)
+        self.marks = np.random.default_rng(0).random(sample.table.messages)
+        number = max(int(self.predicates.is_predicate.sum()), 1)
+        tests = [2 * groups * MOST_CONDITIONS * math.comb(number, n) for n in range(4)]
+        # By the size of a set the evidence, in nats, from which on a difference is significant.
+        self.needed = [math.log(max(one, 1) / ALPHA) for one in tests]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A comparison of the group with others.
+
+    Attributes:
+        rows, other_rows: the messages in the matrix.
+        numbers: of each condition in the matrix the predicates that hold for just these messages.
+        may_be_implied: of each condition, whether the shape may imply it.
+    """
+
+    others: Others
+    contrast: Contrast
+    rows: Ints
+    other_rows: Ints
+    numbers: list[Ints]
+    may_be_implied: Flags
+
+    def score(self, one: Counted) -> float:
+        """Return the score of a set for ranking; it grows with the square of the difference."""
+        is_implied = self.may_be_implied[list(one.conditions)].any()
+        return one.score * (_MAY_BE_IMPLIED**2 if is_implied else 1.0)
+
+    def evidence(self, one: Counted) -> float:
+        """Return the evidence for a set, in nats; 0 if the others have it more often."""
+        if one.own_share <= one.other_share:
+            return 0.0
+        other = one.others[1] * self.contrast.effective
+        numbers = (one.own_share, one.own[1], one.other_share, other)
+        return float(evidence(*(np.array([number]) for number in numbers))[0])
+
+
+class _Search:
+    """The search for the leads of one group."""
+
+    def __init__(self, context: _Context, group: SampledGroup) -> None:
+        self._context, self._predicates = context, context.predicates
+        self._group, self._size = group, len(group.messages)
+        table, some = context.sample.table, group.messages[:_MOST_MESSAGES]
+        marks = context.marks[some]
+        own, marked = table.counts(group.messages), table.counts(some, marks)
+        self._own = context.predicates.counts(own, float(self._size))
+        self._mark = context.predicates.counts(marked, float(marks.sum())).holds
+        self._left = np.ones(table.messages, bool)
+        self._needed = context.needed[: 2 if self._size < _LEAST_FOR_SETS else None]
+
+    def leads(self) -> Iterator[FoundLead]:
+        compared = [one for given in self._comparisons() if (one := self._compared(*given))]
+        alternatives: list[tuple[_Compared, Counted]] = []
+        seen: list[Flags] = []
+        while len(seen) < LEADS:
+            found = [(one, best) for one in compared if (best := self._best(one))]
+            if not found:
+                break
+            where, chosen = max(found, key=lambda pair: pair[0].score(pair[1][0]))
+            lead, others = chosen
+            yield self._lead(where, lead)
+            seen.append(self._predicates.all_hold(self._numbers(where, lead.conditions)))
+            alternatives += [(where, one) for one in others]
+            self._left &= ~seen[-1]
+            if self._left[self._group.messages].sum() < LEAST_GROUP:
+                break
+        for place, other in alternatives:
+            rows = np.append(place.rows, place.other_rows)
+            holds = self._predicates.all_hold(self._numbers(place, other.conditions))
+            if len(seen) < LEADS and all(jaccard(holds[rows], one[rows]) < _ALL for one in seen):
+                seen.append(holds)
+                yield self._lead(place, other)
+
+    def _comparisons(self) -> Iterator[tuple[Others, Flags, Flags]]:
+        """Compare with messages alike, and with all others as far as this makes sense.
+
+        Each comparison has the other messages, the predicates to compare, and those that the shape
+        of the group's messages may imply.
+
+        The shape of a group that is known by its shape implies its *bound* predicates: which
+        fields are present, their types, and the values of constant fields. Against all others
+        they would all be significant. So they are compared with similar shapes only, and
+        count less. That a field is present is not a lead at all: the group's title lists the
+        fields.
+        """
+        alike = self._context.comparisons.alike(self._group)
+        everybody = self._context.comparisons.all(self._group)
+        shapes = self._context.sample.shapes[self._group.messages]
+        is_constant = self._context.constant.of(int(np.bincount(shapes).argmax()))
+        bound = self._predicates.bound_to_shape(is_constant)
+        # Together they are the shape, and say nothing that the title does not.
+        self._alone = bound & self._group.is_by_shape
+        everything = self._predicates.is_predicate
+        may_be_implied = bound & (self._own.shares >= _ALL)
+        if not self._group.is_by_shape:
+            if alike:
+                yield alike, everything, ~everything
+            if everybody:
+                yield everybody, everything, bound
+        elif alike and alike.have_same_shape:
+            yield alike, everything, may_be_implied
+        else:
+            compared = everything & ~self._predicates.is_present
+            if alike:
+                yield alike, compared & bound, may_be_implied
+                compared = compared & ~bound
+            if everybody:
+                # What holds for all of the group and for nobody else, its shape may imply.
+                theirs = self._predicates.counts(everybody.counts, everybody.weight)
+                is_in_all = self._own.holds >= _ALL * self._size
+                is_exclusive = is_in_all & (theirs.holds <= (1 - _ALL) * everybody.weight)
+                yield everybody, compared, may_be_implied | is_exclusive
+
+    def _compared(self, others: Others, compared: Flags, implied: Flags) -> _Compared | None:
+        """Build the matrix of the conditions that may make a difference; None if there are none."""
+        own, theirs = self._own, self._predicates.counts(others.counts, others.weight)
+        is_frequent = own.holds >= max(LEAST_PART * self._size, 2)
+        varies = np.minimum(own.shares, theirs.shares) < 1 - LEAST_PART
+        usable = np.flatnonzero(compared & is_frequent & varies)
+        if self._size < _LEAST_FOR_SETS:
+            effective = theirs.applies * (others.effective / others.weight)
+            arrays = own.shares, own.applies, theirs.shares, effective
+            found = evidence(*(one[usable] for one in arrays))
+            usable = usable[found >= self._needed[1]]
+        if not len(usable):
+            return None
+        gain = balanced(own.shares[usable], theirs.shares[usable]) * own.applies[usable]
+        usable = usable[np.argsort(-gain - 1e-3 * own.holds[usable], kind="stable")]
+        # Predicates that hold for the same messages are one condition.
+        marks = self._mark + math.pi * own.applies
+        marks = marks + 1j * (theirs.holds + math.pi * theirs.applies)
+        marks = marks[usable].round(5)
+        _, first, same = np.unique(marks, return_index=True, return_inverse=True)
+        # Few messages are no evidence for a choice among many sets.
+        first = np.sort(first)[: min(_MOST_PARTS, _LEAST_PARTS + self._size // 10)]
+        numbers = [usable[same == same[place]] for place in first]
+        rows = self._group.messages[:_MOST_MESSAGES]
+        most = max(_LEAST_OTHERS, _OTHERS * len(rows))
+        place = np.arange(0, len(others.messages), -(-len(others.messages) // most) or 1)
+        other_rows, weights = others.messages[place], others.weights[place]
+        holds, applies = self._predicates.matrix(usable[first], np.append(rows, other_rows))
+        kinds = (applies @ self._context.marks[: applies.shape[1]]).round(3)
+        own_size = len(rows)
+        matrix = Contrast(
+            np.where(self._alone[usable[first]], -1, self._predicates.field_of(usable[first])),
+            np.unique(kinds, return_inverse=True)[1],
+            holds[:, :own_size],
+            applies[:, :own_size],
+            holds[:, own_size:],
+            applies[:, own_size:],
+            weights.astype(np.float32),
+            float(weights.sum() / (weights**2).sum()),
+        )
+        is_implied = implied[usable[first]]
+        return _Compared(others, matrix, rows, other_rows, numbers, is_implied)
+
+    def _best(self, where: _Compared) -> tuple[Counted, list[Counted]] | None:
+        """Return the best set among the messages left, and others that are nearly as good."""
+        left = self._left[where.rows], self._left[where.other_rows]
+        if left[0].sum() < LEAST_GROUP or not left[1].any():
+            return None
+        found = where.contrast.ranked(*left, self._needed)
+        ranked = sorted(found, key=where.score, reverse=True)
+        place = next((n for n, one in enumerate(ranked) if self._is_lead(where, one)), None)
+        if place is None:
+            return None
+        best, others = self._generalized(where, ranked[place]), list[Counted]()
+        if best.own_share < _CONCLUSIVE * (best.own_share + best.other_share):
+            others = [
+                other
+                for other in ranked[place:]
+                if other.score >= _NEARLY_AS_GOOD * best.score
+                and other.conditions != best.conditions
+                and self._is_lead(where, other)
+            ]
+        return best, others[:LEADS]
+
+    def _is_lead(self, where: _Compared, one: Counted) -> bool:
+        everything = self._left | True
+        in_all = where.contrast.count(
+            one.conditions, everything[where.rows], everything[where.other_rows]
+        )
+        return (
+            in_all.own_share > in_all.other_share
+            and all(self._is_needed(where, one, which) for which in one.conditions)
+            and not any(self._is_clock(where, which) for which in one.conditions)
+            and self._is_unusual(where, one)
+        )
+
+    def _is_needed(self, where: _Compared, one: Counted, which: int) -> bool:
+        """Return whether a condition is significant among messages with the others of the set."""
+        if len(one.conditions) == 1:
+            return True
+        rest = [other for other in one.conditions if other != which]
+        own = self._left[where.rows] & where.contrast.own_holds[rest].all(0)
+        others = self._left[where.other_rows] & where.contrast.other_holds[rest].all(0)
+        inside = where.contrast.count((which,), own, others)
+        tests = 2 * self._context.groups * len(where.numbers)
+        return where.evidence(inside) >= math.log(tests / ALPHA)
+
+    def _generalized(self, where: _Compared, one: Counted) -> Counted:
+        """Leave out conditions while most other values of the field do as well."""
+        while len(one.conditions) > 1:
+            breadth = {which: self._breadth(where, one, which) for which in one.conditions}
+            widest = max(breadth, key=lambda which: breadth[which])
+            if breadth[widest] <= _MOST_VALUES:
+                break
+            left = self._left[where.rows], self._left[where.other_rows]
+            rest = tuple(other for other in one.conditions if other != widest)
+            shorter = where.contrast.count(rest, *left)
+            if shorter.score < _LEFT_WITHOUT * one.score:
+                break
+            one = shorter
+        return one
+
+    def _breadth(self, where: _Compared, one: Counted, which: int) -> float:
+        """Return the share of the other values of a condition's field that do as well as its own.
+
+        Among the messages for which the rest of the set holds, the odds that a message is of the
+        group must be nearer to those of the condition's value than to those of messages for which
+        the rest does not hold; on a logarithmic scale.
+        """
+        number, table = int(where.numbers[which][0]), self._context.sample.table
+        values = self._predicates.values_of(number)
+        rest = [other for other in one.conditions if other != which]
+        matrix = where.contrast
+        own, others = self._left[where.rows], self._left[where.other_rows]
+        mine, theirs = matrix.own_holds[rest].all(0), matrix.other_holds[rest].all(0)
+        weights = matrix.weights.astype(np.float64) * matrix.effective
+        held = table.counts(where.rows[own & mine])[values]
+        inside = others & theirs
+        other_held = table.counts(where.other_rows[inside], weights[inside])[values]
+        odds = np.log((held + 0.5) / (other_held + 0.5))
+        outside = math.log(((own & ~mine).sum() + 0.5) / (weights[others & ~theirs].sum() + 0.5))
+        is_other = (values != number) & (held + other_held >= _LEAST_OF_A_VALUE)
+        if not is_other.any():
+            return 0.0
+        enough = outside + _AS_WELL * (odds[values == number] - outside)
+        return float((odds[is_other] >= enough).mean())
+
+    def _is_clock(self, where: _Compared, which: int) -> bool:
+        """Return whether the condition is a magnitude of a number that grows with the time.
+
+        In the time of most of its messages hardly any have another magnitude.
+        """
+        number, times = int(where.numbers[which][0]), self._context.sample.times
+        path, tag = self._predicates.predicate(number)[1:]
+        if not tag.startswith(MAGNITUDE) or path == SIZE:
+            return False
+        rows = np.append(where.rows, where.other_rows)
+        rows = rows[self._predicates.applies(number)[rows] & ~np.isnan(times[rows])]
+        holds = self._predicates.holds(number)[rows]
+        if holds.all() or not holds.any():
+            return False
+        first, last = np.quantile(times[rows][holds], [0.05, 0.95])
+        is_then = (times[rows] >= first) & (times[rows] <= last)
+        return bool((~holds[is_then]).mean() <= _CLOCK * (~holds).mean())
+
+    def _is_unusual(self, where: _Compared, one: Counted) -> bool:
+        """Return whether the median of the other groups differs too, not only their sum.
+
+        At least half of the difference must be left. That a field is present must be unusual among
+        all other groups, also where the group is compared with a part of them.
+        """
+        sample, rows = self._context.sample, where.others.messages
+        numbers = self._numbers(where, one.conditions)
+        if self._predicates.is_present[numbers].any():
+            rows = np.flatnonzero(sample.group_of != sample.group_of[self._group.messages[0]])
+        groups, count = sample.group_of[rows], len(sample.groups)
+        applies = np.bincount(groups[self._predicates.all_apply(numbers)[rows]], minlength=count)
+        holds = np.bincount(groups[self._predicates.all_hold(numbers)[rows]], minlength=count)
+        is_counted = applies >= _LEAST_MESSAGES
+        if not is_counted.any():
+            return True
+        median = np.median(holds[is_counted] / applies[is_counted])
+        return bool(one.own_share - median >= (one.own_share - one.other_share) / 2)
+
+    def _lead(self, where: _Compared, one: Counted) -> FoundLead:
+        rows = where.others.messages
+        weights = where.others.weights / where.others.weights.sum()
+        own = self._group.messages
+
+        def shares(numbers: Sequence[int]) -> tuple[float, float]:
+            holds = self._predicates.all_hold(numbers)
+            return float(holds[own].mean()), float(weights[holds[rows]].sum())
+
+        parts, numbers = [], []
+        for which in one.conditions:
+            correlated = self._correlated(where, which)
+            numbers.append(correlated[0])
+            plainest, *same = map(self._predicates.predicate, correlated)
+            parts.append(FoundPart(plainest, *shares(numbers[-1:]), tuple(same)))
+        applies = self._predicates.all_apply(numbers)
+        group_share, other_share = shares(numbers)
+        mine, theirs = applies[own].mean(), weights[applies[rows]].sum()
+        score = group_share - other_share * mine / max(theirs, 1e-9)
+        if where.may_be_implied[list(one.conditions)].any():
+            score *= _MAY_BE_IMPLIED
+        return FoundLead(
+            tuple(parts), group_share, other_share, float(score), where.others.are_alike
+        )
+
+    def _correlated(self, where: _Compared, which: int) -> list[int]:
+        """Return the predicates that hold for nearly the same messages, each of another field.
+
+        The plainest comes first.
+        """
+        rows = np.append(where.rows, where.other_rows)
+        number = int(where.numbers[which][0])
+        mine, applies = (
+            one(number)[rows] for one in (self._predicates.holds, self._predicates.applies)
+        )
+
+        def is_same(other: int) -> bool:
+            both = applies & self._predicates.applies(other)[rows]
+            theirs = self._predicates.holds(other)[rows]
+            return jaccard(mine[both], theirs[both]) >= _SAME_MESSAGES
+
+        alike = where.may_be_implied == where.may_be_implied[which]
+        conditions = [n for n in np.flatnonzero(alike) if is_same(int(where.numbers[n][0]))]
+        likely = np.concatenate([where.numbers[n][:_SAME_COUNTS] for n in conditions])
+        found, paths = list[int](), list[str]()
+        for number in sorted(map(int, likely), key=self._plainness):
+            path = self._predicates.predicate(number).path
+            if any(_is_same_place(path, other) for other in paths):
+                continue
+            if not found or jaccard(mine, self._predicates.holds(number)[rows]) >= _SAME_MESSAGES:
+                found.append(number)
+                paths.append(path)
+            if len(found) > CORRELATED:
+                break
+        return found
+
+    def _numbers(self, where: _Compared, conditions: Iterable[int]) -> list[int]:
+        return [int(where.numbers[which][0]) for which in conditions]
+
+    def _plainness(self, number: int) -> tuple[bool, bool, bool, int, int, str]:
+        """Sort key, the easiest to read first: a value, no link, no number, few steps, short."""
+        kind, path, tag = self._predicates.predicate(number)
+        shown, text = path_text(path), tag[1:]
+        return (
+            kind is not Kind.TAG or not tag.startswith(VALUE),
+            "/" in text or "@" in text,
+            text.lstrip("-").isdecimal(),
+            path.count(STEP),
+            len(shown) + len(text),
+            shown,
+        )
+
+
+def jaccard(first: Flags, second: Flags) -> float:
+    """Return the Jaccard index of two sets of messages: those in both by those in either."""
+    return float((first & second).sum() / max((first | second).sum(), 1))
+
+
+def _is_same_place(path: str, other: str) -> bool:
+    """Return whether one field is the other one, or inside it."""
+    short, long = sorted((path, other), key=len)
+    return long.startswith(short) and long[len(short) :][:1] in ("", STEP, ELEMENT, INNER_JSON)

@@ -1,0 +1,1 @@
+"""What happened to each message: claims, results, states, and what is pending."""

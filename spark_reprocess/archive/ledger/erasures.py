@@ -1,0 +1,89 @@
+"""Records of erased messages: ids, time, actor, reason. They never contain content.
+
+``ledger/erasures/<id>.json`` is written before the first file is changed, so that the next erasure
+can complete one that died. When nothing is left of what it names, ``ledger/erasures/<id>.done`` is
+written. An expiry needs neither: the next one finds by itself what is left.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from spark_reprocess.actor import Caller
+from spark_reprocess.archive.ledger.claims import LEDGER
+from spark_reprocess.archive.storage.files import Archive, new_id
+from spark_reprocess.archive.storage.records import read_record, record_bytes
+
+_FOLDER = f"{LEDGER}/erasures"
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """One erasure.
+
+    Attributes:
+        time: ISO 8601, UTC.
+        caller: whose credentials it was.
+        messages: of each erased message, by id, the drains that had brought it.
+        other_ids: of copies that the archive does not hold: the first ones, those that a redrive
+            sent, and those that were asked for.
+        failure_table: from which the failures of all these copies go; None for none.
+    """
+
+    erase_id: str
+    who: str
+    reason: str
+    time: str
+    messages: Mapping[str, Sequence[str]]
+    caller: Caller = field(default_factory=Caller)
+    other_ids: Sequence[str] = ()
+    failure_table: str | None = None
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of every copy that is known."""
+        return {*self.messages, *self.other_ids}
+
+    @property
+    def drains(self) -> set[str]:
+        """The drains of its messages."""
+        return {drain_id for drains in self.messages.values() for drain_id in drains}
+
+
+def record_erasure(archive: Archive, erasure: Erasure) -> Erasure:
+    """Write down what is about to be erased, durably.
+
+    Returns:
+        What was written; with another id if a record had this one already.
+    """
+    while not archive.create(f"{_FOLDER}/{erasure.erase_id}.json", record_bytes(erasure)):
+        erasure = replace(erasure, erase_id=new_id(time.time()))
+    return erasure
+
+
+def mark_done(archive: Archive, erase_id: str) -> None:
+    """Write down that nothing is left of what an erasure named, durably."""
+    archive.write(f"{_FOLDER}/{erase_id}.done", b"")
+
+
+def erasures(archive: Archive) -> list[Erasure]:
+    """Read every erasure, the oldest first.
+
+    Raises:
+        ArchiveError: one cannot be read, or somebody changed it.
+    """
+    paths = [path for path in archive.list(_FOLDER) if path.endswith(".json")]
+    return _read(archive, paths)
+
+
+def unfinished(archive: Archive) -> list[Erasure]:
+    """Read the erasures that were begun and not ended."""
+    paths = archive.list(_FOLDER)
+    done = {path.removesuffix(".done") for path in paths if path.endswith(".done")}
+    begun = [path for path in paths if path.endswith(".json") and path[:-5] not in done]
+    return _read(archive, begun)
+
+
+def _read(archive: Archive, paths: Sequence[str]) -> list[Erasure]:
+    found = (read_record(archive, path, Erasure) for path in paths)
+    return [erasure for erasure in found if erasure is not None]

@@ -1,0 +1,374 @@
+"""What is pending, found without reading what is decided: ``ledger/open.parquet``, a cache.
+
+It has a row for each message that is not decided by the runs that it covers: its id, the path of
+its file, and the ``Entry`` that holds. Its metadata name what it covers: the drains, each with a
+digest of the names of its files; how many of their messages are decided, by plan and state; and the
+result files, each with the time of its last result. A run with a claim without a result is not
+covered, since the result may come; the messages of such claims keep their rows.
+
+An analysis replaces it. A reader takes its rows of the drains that have the same files as then,
+reads the ids of the other drains, and adds what the runs say that it does not cover. So an older
+one is as right as a newer one, an erasure need not touch it, and without it, or where it is
+damaged, all ids and results are read. It has ids and paths, and no content.
+"""
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_reprocess.archive.ledger.claims import LEDGER
+from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED
+from spark_reprocess.archive.ledger.erasures import erasures
+from spark_reprocess.archive.ledger.message_state import (
+    CLAIMED,
+    ERASED,
+    PENDING,
+    SETTLED,
+    Entry,
+    claimed_in,
+    claimed_rows,
+    combined,
+    entry_texts,
+    field_in,
+    states_among,
+)
+from spark_reprocess.archive.ledger.run_results import ResultFile, ledger_files, read_results
+from spark_reprocess.archive.messages.message_store import (
+    drain_of,
+    drains_of,
+    first_rows,
+    message_files,
+    rows_by_file,
+    with_files,
+)
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of
+from spark_reprocess.archive.storage.table_parts import PARQUET_DAMAGE, parquet_bytes
+
+OPEN_SET = f"{LEDGER}/open.parquet"
+_COVERS = b"covers"
+_PATHS = pa.dictionary(pa.int32(), pa.string())
+_ROWS = pa.schema([("message_id", pa.string()), ("file", _PATHS), ("entry", pa.string())])
+_SAID = pa.schema([("message_id", pa.string()), ("entry", pa.string()), ("drain_id", pa.string())])
+
+_REDELIVERY = timedelta(days=15)
+"""SQS keeps a message for 14 days. A drain brings nothing again that was decided before that."""
+
+_CLOCKS = timedelta(hours=1)
+"""AWS refuses requests by a clock that is wrong by 15 minutes."""
+
+
+Count = tuple[str, str, str]
+"""A drain, the plan whose attempt holds, and a state; without an attempt the plan is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Covers:
+    """What an open set covers; see ``OpenSet``."""
+
+    drains: Mapping[str, str]
+    decided: Sequence[tuple[str, str, str, int]]
+    runs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSet:
+    """What is not decided by the runs that it covers.
+
+    Attributes:
+        rows: see ``_ROWS``; *entry* is null where no run has claimed the message.
+        drains: by id, the digest of the names of the files that were read.
+        decided: the numbers of the messages of these drains that have no row.
+        runs: by path of the result file, when its last result was written; ISO 8601, UTC.
+    """
+
+    rows: pa.Table
+    drains: Mapping[str, str]
+    decided: Mapping[Count, int]
+    runs: Mapping[str, str]
+
+    def write(self, archive: Archive) -> None:
+        """Replace the stored one. Raises ArchiveError."""
+        decided = [(*key, number) for key, number in sorted(self.decided.items())]
+        covers = record_bytes(_Covers(self.drains, decided, self.runs))
+        rows = self.rows.replace_schema_metadata({_COVERS: covers})
+        archive.write(OPEN_SET, parquet_bytes(rows))
+
+    def newer(self, paths: Sequence[str], since: str) -> list[str]:
+        """Return those of the result files that are not known to be older; all without *since*."""
+        return [path for path in paths if self.runs.get(path, since) >= since]
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """All messages of an archive.
+
+    Attributes:
+        open_set: covers all that it can.
+        entries: as in its rows, but by all runs.
+    """
+
+    open_set: OpenSet
+    entries: Any
+
+    def pending(self) -> pa.Table:
+        """Return ``message_id, file, entry`` of what is pending, in doubt or busy."""
+        rows = self.open_set.rows.set_column(2, "entry", self.entries)
+        return _without(rows, _is_decided(self.entries))
+
+    def counts(self) -> Counter[Count]:
+        """Count all messages. A message of two drains counts in one.
+
+        A decided message that was erased, and that a drain then brought again, does not count.
+        """
+        return Counter(self.open_set.decided) + _counted(self.open_set.rows, self.entries)
+
+
+def read_messages(
+    archive: Archive, now_seconds: float, claim_ttl_seconds: float = CLAIM_TTL_SECONDS
+) -> Messages:
+    """Read which messages are pending now, of all drains.
+
+    Raises:
+        ArchiveError: a file of the archive cannot be read.
+    """
+    results, attempts = ledger_files(archive)
+    base = stored_open_set(archive)
+    runs = {path: base.runs[path] for path in results if path in base.runs}
+    covered, unsure = [_SAID.empty_table()], [_SAID.empty_table()]
+    read = partial(claimed_in, now_seconds=now_seconds, claim_ttl_seconds=claim_ttl_seconds)
+    new = [path for path in results if path not in runs]
+    for path, (claimed, is_whole) in zip(new, read_results(archive, new, read), strict=True):
+        (covered if is_whole else unsure).append(_said(claimed))
+        if is_whole:
+            runs[path] = pc.max(claimed["time"]).as_py() or ""
+    batch = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
+    unsure.append(_said(pa.Table.from_batches([batch])))
+
+    files = defaultdict[str, list[str]](list)
+    for path in message_files(archive):
+        files[drain_of(path)].append(path)
+    digests = {one: sha256("\n".join(paths).encode()).hexdigest() for one, paths in files.items()}
+    drains = {one for one, digest in base.drains.items() if digests.get(one) == digest}
+    rows = _without(base.rows, _is_outside(base.rows, drains))
+    # Somebody says something new of a message without a row: its drain is read again.
+    newer = pa.concat_tables([*covered, *unsure])
+    is_new = pc.invert(is_in(newer["message_id"], rows["message_id"]))
+    reopened = set(pc.unique(newer["drain_id"].filter(is_new)).to_pylist())
+    drains = drains - reopened if all(reopened) else set()
+    rows = _without(rows, _is_outside(rows, drains))
+    unread = sorted(files.keys() - drains)
+    fresh = first_rows_of(archive, unread)
+    fresh = _without(fresh, is_in(fresh["message_id"], rows["message_id"]))
+    older = base.newer([*base.runs.keys() & runs.keys()], time_before(*unread))
+    for claimed, _ in read_results(archive, older if fresh.num_rows else [], read):
+        of_fresh = claimed.filter(is_in(claimed["message_id"], fresh["message_id"]))
+        covered.append(_said(of_fresh))
+    rows = pa.concat_tables([rows, fresh]).unify_dictionaries()
+
+    known, others = _holding(covered), _holding(unsure)
+    entries = pc.max_element_wise(rows["entry"], _found(known, "entry", rows))
+    now = pc.max_element_wise(entries, _found(others, "entry", rows))
+    leaves = pc.and_not(_is_decided(entries), is_in(rows["message_id"], others["message_id"]))
+    leaving = rows.filter(leaves)
+    # What a drain brought again counts where it was decided.
+    decided_in = _found(known, "drain_id", leaving)
+    is_again = pc.and_(
+        is_in(decided_in, list(drains)), pc.not_equal(decided_in, drains_of(leaving))
+    )
+    is_new = pc.fill_null(pc.invert(is_again), True)  # noqa: FBT003 - a value
+    decided = Counter({key: number for key, number in base.decided.items() if key[0] in drains})
+    decided += _counted(leaving.filter(is_new), entries.filter(leaves).filter(is_new))
+    rows = rows.set_column(2, "entry", entries).append_column("now", now)
+    kept = _without(rows, leaves)
+    return Messages(OpenSet(kept.select(_ROWS.names), digests, decided, runs), kept["now"])
+
+
+def stored_open_set(archive: Archive) -> OpenSet:
+    """Read the stored one; an empty one where there is none, or a damaged one."""
+    # As a whole: an analysis may replace it between two reads of parts.
+    content = archive.read(OPEN_SET)
+    try:
+        rows = pq.read_table(pa.BufferReader(content or b""), page_checksum_verification=True)
+        covers = record_of(_Covers, json.loads(rows.schema.metadata[_COVERS]))
+        decided = {(drain, plan, state): n for drain, plan, state, n in covers.decided}
+        return OpenSet(rows.cast(_ROWS), covers.drains, decided, covers.runs)
+    except (*PARQUET_DAMAGE, *DAMAGE):
+        return OpenSet(_ROWS.empty_table(), {}, {}, {})
+
+
+def first_rows_of(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
+    """Read one row of each message of these drains: that which was drained first."""
+    paths = message_files(archive, drain_ids)
+    found = with_files(rows_by_file(archive, paths, ["message_id"]), ["message_id"])
+    repeated = _repeated(found["message_id"])
+    if len(repeated):
+        columns = ("message_id", "drained_at", "receive_count")
+        of_repeated = found.filter(is_in(found["message_id"], repeated))
+        paths = sorted(map(str, of_repeated["file"].unique().to_pylist()))
+        again = with_files(rows_by_file(archive, paths, columns, repeated.to_pylist()), columns)
+        again = again.append_column("drain_id", drains_of(again))
+        again = again.append_column("path", again["file"].cast(pa.string()))
+        order = ("drained_at", "drain_id", "receive_count", "path")
+        first = again.take(first_rows(again, "message_id", *order)).select(found.column_names)
+        once = _without(found, is_in(found["message_id"], repeated))
+        found = pa.concat_tables([once, first]).unify_dictionaries()
+    entries = pa.nulls(found.num_rows, pa.string())
+    return pa.table([found["message_id"], found["file"], entries], schema=_ROWS)
+
+
+def _repeated(ids: Any) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return the ids that are there twice; sorted hashes take a quarter of a set's memory."""
+    chunks = [pa.array(map(hash, chunk.to_pylist()), pa.int64()) for chunk in ids.chunks]
+    hashes = pa.chunked_array(chunks, pa.int64()).combine_chunks()
+    in_order = hashes.take(pc.sort_indices(hashes))
+    later = in_order.slice(1)
+    again = later.filter(pc.equal(later, in_order.slice(0, len(later))))
+    return pc.unique(ids.filter(pc.is_in(hashes, value_set=again)))
+
+
+def time_before(*drain_ids: str, slack: timedelta = _REDELIVERY) -> str:
+    """Return the time before which nothing was decided of what these drains brought; ISO 8601, UTC.
+
+    Empty where an id does not say when it began.
+    """
+    try:
+        began = [datetime.strptime(f"{one[:15]}+0000", "%Y%m%dT%H%M%S%z") for one in drain_ids]
+    except ValueError:
+        return ""
+    return min(one - slack for one in began).isoformat() if began else ""
+
+
+def since_plan(plan_id: str) -> str:
+    """Return the time before which nothing was decided of what is in a plan; as ``time_before``."""
+    return time_before(plan_id, slack=_CLOCKS)
+
+
+def claimed_table(
+    archive: Archive,
+    now_seconds: float | None = None,
+    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
+    *,
+    since: str = "",
+    by_plan: str = "",
+    wanted: Callable[[pa.Table], Any] | None = None,
+) -> pa.Table:
+    """Read ``CLAIMED``, as of *now_seconds*: epoch seconds, None for the clock's.
+
+    *since* leaves out results that are known to be older, but for what is pending by them; see
+    ``since_plan``. *by_plan* is for the runs of one plan. *wanted* returns which rows to keep.
+
+    Raises:
+        ArchiveError: a file of the ledger cannot be read.
+    """
+    now_seconds = time.time() if now_seconds is None else now_seconds
+    paths, attempts = ledger_files(archive, by_plan)
+
+    def kept(claimed: pa.Table) -> pa.Table:
+        return claimed.filter(wanted(claimed)) if wanted else claimed
+
+    def read(file: ResultFile) -> pa.Table:
+        return kept(claimed_in(file, now_seconds, claim_ttl_seconds)[0])
+
+    open_ones = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
+    tables = [kept(pa.Table.from_batches([open_ones]))]
+    if since:
+        stored = stored_open_set(archive)
+        paths = stored.newer(paths, since)
+        rows = stored.rows.filter(pc.is_valid(stored.rows["entry"]))
+        fields = [field_in(rows["entry"], name) for name in Entry._fields]
+        columns = [rows["message_id"], *fields, drains_of(rows)]
+        tables.append(kept(pa.table(columns, names=CLAIMED.names).cast(CLAIMED)))
+    return pa.concat_tables([*tables, *read_results(archive, paths, read)])
+
+
+def planned_states(
+    archive: Archive,
+    plan_id: str,
+    message_ids: Any,  # noqa: ANN401 - an Arrow column
+    now_seconds: float | None = None,
+    claimed: pa.Table | None = None,
+) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return the state of each of these messages of a plan; the archive may have lost some.
+
+    *claimed* is ``claimed_table`` since the plan, if the caller has read it before.
+
+    Raises:
+        ArchiveError: a file of the ledger cannot be read.
+    """
+    if claimed is None:
+        claimed = claimed_table(archive, now_seconds, since=since_plan(plan_id))
+    states = states_among(claimed, message_ids)
+    erased = pa.array({one for record in erasures(archive) for one in record.messages}, pa.string())
+    is_lost = pc.and_not(is_in(message_ids, erased), is_in(states, [*SETTLED]))
+    return pc.if_else(is_lost, ERASED, states)
+
+
+def _said(claimed: pa.Table) -> pa.Table:
+    columns = [claimed["message_id"], entry_texts(claimed), claimed["drain_id"]]
+    return pa.table(columns, schema=_SAID)
+
+
+def _holding(said: Sequence[pa.Table]) -> pa.Table:
+    """Return one row for each message: the greatest entry, and one of the drains."""
+    rows = pa.concat_tables(said)
+    # Few messages are claimed twice, and to group a million texts takes a gigabyte.
+    is_again = is_in(rows["message_id"], _repeated(rows["message_id"]))
+    grouped = rows.filter(is_again).group_by("message_id")
+    found = grouped.aggregate([("entry", "max"), ("drain_id", "min")])
+    found = found.select(["message_id", "entry_max", "drain_id_min"]).rename_columns(_SAID.names)
+    return pa.concat_tables([_without(rows, is_again), found])
+
+
+def _found(said: pa.Table, column: str, rows: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return a column of *said* for each of *rows*, null where it has not the message."""
+    places = pc.index_in(rows["message_id"], value_set=said["message_id"].combine_chunks())
+    return said[column].take(places)
+
+
+def _is_outside(rows: pa.Table, drains: Collection[str]) -> Any:  # noqa: ANN401 - an Arrow mask
+    files: Any = rows["file"].combine_chunks()
+    outside = [drain_of(path) not in drains for path in files.dictionary.to_pylist()]
+    return pa.array(outside, pa.bool_()).take(files.indices)
+
+
+def _without(rows: pa.Table, mask: Any) -> pa.Table:  # noqa: ANN401 - an Arrow mask
+    """Return the other *rows*: the same, and no copy, where there is none."""
+    return rows.filter(pc.invert(mask)) if pc.any(mask).as_py() else rows
+
+
+def _is_decided(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return of each entry, or null, whether the message needs no decision any more."""
+    return is_in(field_in(entries, "state"), [str(one) for one in DECIDED])
+
+
+def is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return of each value in *column* whether it is among *values*."""
+    values = pa.array(values, pa.string()) if isinstance(values, list) else values
+    if len(values) > len(column):
+        # Arrow makes a set of the values, of 80 bytes each: of few it is smaller.
+        values = values.filter(pc.is_in(values, value_set=combined(column)))
+    return pc.is_in(column, value_set=combined(values))
+
+
+def _counted(rows: pa.Table, entries: Any) -> Counter[Count]:  # noqa: ANN401 - Arrow's columns
+    is_said, counts = entries.is_valid(), Counter[Count]()
+    said = rows.filter(is_said).select(["file"])
+    for name in ("plan_id", "state"):
+        said = said.append_column(name, field_in(entries.filter(is_said), name))
+    for some in (said, _without(rows.select(["file"]), is_said)):
+        sums = some.group_by(some.column_names).aggregate([([], "count_all")])
+        for row in sums.to_pylist():
+            key = drain_of(row["file"]), row.get("plan_id", ""), row.get("state", PENDING)
+            counts[key] += row["count_all"]
+    return counts

@@ -1,0 +1,317 @@
+"""The ledgers of all plans, read without Spark: a result file for each run that has ended.
+
+``ledger/runs/<plan id>/<run id>.parquet`` has a row for each claim of the run: its name, all fields
+of the claim and, for each message, all fields of its result. The run writes it when it ends, if
+absent. Of a run that died, the next run that ends or erases writes it. Until then readers list the
+claims of the run's plan, and open those that no result file has.
+
+An attempt without a result stands in the file as such. For those alone readers look whether a
+result has been written since. A claim that its run's file lacks was made after the run was closed:
+it sends nothing, and readers ignore it.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, zip_longest
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_reprocess.archive.ledger.claims import (
+    CLEARED,
+    CLOSING,
+    RESULTS,
+    RUNS,
+    SEALED,
+    Attempt,
+    AttemptName,
+    Claim,
+    Ledger,
+    Result,
+    RunName,
+    attempt_names,
+    find_runs,
+    list_runs,
+    run_path,
+)
+from spark_reprocess.archive.messages.message_store import opened
+from spark_reprocess.archive.plan_lock import running
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import DAMAGE, damage_named, record_of, values_of
+from spark_reprocess.errors import ArchiveError
+
+_MESSAGE = pa.struct(
+    [
+        pa.field("message_id", pa.string(), nullable=False),
+        pa.field("outcome", pa.string()),
+        pa.field("time", pa.string()),
+        pa.field("new_message_id", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("drain_id", pa.string()),
+    ]
+)
+_COLUMNS: "list[pa.Field[Any]]" = [
+    pa.field("plan_id", pa.string(), nullable=False),
+    pa.field("unit", pa.string(), nullable=False),
+    pa.field("chunk", pa.int64(), nullable=False),
+    pa.field("number", pa.int64(), nullable=False),
+    pa.field("first", pa.int64(), nullable=False),
+    pa.field("end", pa.int64(), nullable=False),
+    pa.field("run_id", pa.string()),
+    pa.field("who", pa.string()),
+    pa.field("reason", pa.string()),
+    pa.field("destination", pa.string()),
+    pa.field("time", pa.string()),
+    pa.field("ttl_seconds", pa.float64()),
+    pa.field("edits", pa.map_(pa.string(), pa.string())),
+    pa.field("step", pa.int64()),
+    pa.field("has_result", pa.bool_(), nullable=False),
+    pa.field("messages", pa.list_(pa.field("element", _MESSAGE))),
+]
+"""Columns are named like the JSON keys of claims and results.
+
+``messages`` has an element for each message of the claim, in the claim's order; where no result
+names a message, all but ``message_id`` and ``drain_id`` is null.
+"""
+
+_SCHEMA = pa.schema(_COLUMNS)
+
+_ATTEMPTS_AT_ONCE = 500
+"""With 100 messages each: about 10 MB of rows, and one row group of the file."""
+
+_CONCURRENT_READS = 8
+_CONCURRENT_FILES = 4
+"""Of a million messages each takes 100 MB."""
+
+ADVICE = "restore it"
+IN_MESSAGES = "messages.list.element."
+"""Parquet's name of a field of ``messages`` begins so."""
+
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """The result file of one run. Only columns that are read are fetched."""
+
+    archive: Archive
+    path: str
+    parquet: pq.ParquetFile
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Decode the rows, 500 attempts at once; *columns* is None for all."""
+        yield from self.parquet.iter_batches(
+            batch_size=_ATTEMPTS_AT_ONCE, columns=list(columns or _SCHEMA.names)
+        )
+
+    def attempts_with(self, field: str, ids: Collection[str]) -> Iterator[Attempt]:
+        """Return the attempts in which *field* of some message is one of *ids*."""
+        wanted = pa.array(ids, pa.string())
+        for group in range(self.parquet.num_row_groups):
+            keys = self.parquet.read_row_group(group, ["has_result", f"{IN_MESSAGES}{field}"])
+            messages = keys["messages"].combine_chunks()
+            matches = pc.is_in(pc.struct_field(pc.list_flatten(messages), field), value_set=wanted)
+            numbers = pa.array(range(keys.num_rows), pa.int64())
+            has_any = pc.is_in(numbers, value_set=pc.list_parent_indices(messages).filter(matches))
+            if field == "new_message_id":
+                # Its results may have come since.
+                has_any = pc.or_(has_any, pc.invert(keys["has_result"]))
+            if pc.any(has_any).as_py():
+                yield from self.attempts_of(self.parquet.read_row_group(group).filter(has_any))
+
+    def attempts_of(self, rows: pa.RecordBatch | pa.Table) -> list[Attempt]:
+        """Return the attempts of *rows*, with the results that have come since.
+
+        Raises:
+            ArchiveError: the file or a result is damaged.
+        """
+        with damage_named(self.archive, self.path, DAMAGE, ADVICE):
+            found = list(map(_attempt, rows.to_pylist()))
+        return [
+            one
+            if one.results is not None
+            else replace(one, results=Ledger(self.archive, one.name.plan_id).results(one.name))
+            for one in found
+        ]
+
+
+def read_results(
+    archive: Archive, paths: Sequence[str], read: Callable[[ResultFile], _Read]
+) -> Iterator[_Read]:
+    """Return what *read* makes of each of these result files, several at once, in their order.
+
+    Raises:
+        ArchiveError: one is gone, or somebody changed it.
+    """
+
+    def act(path: str) -> _Read:
+        with opened(archive, path, ADVICE) as parquet:
+            if parquet is None:
+                raise ArchiveError(
+                    f"archive {archive.root}: {path} was there and is gone; the driver and all "
+                    "executors must share the archive"
+                )
+            if not parquet.schema_arrow.equals(_SCHEMA):
+                raise pa.ArrowInvalid("it has other columns")
+            return read(ResultFile(archive, path, parquet))
+
+    with ThreadPoolExecutor(_CONCURRENT_FILES, thread_name_prefix="ledger") as executor:
+        for start in range(0, len(paths), _CONCURRENT_FILES):
+            yield from executor.map(act, paths[start : start + _CONCURRENT_FILES])
+
+
+def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterator[Attempt]]:
+    """List the runs of a plan, or of all.
+
+    Returns:
+        The paths of the result files; and the attempts of the runs that have none, read lazily.
+
+    Raises:
+        ArchiveError: a file is damaged, or the archive cannot be listed.
+    """
+    runs = list_runs(archive, plan_id)
+    closed = {run for run, is_closed in runs.items() if is_closed}
+    names: list[AttemptName] = []
+    for plan in sorted({plan for plan, _ in runs.keys() - closed}):
+        paths = [run_path(*run, RESULTS) for run in sorted(closed) if run[0] == plan]
+        known = set(chain.from_iterable(read_results(archive, paths, names_of)))
+        names += [name for name in attempt_names(archive, plan) if name not in known]
+    open_ones = (
+        attempt
+        for attempt in read_attempts(archive, names)
+        if (attempt.name.plan_id, attempt.claim.run_id) not in closed
+    )
+    return [run_path(*run, RESULTS) for run in sorted(closed)], open_ones
+
+
+def names_of(file: ResultFile, *, finished: bool = False) -> list[AttemptName]:
+    """Return the name of each attempt, or of each that has a result in this file."""
+    rows = file.parquet.read([*AttemptName._fields, "has_result"])
+    rows = rows.filter(rows["has_result"]) if finished else rows
+    columns = (rows[name].to_pylist() for name in AttemptName._fields)
+    return [*map(AttemptName._make, zip(*columns, strict=True))]
+
+
+def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
+    """Read claims and results, several at once; return them in the order of *names*.
+
+    Raises:
+        ArchiveError: one cannot be read, or is gone.
+    """
+
+    def read(name: AttemptName) -> Attempt:
+        attempt = Ledger(archive, name.plan_id).attempt(name)
+        if attempt is None:
+            raise ArchiveError(
+                f"archive {archive.root}: the claim of attempt {name.number} at chunk "
+                f"{name.chunk} of {name.unit} in plan {name.plan_id} was there and is gone; the "
+                "driver and all executors must share the archive"
+            )
+        return attempt
+
+    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
+        for start in range(0, len(names), _ATTEMPTS_AT_ONCE):
+            yield from executor.map(read, names[start : start + _ATTEMPTS_AT_ONCE])
+
+
+def close_runs(archive: Archive, ended: RunName | None, now_seconds: float) -> tuple[str, ...]:
+    """Write the result files of the run that ends and of those that died; hold the plan lock.
+
+    A run died if it does not hold the lock any more. It stays open as long as a claim of it is
+    busy. Does not raise, so that no run fails after it has sent.
+
+    Returns:
+        A sentence for the operator if it failed: readers then open more files.
+    """
+    try:
+        is_running = running(archive, now_seconds)
+        runs = [run for run, is_closed in list_runs(archive).items() if not is_closed]
+        for run in sorted(runs, key=lambda run: (run != ended, run)):
+            is_over = run[1] not in is_running and not any(
+                attempt.is_busy(now_seconds, 0) for attempt in _claimed(archive, run)
+            )
+            if run == ended or is_over:
+                _close(archive, run)
+    except (ArchiveError, pa.ArrowException, ValueError) as error:
+        # The last two: Parquet cannot hold a value, such as a reason that is not valid Unicode.
+        return (f"a run's results were not put into one file, so commands open more: {error}",)
+    return ()
+
+
+def _close(archive: Archive, run: RunName) -> None:
+    # In this order: what claims after the marker finds it, and sends nothing.
+    archive.create(run_path(*run, CLOSING), b"")
+    sink, held = pa.BufferOutputStream(), list[dict[str, Any]]()
+    with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
+        for attempt in _claimed(archive, run):
+            held.append(_row(attempt))
+            if len(held) == _ATTEMPTS_AT_ONCE:
+                writer.write_batch(pa.RecordBatch.from_pylist(held, schema=_SCHEMA))
+                held.clear()
+        writer.write_batch(pa.RecordBatch.from_pylist(held, schema=_SCHEMA))
+    archive.create(run_path(*run, RESULTS), sink.getvalue().to_pybytes())
+
+
+def _claimed(archive: Archive, run: RunName) -> Iterator[Attempt]:
+    """Read the attempts of a run that has no result file."""
+    _, attempts = ledger_files(archive, run[0])
+    return (attempt for attempt in attempts if attempt.claim.run_id == run[1])
+
+
+def clear_plans(archive: Archive, oldest: str) -> None:
+    """Seal the plans of which no redrive began at *oldest* or later, and remove their claims.
+
+    *oldest* is ISO 8601, UTC. Nobody but the caller may act on the archive. A call after one that
+    was killed completes it. An attempt without a result stays as it is: its result may come.
+
+    Raises:
+        ArchiveError: a file cannot be read or written.
+    """
+    marks = set(archive.list(RUNS))
+    for plan_id in sorted({plan_id for plan_id, _ in list_runs(archive)}):
+        cleared = f"{RUNS}/{plan_id}/{CLEARED}"
+        records = () if cleared in marks else find_runs(archive, plan_id)
+        if not records or any(one.verb != "redrive" or one.time >= oldest for one in records):
+            continue
+        archive.create(f"{RUNS}/{plan_id}/{SEALED}", b"")
+        # Listed after the seal: a run that is not among them finds it.
+        runs = list_runs(archive, plan_id)
+        for run in (run for run, is_closed in runs.items() if not is_closed):
+            _close(archive, run)
+        ledger = Ledger(archive, plan_id)
+        with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
+            paths = [run_path(*run, RESULTS) for run in runs]
+            for names in read_results(archive, paths, partial(names_of, finished=True)):
+                list(executor.map(ledger.discard, names))
+        archive.create(cleared, b"")
+
+
+def _row(attempt: Attempt) -> dict[str, Any]:
+    ids = attempt.claim.message_ids
+    results = {one.message_id: values_of(one) for one in attempt.results or ()}
+    messages = [
+        {**results.get(message_id, {"message_id": message_id}), "drain_id": drain_id}
+        for message_id, drain_id in zip_longest(ids, attempt.claim.drain_ids)
+    ]
+    return {
+        **attempt.name._asdict(),
+        **values_of(attempt.claim),
+        "has_result": attempt.results is not None,
+        "messages": messages,
+    }
+
+
+def _attempt(row: dict[str, Any]) -> Attempt:
+    name = AttemptName(*(row.pop(column) for column in AttemptName._fields))
+    messages, has_result = row.pop("messages"), row.pop("has_result")
+    drain_ids = [drain_id for one in messages if (drain_id := one.pop("drain_id")) is not None]
+    ids = [one["message_id"] for one in messages]
+    claim = record_of(
+        Claim, {**row, "edits": dict(row["edits"]), "message_ids": ids, "drain_ids": drain_ids}
+    )
+    results = tuple(record_of(Result, one) for one in messages if one["outcome"] is not None)
+    return Attempt(name, claim, results if has_result else None)

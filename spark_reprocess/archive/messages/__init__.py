@@ -1,0 +1,1 @@
+"""The archived messages: their columns, files, frames and order."""

@@ -1,0 +1,336 @@
+"""The archive as Spark DataFrames: its messages and its tables.
+
+The driver reads few files of messages. Spark's own Parquet reader reads more where it can reach
+them: on local disk, and on S3 where the cluster has a Hadoop file system for the scheme, as AWS
+Glue has. Plain pyspark has none; there each task fetches files through the archive's adapter.
+Tables (see ``table_parts``) and ledgers (see ``run_results``) are always read through the adapter.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark_reprocess.archive.ledger.open_set import first_rows_of
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.message_store import (
+    drain_folder,
+    drain_of,
+    opened,
+    require_drains,
+    rows_named,
+)
+from spark_reprocess.archive.storage.files import MESSAGES, Archive
+from spark_reprocess.archive.storage.records import values_of
+from spark_reprocess.archive.storage.table_parts import (
+    PARTS,
+    Part,
+    commit,
+    parts_of,
+    read_parts,
+    write_parts,
+)
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.spark.failures import explained
+
+SPARK_SCHEMA = ", ".join(
+    f"{field.name} {from_arrow_type(field.type).simpleString()}" for field in ARROW_SCHEMA
+)
+"""The columns of the archive as Spark's DDL. A read adds the partition column ``drain_id``."""
+
+FILE = "file"
+"""A column that a read adds if it is asked for: the path of a row's file below the archive."""
+
+_BATCH_ROWS = 1000
+"""A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
+
+_FILES_PER_TASK = 16
+
+FEW_FILES = 8
+"""The messages of so many files, at most 16,000 or 128 MiB, the driver itself reads and holds. That
+is quicker than to start Python workers, and to load what Spark needs to read Parquet."""
+
+
+Reader = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def read_archive(spark: SparkSession, archive: Archive) -> DataFrame:
+    """Read the messages of all drains; one row per message id, with ``FILE``. Lazy.
+
+    Of several rows of one message the one drained first is kept, always the same. The driver holds
+    all message ids.
+
+    Raises:
+        InputError: the archive has no messages.
+        ArchiveError: a file of the archive is broken.
+    """
+    return read_some(spark, archive, first_rows_of(archive, require_drains(archive)))
+
+
+def read_some(
+    spark: SparkSession,
+    archive: Archive,
+    messages: pa.Table,
+    columns: Sequence[str] = ARROW_SCHEMA.names,
+) -> DataFrame:
+    """Read *columns*, ``FILE`` and ``drain_id`` of these messages; open their files alone. Lazy.
+
+    *messages* has ``message_id`` and ``FILE``: a row of each message, one of them.
+    """
+    counted: Any = pc.value_counts(messages[FILE].cast(pa.string()))
+    counts = {row["values"]: row["counts"] for row in counted.to_pylist()}
+    mixed = sorted(path for path, count in counts.items() if rows_named(path) != count)
+    whole = sorted(counts.keys() - set(mixed))
+    names = list(dict.fromkeys(("message_id", *columns, FILE)))
+    few = is_few(counts)
+    rows = _rows_of(spark, archive, whole, names, is_few=few or not whole)
+    if mixed:
+        keys = messages.select(["message_id", FILE])
+        keys = keys.set_column(1, FILE, keys[FILE].cast(pa.string()))
+        keys = keys.filter(pc.is_in(keys[FILE], value_set=pa.array(mixed, pa.string())))
+        wanted = spark.createDataFrame(keys)
+        wanted = F.broadcast(wanted) if keys.num_rows <= DRIVER_ROWS else wanted
+        found = _rows_of(spark, archive, mixed, names, is_few=few)
+        found = found.join(wanted, ["message_id", FILE], "left_semi")
+        rows = rows.unionByName(found) if whole else found
+    return rows
+
+
+def read_rows(
+    spark: SparkSession, archive: Archive, paths: Sequence[str], columns: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
+    """Read the rows of these files, which exist; a message may have several.
+
+    Lazy unless they are few: each action reads the files again. A file that a drain adds after this
+    is in neither frame.
+
+    Returns:
+        All columns, ``drain_id`` and ``FILE`` of the rows; and *columns* alone of the same rows.
+    """
+    few = tuned(spark, paths)
+    rows = _rows_of(spark, archive, paths, (*ARROW_SCHEMA.names, FILE), is_few=few)
+    slim = rows if few else _rows_of(spark, archive, paths, columns, is_few=False)
+    return rows, slim.select(*columns)
+
+
+def _rows_of(
+    spark: SparkSession,
+    archive: Archive,
+    paths: Sequence[str],
+    names: Sequence[str],
+    *,
+    is_few: bool,
+) -> DataFrame:
+    """Return columns of these files, and ``drain_id``."""
+    if is_few:
+        read = read_files(archive, names, _files(paths).to_batches())
+        found = pa.Table.from_batches(read, to_arrow_schema(_schema_of(names)))
+        return local_frame(spark, found)
+    if _spark_reads(spark, archive):
+        return _rows_by_spark(spark, archive, paths).select(*names, "drain_id")
+    return _rows_by_adapter(spark, archive, _files(paths), names)
+
+
+def is_few(paths: Collection[str]) -> bool:
+    """Whether the driver reads and holds the messages of these files."""
+    return len(paths) <= FEW_FILES
+
+
+def tuned(spark: SparkSession, paths: Collection[str]) -> bool:
+    """Prepare the session for a verb over the messages of these files; say whether they are few."""
+    few = is_few(paths)
+    # To compile a query takes longer than to run it over few rows.
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not few).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if few else "FALLBACK")
+    return few
+
+
+def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows that the driver holds as a frame of one partition: nothing is shuffled."""
+    # Of columns without any chunk Spark cannot tell the type.
+    held = rows if rows.num_rows else rows.schema.empty_table()
+    return spark.createDataFrame(held).coalesce(1)
+
+
+def map_rows(rows: DataFrame, function: Reader, schema: pa.Schema, *, is_few: bool) -> DataFrame:
+    """Apply *function* to the batches of *rows*: in Spark's tasks, or here and at once if few."""
+    if is_few:
+        found = pa.Table.from_batches(function(rows.toArrow().to_batches()), schema)
+        return local_frame(rows.sparkSession, found)
+    return rows.mapInArrow(function, from_arrow_schema(schema))
+
+
+def spark_path(archive: Archive, path: str) -> str:
+    """Return *path* for Spark's readers, with the signs of glob patterns escaped."""
+    return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in f"{archive.root}/{path}")
+
+
+def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
+    """Whether Spark has a file system for the archive's scheme."""
+    scheme, is_remote, _ = archive.root.partition("://")
+    if not is_remote:
+        return True
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no public question
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def _rows_by_spark(spark: SparkSession, archive: Archive, paths: Sequence[str]) -> DataFrame:
+    path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
+    return (
+        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
+        .option("basePath", f"{archive.root}/{MESSAGES}")
+        .parquet(*(spark_path(archive, one) for one in paths))
+        .withColumn(FILE, path)
+    )
+
+
+def _files(paths: Sequence[str]) -> pa.Table:
+    """Return the path of each file, and the drain that wrote it."""
+    return pa.table(
+        {
+            "path": pa.array(paths, pa.string()),
+            "drain_id": pa.array(map(drain_of, paths), pa.string()),
+        }
+    )
+
+
+def _rows_by_adapter(
+    spark: SparkSession, archive: Archive, files: pa.Table, columns: Sequence[str]
+) -> DataFrame:
+    tasks = max(spark.sparkContext.defaultParallelism, files.num_rows // _FILES_PER_TASK)
+    spread = spark.createDataFrame(files).repartition(tasks)
+    return spread.mapInArrow(partial(read_files, archive, tuple(columns)), _schema_of(columns))
+
+
+def _schema_of(columns: Sequence[str]) -> StructType:
+    fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
+    return StructType([fields[name] for name in columns]).add("drain_id", "string")
+
+
+def read_files(
+    archive: Archive, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read *columns* and ``drain_id`` of the files whose ``path`` and ``drain_id`` *batches* hold.
+
+    Raises:
+        ArchiveError: a file is gone or damaged.
+    """
+    stored = [name for name in columns if name != FILE]
+    names = [*columns, "drain_id"]
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        with opened(archive, row["path"]) as file:
+            if file is None:
+                raise ArchiveError(f"archive {archive.root}: {row['path']} was there and is gone")
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=stored):
+                known: dict[str, Any] = {name: batch.column(name) for name in stored}
+                known["drain_id"] = pa.repeat(pa.scalar(row["drain_id"]), batch.num_rows)
+                known[FILE] = pa.repeat(pa.scalar(row["path"]), batch.num_rows)
+                yield pa.RecordBatch.from_arrays([known[name] for name in names], names=names)
+
+
+def column_texts(column: DataFrame) -> list[str]:
+    """Bring a frame of one text column to the driver."""
+    return [str(text) for text in column.toArrow().column(0).to_pylist()]
+
+
+DRIVER_ROWS = 100_000
+"""So few rows of ids and short texts, about 20 MB, the driver itself writes, reads and holds: that
+is quicker than Spark's tasks. And every task can take them along."""
+
+_PARTS_PER_TASK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows that were evaluated once.
+
+    Attributes:
+        frame: the rows. Each evaluation gives the same.
+        table: the same, where the driver holds them; None where they are too many.
+    """
+
+    frame: DataFrame
+    table: pa.Table | None
+
+    @classmethod
+    def of(cls, frame: DataFrame, rows: int, stack: ExitStack) -> Self:
+        """Evaluate *frame*, of so many rows; keep them until *stack* is closed.
+
+        The driver holds few rows, in one partition, so that queries over them are quick.
+        """
+        if rows <= DRIVER_ROWS:
+            table = frame.toArrow()
+            return cls(frame.sparkSession.createDataFrame(table, frame.schema).coalesce(1), table)
+        stack.callback(frame.unpersist)
+        return cls(frame.persist(), None)
+
+    def counts(self, *columns: str) -> list[dict[str, Any]]:
+        """Count the rows by the values of *columns*: a dictionary each, with ``count``."""
+        if self.table is None:
+            return [row.asDict() for row in self.frame.groupBy(*columns).count().collect()]
+        counted = self.table.group_by(list(columns)).aggregate([([], "count_all")])
+        return counted.rename_columns([*columns, "count"]).to_pylist()
+
+
+def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> str:
+    """Write *rows* as the table *folder*; a frame is evaluated once.
+
+    Each task writes the rows of its partition, and the driver those that it holds. A table is
+    written once. Where another writer was first, its table stays, and the files of this call are
+    removed.
+
+    Returns:
+        The digest of the table that is there now: the SHA-256 of its manifest, in hex.
+
+    Raises:
+        ArchiveError: a file cannot be written. There is no table then.
+    """
+    write = partial(write_parts, archive, folder)
+    with explained(None):
+        if isinstance(rows, pa.Table):
+            written = pa.Table.from_batches(write(rows.to_batches()), PARTS)
+        else:
+            written = rows.mapInArrow(write, from_arrow_schema(PARTS)).toArrow()
+    return commit(archive, folder, [Part(**row) for row in written.to_pylist()])
+
+
+def read_table(
+    spark: SparkSession, archive: Archive, folder: str, schema_ddl: str, digest: str | None = None
+) -> DataFrame:
+    """Read columns of the table *folder*. Lazy if it is large: each action reads the files again.
+
+    *digest* is what ``write_table`` returned; None accepts any table in that folder.
+
+    Raises:
+        InputError: the table in that folder has another digest.
+        ArchiveError: there is no table, or its manifest cannot be read, or a file is missing or was
+            changed. For a large table an action on the result raises the latter.
+    """
+    parts = parts_of(archive, folder, digest)
+    schema = cast("StructType", StructType.fromDDL(schema_ddl))
+    if not parts:
+        return spark.createDataFrame([], schema)
+    arrow_schema = to_arrow_schema(schema)
+    read = partial(read_parts, archive, folder, arrow_schema)
+    listed = pa.Table.from_pylist(values_of(parts), schema=PARTS)
+    if sum(one.rows for one in parts) <= DRIVER_ROWS:
+        found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
+        return spark.createDataFrame(found, schema)
+    tasks = max(spark.sparkContext.defaultParallelism, len(parts) // _PARTS_PER_TASK)
+    spread = spark.createDataFrame(listed).repartition(min(tasks, len(parts)))
+    # Spark takes the rows for as many as the list of files has. It would broadcast millions.
+    return spread.mapInArrow(read, schema).hint("merge")

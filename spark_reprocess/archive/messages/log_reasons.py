@@ -1,0 +1,52 @@
+"""Errors of messages that analyses found in logs. Needs no Spark.
+
+``reports/<plan id>/reasons.parquet`` is a part of a report, so that an erase removes it. A message
+is in no file that is older than its drain.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.table_parts import PARQUET_DAMAGE, parquet_bytes
+from spark_reprocess.errors import ArchiveError
+
+_FILE = "reasons.parquet"
+REASONS = pa.schema(
+    [
+        (name, pa.string())
+        for name in ("message_id", "log_error_type", "log_error_message", "logged")
+    ]
+)
+"""``logged`` says in lines how and where it was found, with a link and frames."""
+
+
+def write_reasons(archive: Archive, plan_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what an analysis found."""
+    table = pa.Table.from_pylist(list(rows), schema=REASONS)
+    archive.write(f"{REPORTS}/{plan_id}/{_FILE}", parquet_bytes(table))
+
+
+def read_reasons(
+    archive: Archive, oldest_drain: str, message_ids: Collection[str] | None = None
+) -> pa.Table:
+    """Return what was found last of *message_ids*, or of all messages, of this drain or later ones.
+
+    Raises:
+        ArchiveError: a file cannot be read.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(one for one in archive.list(REPORTS) if one.endswith(f"/{_FILE}")):
+        if path.split("/")[1] < oldest_drain or (content := archive.read(path)) is None:
+            continue
+        try:
+            rows = pq.read_table(pa.BufferReader(content)).select(REASONS.names).to_pylist()
+        except PARQUET_DAMAGE as error:
+            raise ArchiveError(f"archive {archive.root}: {path} is damaged; remove it") from error
+        wanted = (row for row in rows if message_ids is None or row["message_id"] in message_ids)
+        found.update((row["message_id"], row) for row in wanted)
+    return pa.Table.from_pylist(list(found.values()), schema=REASONS)

@@ -1,0 +1,1 @@
+"""Files on disk or S3, records and tables in them."""

@@ -1,0 +1,167 @@
+"""The files of a table in the archive: Parquet files and a manifest. Needs no Spark.
+
+``<folder>/manifest.json`` names the files of the table. It is written last, by create-if-absent: a
+table is there as a whole or not at all. Readers ignore files that the manifest does not name; a
+task attempt that was repeated, or a writer that was killed, left them.
+"""
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of, values_of
+from spark_reprocess.errors import ArchiveError, InputError
+
+PARQUET_DAMAGE = (pa.ArrowException, OSError, KeyError)
+"""What pyarrow raises for a damaged file: OSError where it cannot decompress a page, KeyError where
+a column is missing."""
+
+_MANIFEST = "manifest.json"
+_PART_BYTES = 64 * 1024 * 1024
+"""A task starts a new file when its rows take so much memory: this bounds what it holds."""
+
+_BATCH_ROWS = 10_000
+_TYPES: dict[str, pa.DataType] = {"name": pa.string(), "rows": pa.int64(), "sha256": pa.string()}
+PARTS = pa.schema(_TYPES)
+"""The fields of a ``Part``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Parquet file of a table: its path below the table's folder, and the digest in hex."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
+def table_digest(archive: Archive, folder: str) -> str | None:
+    """Return the digest of the table *folder*, None where there is no table.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+    """
+    content = archive.read(f"{folder}/{_MANIFEST}")
+    return None if content is None else sha256(content).hexdigest()
+
+
+def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
+    """Write the manifest that names *parts*; return the digest of the table that is there then."""
+    content = record_bytes(sorted(parts, key=lambda part: part.name))
+    if archive.create(f"{folder}/{_MANIFEST}", content):
+        return sha256(content).hexdigest()
+    for part in parts:
+        archive.discard(f"{folder}/{part.name}")
+    first = table_digest(archive, folder)
+    if first is None:
+        raise ArchiveError(f"archive {archive.root}: {folder} was removed while it was written")
+    return first
+
+
+def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[Part]:
+    """Read which files a table has. Raises as ``read_table`` does."""
+    path = f"{folder}/{_MANIFEST}"
+    content = archive.read(path)
+    if content is None:
+        raise _missing(archive, path)
+    if digest is not None and sha256(content).hexdigest() != digest:
+        raise InputError(
+            f"archive {archive.root}: {folder} is not the table that the plan was made with; "
+            "collect again"
+        )
+    try:
+        return record_of(list[Part], json.loads(content))
+    except DAMAGE as error:
+        raise _changed(archive, path) from error
+
+
+def write_parts(
+    archive: Archive,
+    folder: str,
+    batches: Iterable[pa.RecordBatch],
+    part_bytes: int = _PART_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of a task as files under names that no other attempt uses.
+
+    Rows that take *part_bytes* in memory go into one file.
+
+    Yields:
+        One row of ``PARTS`` for each file, once it is durable.
+
+    Raises:
+        ArchiveError: a file cannot be written.
+    """
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        held.append(batch)
+        held_bytes += batch.nbytes
+        if held_bytes >= part_bytes:
+            yield from _write_part(archive, folder, held)
+            held, held_bytes = [], 0
+    yield from _write_part(archive, folder, held)
+
+
+def _write_part(
+    archive: Archive, folder: str, batches: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in batches)
+    if not rows:
+        return
+    content = parquet_bytes(pa.Table.from_batches(batches))
+    name = f"part-{rows}-{secrets.token_hex(12)}.parquet"
+    archive.write(f"{folder}/{name}", content)
+    part = Part(name, rows, sha256(content).hexdigest())
+    yield pa.RecordBatch.from_pylist([values_of(part)], schema=PARTS)
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """Serialize a table as a Parquet file, with checksums."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return sink.getvalue().to_pybytes()
+
+
+def read_parts(
+    archive: Archive, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read the columns of *schema* of the files that *batches*, rows of ``PARTS``, name.
+
+    Raises:
+        ArchiveError: a file is missing, cannot be read or was changed.
+    """
+    for part in (Part(**row) for batch in batches for row in batch.to_pylist()):
+        rows = read_part(archive, folder, schema, part)
+        yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> pa.Table:
+    """Read the columns of *schema* of one file. Raises as ``read_parts`` does."""
+    path = f"{folder}/{part.name}"
+    content = archive.read(path)
+    if content is None:
+        raise _missing(archive, path)
+    if sha256(content).hexdigest() != part.sha256:
+        raise _changed(archive, path)
+    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
+        return file.read(columns=schema.names).select(schema.names).cast(schema)
+    except PARQUET_DAMAGE as error:
+        raise _changed(archive, path) from error
+
+
+def _missing(archive: Archive, path: str) -> ArchiveError:
+    return ArchiveError(f"archive {archive.root}: {path} is missing; restore it from a backup")
+
+
+def _changed(archive: Archive, path: str) -> ArchiveError:
+    return ArchiveError(
+        f"archive {archive.root}: {path} was changed after it was written; restore it from a backup"
+    )

@@ -1,0 +1,311 @@
+"""``collect``: parked queue to archive, archive to report and plan."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from spark_reprocess.analysis.groups.mask import shorten
+from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.command_line.arguments import (
+    WHERE,
+    add_masks,
+    add_policy_sha256,
+    add_time_budget,
+    since,
+    whole_number,
+)
+from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
+from spark_reprocess.command_line.verb import (
+    BAD_INPUT,
+    DONE,
+    STACK,
+    Verb,
+    progress_here,
+    suggestion,
+)
+from spark_reprocess.errors import InputError
+from spark_reprocess.figures import counted, duration, percent, quantity
+from spark_reprocess.findings import (
+    LEAST_GROUP,
+    TOO_FEW,
+    Findings,
+    GroupFinding,
+    format_lead,
+    format_predicate,
+    format_statuses,
+)
+
+if TYPE_CHECKING:
+    from spark_reprocess.drain.drain import DrainSummary
+
+_ABOUT = """\
+Drains the parked queue into the archive, then analyzes the archive.
+
+The drain writes each message durably before it deletes it. A drain that is killed leaves duplicate
+rows at worst, which every read removes.
+
+The analysis groups the archive's pending messages by failure, and finds what sets each group apart
+(its leads). It writes report.html (one self-contained page), summary.json and groups.parquet for
+programs, and plan.yaml, in which each group's action is "leave" unless a rule of a policy sets
+another one. Titles and leads are printed on a terminal only: elsewhere, as in the log of a
+scheduled job, you get group ids, counts and the report's address. docs/analysis.md explains groups
+and leads.
+
+Run it again at any time: it fetches new messages, and writes a new report."""
+
+_DRAIN, _ANALYZE = "drain", "analyze"
+_OF_DRAIN = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
+_NOT_OF = {
+    _DRAIN: ("out", "where", "since", "policy", "policy_sha256", "logs"),
+    _ANALYZE: _OF_DRAIN,
+}
+"""By the value of ``--only``, the options that do nothing then."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", choices=(_DRAIN, _ANALYZE), help="do one of the two parts")
+    drain = parser.add_argument_group("the drain")
+    add = drain.add_argument
+    add("--parked-queue-url", metavar="URL", help="the queue to empty")
+    add("--limit", type=whole_number(1), metavar="N", help="take at most N messages")
+    add_time_budget(drain)
+    add(
+        "--tasks",
+        type=whole_number(1),
+        metavar="N",
+        help="tasks in parallel (default: one for each 2,000 messages that SQS counts, at most "
+        "30, and on one machine at most one for each core)",
+    )
+    add(
+        "--wait-seconds",
+        type=whole_number(0, 20),
+        metavar="S",
+        help="length of a long poll, 0 to 20; a task ends after three empty ones if SQS counts no "
+        "visible message (default: 2)",
+    )
+    analysis = parser.add_argument_group("the analysis")
+    add = analysis.add_argument
+    add("--out", metavar="FOLDER", help="the report's folder (default: PLACE/reports/ID)")
+    add("--where", metavar="SQL", help=WHERE)
+    add(
+        "--since",
+        type=since,
+        metavar="AGE|TIME",
+        help="only messages parked since then: 45m, 12h, 7d, 2w, or a time such as "
+        "2026-11-01T09:30:00Z; the plan keeps the time",
+    )
+    add(
+        "--policy",
+        metavar="FILE",
+        help="rules that set the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
+    )
+    add_policy_sha256(analysis)
+    add(
+        "--logs",
+        metavar="GROUP|FILE",
+        action="append",
+        help="a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
+        "errors of messages without a recorded one; may be repeated",
+    )
+    add_masks(
+        analysis,
+        "hide a field with everything below it (body.customer.name, attribute.tenant), or what a "
+        "regular expression matches, in samples, titles and leads; e-mail addresses, card, phone "
+        "and account numbers, tokens and fields named like secrets are always hidden, but not "
+        "names, addresses and free text",
+        "show no values of messages: no samples, no words of text bodies in titles; keys, values "
+        "that name a kind of message (type, action) and recorded errors are still shown",
+    )
+
+
+def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
+    only = values["only"]
+    if idle := [name for name in _NOT_OF.get(only, ()) if values[name] is not None]:
+        raise InputError(f"--{idle[0].replace('_', '-')} does nothing with --only {only}")
+    if only != _ANALYZE and not values["parked_queue_url"]:
+        raise InputError(f"--parked-queue-url is missing: without it only --only {_ANALYZE} works")
+    if values["policy_sha256"] and not values["policy"]:
+        raise InputError("--policy-sha256 needs --policy: the file that has this hash")
+    return values
+
+
+def _run(values: dict[str, Any]) -> int:
+    from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
+    from spark_reprocess.archive.messages.message_store import message_files
+    from spark_reprocess.archive.storage.files import open_archive
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.drain.drain import DrainOptions, drain
+
+    only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
+    place, sha256 = values.pop("archive"), values.pop("policy_sha256")
+    values["logs"] = values["logs"] or ()
+    of_drain = {name: value for name in _OF_DRAIN if (value := values.pop(name)) is not None}
+    spark = start_spark()
+    # Only Spark can check its conditions.
+    rules = load_policy(spark, policy, sha256) if policy else None
+    drained, findings = None, None
+    try:
+        if only != _ANALYZE:
+            drained = drain(spark, DrainOptions(url, place, **of_drain), progress=progress_here())
+        if only == _ANALYZE or (not only and message_files(open_archive(place))):
+            options = AnalyzeOptions(place, **values, policy=rules, stack=STACK.get())
+            findings = analyze(spark, options, progress=progress_here())
+    finally:
+        # Whatever ends the analysis, the answer says what was drained.
+        if drained or findings:
+            parts = (drained and asdict(drained), findings and analysis_fields(findings))
+            answer = dict(zip(("drained", "findings"), parts, strict=True))
+            print_answer(answer, lambda: _print(drained, findings))
+        for fault in drained.stopped_by if drained else ():
+            print_error(
+                f"the drain stopped early: {fault}; what is not archived is still in the queue, "
+                "run the same command again"
+            )
+    return BAD_INPUT if drained and drained.stopped_by else DONE
+
+
+def _print(drained: "DrainSummary | None", findings: Findings | None) -> None:
+    if drained:
+        print_drain(drained)
+    if findings:
+        print_analysis(findings)
+    elif drained and drained.archived:
+        print_line(f"next: {suggestion('collect', drained.archive, '--only', _ANALYZE)}")
+
+
+def print_drain(summary: "DrainSummary") -> None:
+    """Print the counts, and what is still in the queue."""
+    speed = summary.archived / summary.seconds if summary.seconds else 0
+    print_table(
+        ("received", "archived", "deleted", "left"),
+        [(summary.received, summary.archived, summary.deleted, summary.left)],
+    )
+    print_line(
+        f"drain {summary.drain_id}: {duration(summary.seconds)}, {quantity(speed)} messages/s"
+    )
+    if summary.left:
+        print_line(
+            f"{summary.left:,} were archived but their deletion was not confirmed: they come "
+            "again, and reading the archive counts them once"
+        )
+    if summary.unreadable:
+        receives = counted(summary.unreadable, "receive")
+        print_line(f"{receives} brought no readable message; left in the queue:")
+        for fault in summary.faults[:10]:
+            print_line(f"  {fault}")
+    if summary.tests:
+        were = counted(summary.tests, "test message")
+        print_line(f"{were} of dlq doctor: deleted, not archived")
+    if (rest := summary.rest) and rest.total:
+        print_line(
+            f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
+            f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); those "
+            "in flight become visible again after their visibility timeout unless another consumer "
+            "deletes them: run again then"
+        )
+
+
+_COLUMNS = ("group", "count", "share", "trend")
+_FIELDS = (
+    *("plan_id", "archive", "analyzed_at", "messages"),
+    *("statuses", "unreadable", "left_for_people", "logs"),
+)
+_GROUP = ("group_id", "count", "share", "trend", "status")
+_GROUPS_IN_A_LOG = 30
+_GROUPS_ON_A_TERMINAL = 12
+_TITLE_ON_A_TERMINAL = 100
+"""Characters: two lines in a table of 100 columns. The report has the whole title."""
+_TREND_CHARACTERS = 12
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def analysis_fields(findings: Findings) -> dict[str, object]:
+    """Return the fields of the JSON answer.
+
+    Like the answer in a log it has no words of messages: ``groups`` and summary.json have them.
+    """
+    return {
+        **{name: getattr(findings, name) for name in _FIELDS},
+        "plan": findings.plan_path,
+        "groups": [{name: getattr(one, name) for name in _GROUP} for one in findings.groups],
+        "gone": [one.group_id for one in findings.gone],
+    }
+
+
+def print_analysis(findings: Findings) -> None:
+    """Print the largest groups, the report's address and the next command.
+
+    Titles and leads quote messages, so they are printed on a terminal only. Elsewhere, as in the
+    log of a scheduled job, the answer has ids and counts.
+    """
+    groups = len(findings.groups)
+    print_line(f"{counted(findings.messages, 'message')} pending in {counted(groups, 'group')}")
+    if findings.statuses:
+        print_line(f"groups: {format_statuses(findings.statuses)}")
+    if findings.logs:
+        print_line(findings.logs)
+    for path in findings.unreadable:
+        print_line(f"note: {path} cannot be read; what it says of a group is left out")
+    if left := findings.left_for_people:
+        named = [f"{group_id} ({word})" for group_id, word in left.items()]
+        more = ", …" if len(named) > _GROUPS_IN_A_LOG else ""
+        print_line(
+            f"left for a person, who last said otherwise than the policy: "
+            f"{counted(len(left), 'group')}: {', '.join(named[:_GROUPS_IN_A_LOG])}{more}"
+        )
+    folder = findings.plan_path.removesuffix("/plan.yaml")
+    if not findings.groups:
+        print_line(f"nothing is left to decide; report: {folder}")
+        return
+    is_terminal = sys.stdout.isatty()
+    shown = findings.groups[: _GROUPS_ON_A_TERMINAL if is_terminal else _GROUPS_IN_A_LOG]
+    print_table(
+        (*_COLUMNS, "what failed, and what sets it apart") if is_terminal else _COLUMNS,
+        [
+            (
+                group.group_id,
+                group.count,
+                percent(group.share),
+                f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip(),
+                *(["\n".join(_title_and_lead(group))] if is_terminal else []),
+            )
+            for group in shown
+        ],
+    )
+    if groups > len(shown):
+        rest = findings.messages - sum(group.count for group in shown)
+        more = counted(groups - len(shown), "smaller group")
+        print_line(f"… and {more} with {counted(rest, 'message')}; all are in the report")
+    print_line(f"report: {folder}/report.html")
+    # The plan of the archive's newest report need not be named.
+    is_found = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
+    words = () if is_found else ("--plan", findings.plan_path)
+    print_line(f"next: {suggestion('groups', findings.archive, *words)}")
+
+
+def _title_and_lead(group: GroupFinding) -> Iterator[str]:
+    yield shorten(group.title, _TITLE_ON_A_TERMINAL)
+    for lead in group.leads[:1]:
+        yield f"↳ {format_lead(lead)}"
+        synonyms = [synonym for part in lead.parts for synonym in part.synonyms]
+        for synonym in synonyms[:1]:
+            more = len(synonyms) - 1
+            rest = f" and {more} more" if more else ""
+            yield f"  same messages: {format_predicate(synonym)}{rest}"
+    if not group.leads and group.count < LEAST_GROUP:
+        yield f"↳ {TOO_FEW}"
+
+
+def trend_bars(arrivals: Sequence[int]) -> str:
+    """Draw arrivals as a row of bars, the highest at full height; a space where none arrived."""
+    if not any(arrivals):
+        return ""
+    per_bar = -(-len(arrivals) // _TREND_CHARACTERS)
+    sums = [sum(arrivals[start : start + per_bar]) for start in range(0, len(arrivals), per_bar)]
+    highest = max(sums)
+    return "".join(_BARS[-(-one * len(_BARS) // highest) - 1] if one else " " for one in sums)
+
+
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

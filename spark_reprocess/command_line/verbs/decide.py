@@ -1,0 +1,158 @@
+"""``decide``: sets the action of a group in the plan, and remembers what you say about it."""
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from spark_reprocess.actor import actor
+from spark_reprocess.archive.group_records import add_statement, read_memory
+from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.command_line.arguments import add_group, add_plan
+from spark_reprocess.command_line.terminal import print_answer, print_line
+from spark_reprocess.command_line.verb import DONE, Verb, suggestion
+from spark_reprocess.editing.edit import Patch, patch_faults
+from spark_reprocess.editing.json_text import JsonTextError, read_json
+from spark_reprocess.errors import BusyError, InputError
+from spark_reprocess.figures import second
+from spark_reprocess.plan.decision import decide, with_patch
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.triage import Statement, is_group_id, note_of
+
+_ABOUT = """\
+Writes a decision about one group into the plan of the newest report, on disk or on S3; everything
+else in the file stays as it is. With --edit it also writes how a redrive changes the bodies of the
+group. If somebody else changes the plan at the same moment, exactly one of you succeeds.
+
+The archive remembers the decision, the note, and since when the group is resolved: later reports
+show them. What is sent to the parked queue after that time makes the group regressed. Without an
+ACTION the plan stays as it is. A note is your own text and is not masked: put no person's data into
+it. Sends nothing: redrive carries out the plan. Needs no Spark."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add_group(parser)
+    add("action", nargs="?", type=_action, metavar="ACTION", help=f"{', '.join(Action)}")
+    add("--note", metavar="TEXT", help="why, for the next reader; '' takes the last note away")
+    add(
+        "--resolved",
+        dest="is_resolved",
+        action=argparse.BooleanOptionalAction,
+        help="the failure is fixed from now on; with --no-resolved it is not",
+    )
+    add(
+        "--edit",
+        metavar="PATCH",
+        help="change the bodies on their way: a JSON Patch (RFC 6902), as text that begins with [ "
+        "or as a file; [] takes the group's patch away",
+    )
+    add_plan(parser)
+
+
+def _action(text: str) -> Action:
+    try:
+        return Action(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be {', '.join(Action)}") from error
+
+
+def _run(options: argparse.Namespace) -> int:
+    archive, group_id = open_archive(options.archive), options.group_id
+    if not is_group_id(group_id):
+        group_id = options.group_id = find_plan(archive, options.plan).plan().full_id(group_id)
+    note = None if options.note is None else note_of(options.note)
+    answer: dict[str, Any] = dict.fromkeys(("plan_id", "plan", "before", "action", "is_edited"))
+    if options.action is not None:
+        answer |= _decide(archive, options, note)
+    else:
+        if options.edit is not None or (note is None and options.is_resolved is None):
+            raise InputError("say something: ACTION, --note or --resolved; --edit needs an ACTION")
+        _require_group(archive, group_id)
+    resolved_at = None
+    if is_group_id(group_id):
+        # After the plan, which alone decides: if this fails, the same command repeats both.
+        said = Statement(
+            datetime.now(UTC),
+            actor(),
+            answer["action"],
+            answer["plan_id"],
+            note,
+            options.is_resolved,
+            is_edited=bool(answer["is_edited"]),
+        )
+        resolved_at = add_statement(archive, group_id, said).resolved_at
+
+    def show() -> None:
+        if options.action is not None:
+            edited = ", edited" if answer["is_edited"] else ""
+            change = f"{answer['before']} -> {options.action}{edited}"
+            print_line(f"plan {answer['plan_id']}, group {group_id}: {change}")
+        if note is not None:
+            print_line(f"group {group_id}: noted")
+        if options.is_resolved is not None:
+            since = f"resolved since {second(resolved_at)} UTC" if resolved_at else "not resolved"
+            print_line(f"group {group_id}: {since}")
+        if options.action is not None:
+            print_line(f"next, a dry run: {suggestion('redrive', options.archive)}")
+
+    print_answer({"group_id": group_id, **answer, "resolved_at": resolved_at}, show)
+    return DONE
+
+
+def _decide(archive: Archive, options: argparse.Namespace, note: str | None) -> dict[str, Any]:
+    """Write the decision into the plan; return what the answer says of it."""
+    file = find_plan(archive, options.plan)
+    text = file.read()
+    before = read_plan(text, name=file.path)
+    changed = decide(text, [options.group_id], options.action, note)
+    if options.edit is not None:
+        changed = with_patch(changed, options.group_id, read_patch(options.edit))
+    if not file.replace(text, changed):
+        raise BusyError(
+            f"{file.path}: somebody else has changed it at this moment; look at it with groups, "
+            "then decide again"
+        )
+    after = read_plan(changed)
+    return {
+        "plan_id": after.plan_id,
+        "plan": file.path,
+        "before": before.actions[options.group_id],
+        "action": options.action,
+        "is_edited": after.groups[after.index(options.group_id)].edit is not None,
+    }
+
+
+def _require_group(archive: Archive, group_id: str) -> None:
+    memory = read_memory(archive)
+    if group_id not in memory.groups and group_id not in memory.said:
+        find_plan(archive, None).plan().index(group_id)
+
+
+def read_patch(place: str) -> Patch | None:
+    """Read a JSON Patch from text that begins with ``[``, or from a file.
+
+    Returns:
+        The patch; None for an empty list.
+
+    Raises:
+        InputError: the file cannot be read, or this is no JSON Patch.
+    """
+    is_text = place.lstrip().startswith("[")
+    try:
+        operations = read_json(place if is_text else Path(place).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--edit {place}: cannot be read: {error}") from error
+    except JsonTextError as error:
+        raise InputError(f"--edit: {error}") from error
+    if operations == []:
+        return None
+    for index, fault in patch_faults(operations):
+        where = "" if index is None else f"operation {index + 1}: "
+        raise InputError(f"--edit: {where}{fault}")
+    return Patch.of(operations)
+
+
+VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run)

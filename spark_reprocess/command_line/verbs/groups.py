@@ -1,0 +1,221 @@
+"""``groups``: the groups of a report, and what is decided about each."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from spark_reprocess.archive.group_records import read_memory, read_notes
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.command_line.arguments import add_plan
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
+from spark_reprocess.command_line.verb import DONE, Verb, suggestion
+from spark_reprocess.figures import counted, minute
+from spark_reprocess.findings import (
+    LEAST_GROUP,
+    TOO_FEW,
+    Synonym,
+    count_statuses,
+    format_predicate,
+    format_statuses,
+)
+from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
+from spark_reprocess.plan.plan import Action, Plan
+from spark_reprocess.plan.plan_file import PlanFile, find_plan
+from spark_reprocess.triage import GroupMemory, GroupState, Status
+
+_ABOUT = """\
+Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
+what the plan says to do with them. Counts and statuses are those of the analysis; pending is what
+is neither sent, discarded, restored nor erased now; came back is what the replay function counted
+of the messages that the plan sent. A group is not in the table if nothing of it is pending and
+nothing came back. What people say about a group is shown as it is now, and whether too much of a
+redrive of it came back ("stopped"). Changes nothing; needs no Spark."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_plan(parser)
+    parser.add_argument(
+        "--failure-table", metavar="NAME", help="the table in which returns are counted"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group of a plan, with what the analysis found.
+
+    Attributes:
+        title: what failed, masked.
+        lead: what sets the group apart, masked; empty where nothing does.
+        note: of the plan.
+        is_edited: whether the plan changes its messages before it sends them.
+        status: what the analysis made of it; ``stopped`` is as of now.
+        resolved_at: since when somebody calls it resolved; None if nobody does.
+        remembered: the last note about the group, in any plan or none.
+        stopped: why a redrive of it was stopped; None if nothing is to be decided again.
+        pending: its messages that need a decision now, in doubt and busy ones included; None as
+            for ``read_outcomes``.
+        states: numbers by state; None likewise.
+        returned: those that the plan sent and that came back; None if that is not known.
+    """
+
+    group_id: str
+    count: int
+    action: str
+    title: str
+    lead: str
+    note: str
+    is_edited: bool
+    status: str = ""
+    resolved_at: datetime | None = None
+    remembered: str = ""
+    pending: int | None = None
+    states: Mapping[str, int] | None = None
+    returned: int | None = None
+    stopped: str | None = None
+
+
+def _run(options: Mapping[str, Any]) -> int:
+    archive = open_archive(options["archive"])
+    file = find_plan(archive, options["plan"])
+    plan = file.plan()
+    # None without a report beside the plan.
+    summary: Any = json.loads(file.summary() or b'{"groups": []}')
+    memory = read_memory(archive)
+    notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
+    outcomes = read_outcomes(archive, plan, options["failure_table"])
+    groups = list_groups(plan, summary, memory, notes, outcomes)
+    gone = [one["group_id"] for one in summary.get("gone", ())]
+    statuses = count_statuses((one.status for one in groups), len(gone))
+    answer = {
+        "plan_id": plan.plan_id,
+        "plan": file.path,
+        "statuses": statuses,
+        "groups": [asdict(one) for one in groups],
+        "gone": gone,
+        "unreadable": memory.unreadable,
+    }
+
+    def show() -> None:
+        _print(options["archive"], file, plan, groups, statuses)
+        for path in memory.unreadable:
+            print_line(f"note: {path} cannot be read; what it says of a group is left out")
+
+    print_answer(answer, show)
+    return DONE
+
+
+def list_groups(
+    plan: Plan,
+    summary: Any,  # noqa: ANN401 - of a file
+    memory: GroupMemory,
+    notes: Mapping[str, str],
+    outcomes: Mapping[str, Outcome] | None = None,
+) -> list[ListedGroup]:
+    """Combine the groups of a plan with its report's *summary*, and with what is remembered.
+
+    *notes* are texts by group id; *outcomes* as ``read_outcomes`` returns them.
+    """
+    found = {group["group_id"]: group for group in summary["groups"]}
+    listed = []
+    for group in plan.groups:
+        of_report = found.get(group.group_id, {})
+        state = memory.state(group.group_id)
+        outcome = None if outcomes is None else outcomes[group.group_id]
+        first = next(iter(of_report.get("leads", [])), {"parts": ()})
+        parts = [Synonym(one["field"], one["value"]) for one in first["parts"]]
+        listed.append(
+            ListedGroup(
+                group_id=group.group_id,
+                count=group.count,
+                action=group.action.value,
+                title=group.title,
+                lead=" and ".join(map(format_predicate, parts))
+                or (TOO_FEW if group.count < LEAST_GROUP else ""),
+                note=group.note,
+                is_edited=group.edit is not None,
+                status=_status_now(of_report.get("status", ""), state),
+                resolved_at=state.resolved_at,
+                remembered=notes.get(group.group_id, ""),
+                pending=outcome.pending if outcome else None,
+                states=outcome.counts if outcome else None,
+                returned=outcome.returned if outcome else None,
+                stopped=state.stopped,
+            )
+        )
+    return listed
+
+
+def _sent(one: ListedGroup) -> int:
+    return (one.states or {}).get(Disposition.SENT, 0)
+
+
+def _status_now(status: str, state: GroupState) -> str:
+    if state.stopped is not None:
+        return Status.STOPPED.value
+    # Somebody has decided since the analysis.
+    return Status.KNOWN.value if status == Status.STOPPED else status
+
+
+def _description(one: ListedGroup) -> str:
+    """Format in lines what failed, what sets the group apart, and what people say about it."""
+    resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
+    remembered = one.remembered if one.remembered != one.note else ""
+    said = " · ".join(filter(None, (resolved, remembered)))
+    stopped = one.stopped and f"stopped: {one.stopped}; decide again"
+    lead, note = one.lead and f"↳ {one.lead}", one.note and f"note: {one.note}"
+    return "\n".join(filter(None, (one.title, stopped, lead, note, said)))
+
+
+def _print(
+    archive: str,
+    file: PlanFile,
+    plan: Plan,
+    groups: list[ListedGroup],
+    statuses: Mapping[str, int],
+) -> None:
+    print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
+    if statuses:
+        print_line(f"groups: {format_statuses(statuses)}")
+    if any(one.pending is not None for one in groups):
+        pending = sum(one.pending or 0 for one in groups)
+        returned = sum(one.returned or 0 for one in groups)
+        print_line(
+            f"messages: {pending:,} pending, {sum(map(_sent, groups)):,} sent"
+            + (f", {returned:,} came back" if returned else "")
+        )
+    listed = [one for one in groups if one.pending != 0 or one.returned]
+    settled, groups = len(groups) - len(listed), listed
+    if settled:
+        print_line(f"not listed, because nothing of it is pending: {counted(settled, 'group')}")
+    if not groups:
+        return
+    print_table(
+        (
+            *("group", "count", "pending", "sent", "came back", "status", "action"),
+            "what failed, and what sets it apart",
+        ),
+        [
+            (
+                one.group_id,
+                one.count,
+                "-" if one.pending is None else one.pending,
+                "-" if one.states is None else _sent(one),
+                "-" if not _sent(one) else "?" if one.returned is None else one.returned,
+                one.status,
+                f"{one.action}, edited" if one.is_edited else one.action,
+                _description(one),
+            )
+            for one in groups
+        ],
+    )
+    first = next((one for one in groups if one.action == Action.LEAVE), groups[0])
+    print_line("next, a dry run for one group, or a decision in the plan:")
+    print_line(f"  {suggestion('redrive', archive, '--group', first.group_id)}")
+    print_line(f"  {suggestion('decide', archive, first.group_id, 'discard')} --note 'WHY'")
+
+
+VERB = Verb(_ABOUT, _add_arguments, dict, _run)

@@ -1,0 +1,251 @@
+"""``redrive``: plan to queue."""
+
+import argparse
+import sys
+from dataclasses import asdict, replace
+from itertools import groupby
+from typing import Any
+
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.command_line.arguments import (
+    WHERE,
+    add_breaker,
+    add_destination,
+    add_execution,
+    add_masks,
+    add_plan,
+    add_sending,
+    add_time_budget,
+    sha256_hex,
+    whole_number,
+)
+from spark_reprocess.command_line.outcomes import columns, problem_sentence
+from spark_reprocess.command_line.ramp import (
+    add_ramp,
+    minute_seconds,
+    print_forecast,
+    print_ramp,
+    stopped_sentence,
+)
+from spark_reprocess.command_line.terminal import (
+    AS_JSON,
+    print_answer,
+    print_diff,
+    print_error,
+    print_line,
+    print_table,
+)
+from spark_reprocess.command_line.verb import (
+    DONE,
+    INTERRUPTED,
+    NOT_ALL_SENT,
+    STOPPED,
+    Verb,
+    progress_here,
+)
+from spark_reprocess.command_line.watch import Watch, print_outcomes
+from spark_reprocess.figures import duration
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+
+_ABOUT = """\
+Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
+queue that it came from, and records groups with action "discard". A dry run unless --execute is
+given. You can repeat it at any time: a message that was sent is never sent again.
+
+Messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before it, when every
+failure of the step before had the time to come back and no more did than may. A group of which more
+comes back is stopped until somebody decides again: exit code 3. Where nobody can tell yet, or the
+circuit breaker limits the queue to 1 replay a minute, the run waits for up to 15 minutes and ends
+with exit code 4: the same command goes on.
+
+A message whose answer was lost is in doubt: it is named and left. Look for it at the consumer, then
+give --in-doubt. On FIFO queues a message waits behind any earlier one of its message group that
+stays. What an edit of the plan does not fit, and what came from a queue that SQS does not show, is
+left, counted and named. docs/redrive.md has the rules."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add_plan(parser)
+    add(
+        "--group",
+        metavar="ID",
+        help="redrive this group alone, whatever the plan does with it: g-...",
+    )
+    add(
+        "--decisions-sha256",
+        type=sha256_hex,
+        metavar="HEX",
+        help="refuse a plan that does anything else than in the dry run that answered with this "
+        "(decisions_sha256 of its --json answer)",
+    )
+    add_destination(parser)
+    add(
+        "--parked-queue-url",
+        metavar="URL",
+        help="act only on messages of this parked queue; required if the plan has messages of "
+        "several, and for a ramp",
+    )
+    add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
+    add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
+    add_sending(parser, "arrived", "send")
+    add_time_budget(parser)
+    add_breaker(parser)
+    add_ramp(parser)
+    add(
+        "--watch",
+        dest="watches",
+        action="store_true",
+        help="after the send, say what comes back until every failure would have; exit code 3 if "
+        "more came back than may",
+    )
+    add(
+        "--include-foreign",
+        action="store_true",
+        help="also messages that came from another queue, or may have; requires --to-queue-url",
+    )
+    add(
+        "--allow-reordering",
+        action="store_true",
+        help="FIFO: send messages although an earlier one of their message group is not sent",
+    )
+    add("--keep-counter", action="store_true", help="keep each message's replay count")
+    add_masks(
+        parser,
+        "hide a field, or what a regular expression matches, in the dry run's previews of edits, "
+        "which a terminal and --json show",
+        "show no previews of edits",
+    )
+    add_execution(parser)
+
+
+def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa: ANN401 - argparse's
+    return RedriveOptions(masks=tuple(masks), minute_seconds=minute_seconds(), **values)
+
+
+def _run(options: RedriveOptions) -> int:
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.redrive.redrive import redrive
+    from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
+
+    # Whoever collects the output, a log, keeps what an erase does not reach.
+    if not (sys.stdout.isatty() or AS_JSON.get()):
+        options = replace(options, has_samples=False)
+    watch = Watch(options) if options.watches and options.execute else None
+    summary = redrive(start_spark(), options, progress=progress_here())
+    if not AS_JSON.get():
+        print_redrive(summary, names_plan=options.plan is None)
+    exit_code = exit_code_of(summary)
+    if watch and summary.stopped_by != BY_SIGNAL:
+        exit_code = watch.run(summary.plan_id, progress_here(), exit_code)
+    outcomes = watch.outcomes if watch else ()
+    print_answer(
+        {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
+        lambda: print_outcomes(outcomes, options.failure_table),
+    )
+    if exit_code != INTERRUPTED and summary.executed and summary.is_stopped:
+        print_error(stopped_sentence(summary.ramp))
+        return STOPPED
+    return exit_code
+
+
+def exit_code_of(summary: RedriveSummary) -> int:
+    """Print why a run stopped early, if it did, and return its exit code."""
+    from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
+
+    if summary.stopped_by:
+        print_error(
+            f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "
+            "again to go on"
+        )
+    if summary.stopped_by == BY_SIGNAL:
+        return INTERRUPTED
+    return NOT_ALL_SENT if summary.is_unfinished else DONE
+
+
+def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
+    """Return the fields of the JSON answer. It has no titles, which quote messages."""
+    fields = asdict(summary)
+    if summary.forecast:
+        fields["forecast"]["seconds"] = summary.forecast.seconds
+    for group in fields["groups"]:
+        del group["title"]
+    return fields
+
+
+def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
+    """Print what happened to each group, or would, and why messages were left.
+
+    Titles quote messages, so they are printed on a terminal only. With *names_plan* what a dry run
+    suggests names the plan, because the command did not: a newer report may come.
+    """
+    words = columns(summary.counts, executed=summary.executed)
+    is_terminal = sys.stdout.isatty()
+    rows = [
+        (
+            group.group_id,
+            f"{group.action}, edited" if group.is_edited else group.action,
+            *(sum(group.counts.get(one, 0) for one in of) for of in words.values()),
+            *([group.title] if is_terminal else []),
+        )
+        for group in summary.groups
+    ]
+    print_table(("group", "action", *words, *(["failure"] if is_terminal else [])), rows)
+    _print_edits(summary)
+    if summary.ramp:
+        print_ramp(summary.ramp)
+    for problem in summary.problems:
+        print_line(problem_sentence(*problem.sentence_parts))
+    for note in summary.notes:
+        print_line(f"note: {note}")
+    if summary.forecast and summary.forecast.sizes:
+        print_forecast(summary.forecast)
+    print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
+
+
+def _print_edits(summary: RedriveSummary) -> None:
+    """Print the samples of messages before and after the plan's edits; they are masked already."""
+    counts = {group.group_id: group.counts.get(Disposition.SEND, 0) for group in summary.groups}
+    for group_id, samples in groupby(summary.samples, key=lambda sample: sample.group_id):
+        shown = list(samples)
+        print_line(f"edit of group {group_id}: {len(shown):,} of {counts[group_id]:,} messages")
+        for sample in shown:
+            print_line(f"  message {sample.message_id}")
+            print_diff([f"  {line}" for line in sample.lines], indent=2)
+
+
+def _format_result(summary: RedriveSummary, plan_option: str) -> str:
+    if summary.executed:
+        sent, discarded = summary.count(Disposition.SENT), summary.count(Disposition.DISCARDED)
+        done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
+        if arrived := summary.count(Disposition.ARRIVED):
+            done += f", recorded {arrived:,} as arrived"
+        more = summary.problems or summary.stopped_by or summary.ramp
+        is_idle = not (
+            sent or discarded or arrived or more or summary.count(Disposition.NOT_SELECTED)
+        )
+        rest = "; nothing was left to do" if is_idle else ""
+        return f"plan {summary.plan_id}, run {summary.run_id}: {done}{rest}"
+    if all(group.action == Action.LEAVE for group in summary.groups):
+        return "dry run: the plan leaves every group; edit its actions first"
+    to_send, to_discard = summary.count(Disposition.SEND), summary.count(Disposition.DISCARD)
+    pace = "as fast as it goes (--max-rate R spares the consumer)"
+    if summary.max_rate is not None:
+        pace = f"in about {duration(to_send / summary.max_rate)} at {summary.max_rate:g} a second"
+    if summary.forecast and summary.forecast.sizes:
+        pace = "step by step"
+    and_discard = f", {to_discard:,} would be discarded" if to_discard else ""
+    if to_record := summary.count(Disposition.RECORD):
+        and_discard += f", {to_record:,} would be recorded as arrived"
+    return (
+        f"dry run: nothing was sent. {to_send:,} would go to {summary.destination} {pace}"
+        f"{and_discard}; to do it, add {plan_option}--execute --reason 'why'"
+    )
+
+
+_FIRST_OPTIONS = (
+    *("--archive", "--stack", "--group", "--plan", "--where", "--limit", "--max-rate"),
+    *("--ramp", "--at-once", "--watch", "--reason", "--execute"),
+)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, first_options=_FIRST_OPTIONS)

@@ -1,0 +1,69 @@
+"""``restore``: archive to parked queue."""
+
+import argparse
+
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.command_line.arguments import WHERE, add_execution, add_sending, whole_number
+from spark_reprocess.command_line.outcomes import columns, problem_sentence
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
+from spark_reprocess.command_line.verb import Verb, progress_here
+from spark_reprocess.command_line.verbs.redrive import exit_code_of, redrive_fields
+from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
+
+_ABOUT = """\
+Sends archived messages to the parked queue, with body, attributes, counter and context as
+archived. Messages that were sent, discarded or restored before are left (--include-discarded
+includes discarded ones). A dry run unless --execute is given. You can repeat it at any time: the
+ledger records what was restored. A restored message counts as decided; the next drain archives it
+again under another id."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--parked-queue-url", required=True, metavar="URL", help="the queue to fill")
+    add("--where", metavar="SQL", help=f"only these: {WHERE}")
+    add("--limit", type=whole_number(1), metavar="N", help="restore at most N messages in this run")
+    add(
+        "--include-foreign",
+        action="store_true",
+        help="also messages drained from another parked queue",
+    )
+    add("--include-discarded", action="store_true", help="also discarded messages")
+    add_sending(parser, "send")
+    add_execution(parser)
+
+
+def _run(options: RestoreOptions) -> int:
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.redrive.restore import restore
+
+    summary = restore(start_spark(), options, progress=progress_here())
+    print_answer(redrive_fields(summary), lambda: print_restore(summary))
+    return exit_code_of(summary)
+
+
+def print_restore(summary: RedriveSummary) -> None:
+    """Print, for each drain, what was restored to the parked queue, or would be."""
+    words = columns(summary.counts, executed=summary.executed, restores=True)
+    rows = [
+        (drain.group_id, *(sum(drain.counts.get(one, 0) for one in of) for of in words.values()))
+        for drain in summary.groups
+    ]
+    print_table(("drain", *words), rows)
+    for problem in summary.problems:
+        print_line(problem_sentence(*problem.sentence_parts, restores=True))
+    for note in summary.notes:
+        print_line(f"note: {note}")
+    if summary.executed:
+        count = summary.count(Disposition.RESTORED)
+        print_line(
+            f"{summary.plan_id}, run {summary.run_id}: restored {count:,} to {summary.destination}"
+        )
+        return
+    print_line(
+        f"dry run: nothing was sent. {summary.count(Disposition.SEND):,} would go to "
+        f"{summary.destination}; to do it, add --execute --reason 'why'"
+    )
+
+
+VERB = Verb(_ABOUT, _add_arguments, RestoreOptions, _run)

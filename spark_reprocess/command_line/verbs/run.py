@@ -1,0 +1,222 @@
+"""``run``: drain, analyze, apply a policy, redrive; for a schedule."""
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.measures import (
+    MAIN_QUEUE_DIMENSION,
+    NAMESPACE,
+    SERVICE,
+    SERVICE_DIMENSION,
+    Metric,
+    unit_of,
+)
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.clients import aws_client, aws_session, region_of
+from spark_reprocess.command_line.arguments import (
+    add_breaker,
+    add_destination,
+    add_execution,
+    add_masks,
+    add_policy_sha256,
+    add_time_budget,
+    positive_number,
+)
+from spark_reprocess.command_line.ramp import add_ramp, minute_seconds
+from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
+from spark_reprocess.command_line.verb import (
+    BAD_INPUT,
+    DONE,
+    NOT_ALL_SENT,
+    STACK,
+    STOPPED,
+    Verb,
+    progress_here,
+)
+from spark_reprocess.command_line.verbs.collect import analysis_fields, print_analysis, print_drain
+from spark_reprocess.command_line.verbs.redrive import print_redrive, redrive_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+    from spark_reprocess.run import Pending, RunOptions, RunSummary
+
+
+_ABOUT = """\
+For a schedule: drains the parked queue, analyzes what is pending, sets the plan's actions by the
+policy, redrives, and prints what is left for a person. Each step is safe to repeat, so a run that
+was killed needs nothing but the next one. Of two runs at the same time both drain and analyze, and
+one redrives; the other exits with 4.
+
+A policy is a YAML file of ordered rules. For each group the first rule whose condition is true sets
+the action. A group without such a rule is left:
+
+  version: 1
+  rules:
+    - name: payments was down
+      when: "title LIKE 'TimeoutError: payments%' AND count <= 5000"
+      action: redrive
+  run:
+    max_rate: 100
+
+Below run a policy may have max_rate, time_budget_seconds, mask (a list), ramp (false for at once)
+and allow_returns, each as the option of this name. An option that is given here comes before the
+policy's; masks of both hold, and the shorter time budget, of which the drain has half at most.
+
+Conditions are Spark SQL over the columns of groups.parquet. What a person said last about a group
+(leave, discard, an edit not carried out) beats every rule, unless the rule has overrides_people:
+true; the answer names such groups. Messages that returned from an earlier
+redrive are left as well, unless the policy says redrive_again: true. Without --policy everything is
+left. Without --execute nothing is sent, but the queue is drained.
+
+A run acts on messages of its own parked queue. It leaves, counts and names: messages that were
+drained from another parked queue, messages that came from another main queue or may have, and
+messages without room for the replay count and the context, because a later run could not see that
+they were redriven before.
+
+With a destination, number and age of pending messages are published to CloudWatch, for the
+alarm."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--parked-queue-url", required=True, metavar="URL", help="the queue to empty")
+    add_destination(parser)
+    add("--policy", metavar="FILE", help="the rules: a file, or s3://BUCKET/KEY")
+    add_policy_sha256(parser)
+    add_time_budget(parser)
+    add("--max-rate", type=positive_number, metavar="R", help="redrive at most R messages a second")
+    add_breaker(parser)
+    add_masks(
+        parser,
+        "hide it in the report (see collect --help)",
+        "show no values of messages in the report (see collect --help)",
+    )
+    add(
+        "--no-metrics",
+        dest="has_metrics",
+        action="store_false",
+        help="publish nothing to CloudWatch",
+    )
+    add_execution(parser)
+    add_ramp(parser)
+
+
+def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
+    from spark_reprocess.run import RunOptions
+
+    make: Callable[..., RunOptions] = RunOptions
+    return make(masks=tuple(masks), minute_seconds=minute_seconds(), stack=STACK.get(), **values)
+
+
+def _run(options: "RunOptions") -> int:
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.run import run
+
+    summary = run(
+        start_spark(),
+        options,
+        publish=lambda pending: _publish(options, pending),
+        progress=progress_here(),
+    )
+    fields = {
+        **asdict(summary),
+        "findings": summary.findings and analysis_fields(summary.findings),
+        "redriven": summary.redriven and redrive_fields(summary.redriven),
+    }
+    print_answer(fields, lambda: print_run(summary))
+    if summary.postponed:
+        print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
+    for warning in summary.warnings:
+        print_error(warning)
+    return _exit_code(summary)
+
+
+def _publish(options: "RunOptions", pending: "Pending") -> str | None:
+    url = options.destination
+    if not url or not options.has_metrics:
+        return None
+    client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
+    name = QueueAddress.from_url(url).name
+    return publish_pending(client, name, pending.messages, pending.oldest_seconds)
+
+
+def publish_pending(
+    client: "CloudWatchClient", main_queue_name: str, messages: int, oldest_seconds: int
+) -> str | None:
+    """Publish number and age of the archive's pending messages to CloudWatch, 0 included.
+
+    An alarm keeps the state of the last value, so a run that leaves nothing pending publishes 0.
+    A failure does not fail the run: only the alarm depends on these metrics. *client* is of the
+    alarm's Region.
+
+    Returns:
+        What went wrong, for the log; None if CloudWatch accepted it.
+    """
+    dimensions = [
+        {"Name": SERVICE_DIMENSION, "Value": SERVICE},
+        {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue_name},
+    ]
+    values = {
+        Metric.PENDING_MESSAGES: messages,
+        Metric.OLDEST_PENDING_SECONDS: oldest_seconds,
+    }
+    try:
+        client.put_metric_data(
+            Namespace=NAMESPACE,
+            MetricData=[
+                {
+                    "MetricName": metric.value,
+                    "Dimensions": dimensions,  # type: ignore[typeddict-item]
+                    "Value": value,
+                    "Unit": unit_of(metric),
+                }
+                for metric, value in values.items()
+            ],
+        )
+    except (ClientError, BotoCoreError) as error:
+        return f"the metrics of pending messages were not published: {error}"
+    return None
+
+
+def _exit_code(summary: "RunSummary") -> int:
+    """Return the code of a stop before others; that of a drain that SQS ended early comes last."""
+    redriven = summary.redriven
+    if redriven and redriven.executed and redriven.is_stopped:
+        return STOPPED
+    if redriven and (redriven.stopped_by or (redriven.is_unfinished and not redriven.only_waits)):
+        return NOT_ALL_SENT
+    if summary.postponed:
+        return NOT_ALL_SENT
+    return BAD_INPUT if summary.drained.stopped_by else DONE
+
+
+def print_run(summary: "RunSummary") -> None:
+    """Print the answer of each step, then one line for the whole run."""
+    print_drain(summary.drained)
+    if summary.findings:
+        print_analysis(summary.findings)
+    if summary.redriven:
+        print_redrive(summary.redriven)
+    if summary.policy_sha256:
+        print_line(f"policy: SHA-256 {summary.policy_sha256}")
+    totals = f"{summary.drained.archived:,} archived"
+    if redriven := summary.redriven:
+        sent = redriven.count(Disposition.SENT, Disposition.SEND)
+        discarded = redriven.count(Disposition.DISCARDED, Disposition.DISCARD)
+        are_sent = "sent" if redriven.executed else "would be sent"
+        totals += f", {sent:,} {are_sent}, {discarded:,} discarded"
+    hours = summary.pending.oldest_seconds / 3600
+    pending = f"{summary.pending.messages:,} are pending, the oldest for {hours:,.1f} h"
+    if not summary.pending.messages:
+        pending = "nothing is pending"
+    print_line(f"run {summary.run_id}: {totals}; {pending}")
+
+
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

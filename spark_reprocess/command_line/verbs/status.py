@@ -1,0 +1,142 @@
+"""``status``: counts of messages in the archive and in the parked queue; the circuit breaker."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
+from spark_reprocess.archive.ledger.message_state import PENDING
+from spark_reprocess.archive.storage.files import is_begun, open_archive
+from spark_reprocess.command_line.arguments import add_claim_ttl
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
+from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
+from spark_reprocess.errors import InputError
+from spark_reprocess.figures import duration, minute
+from spark_reprocess.inspect.status import EXAMPLES, LATEST, ArchiveStatus, StatusOptions, status
+
+_ABOUT = """\
+Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
+by plan. Names the oldest pending message and those in doubt, and the circuit breaker's limit.
+Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
+
+dlq status alone, with neither --stack nor --archive, lists the installations of this account and
+Region."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--parked-queue-url", metavar="URL", help="also print SQS's counts of this queue"
+    )
+    add_claim_ttl(parser)
+    parser.add_argument(
+        "--failure-table",
+        metavar="NAME",
+        help="also say what came back of the latest plans, and whether replays to --main-queue-url "
+        "are limited",
+    )
+    parser.add_argument("--main-queue-url", metavar="URL", help="the queue of that limit")
+    parser.add_argument("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
+
+
+def _run(options: StatusOptions) -> int:
+    # The archive of a stack begins with its first drain. Any other place may be mistyped.
+    if not STACK.get() and not is_begun(open_archive(options.archive)):
+        begin = suggestion("collect", options.archive, "--parked-queue-url", "URL")
+        raise InputError(
+            f"archive {options.archive}: does not exist; give another, or begin it: {begin}"
+        )
+    found = status(options, progress=progress_here())
+    print_answer(found, lambda: print_status(found))
+    return DONE
+
+
+_DECIDED = {state.value: state for state in DECIDED}
+_WORDS = {**_DECIDED, "in doubt": Disposition.IN_DOUBT, "busy": Disposition.BUSY}
+_COLUMNS = {
+    **_DECIDED,
+    "pending": PENDING,
+    "of them in doubt": Disposition.IN_DOUBT,
+    "busy": Disposition.BUSY,
+}
+
+
+def print_status(status: ArchiveStatus) -> None:
+    """Print the counts, and the next command."""
+    print_line(f"archive {status.archive} at {minute(status.at)} UTC")
+    if status.queue:
+        queue = status.queue
+        print_line(
+            f"parked queue: about {queue.visible:,} visible, {queue.in_flight:,} in flight, "
+            f"{queue.delayed:,} delayed"
+        )
+    for line in _breaker_lines(status):
+        print_line(line)
+    if status.messages:
+        counts = (status.messages, *map(status.count, _COLUMNS.values()))
+        print_table(("messages", *_COLUMNS), [counts])
+    else:
+        print_line("the archive is empty: a drain moves messages of the parked queue into it")
+    if status.oldest_pending_at:
+        ago = duration((status.at - status.oldest_pending_at).total_seconds())
+        print_line(f"oldest pending: parked {minute(status.oldest_pending_at)} UTC, {ago} ago")
+    if status.waiting:
+        most = ", ".join(f"{one.message_id} ({one.waiting:,})" for one in status.blockers)
+        print_line(
+            f"{status.waiting:,} wait behind an earlier message of their message group: {most}"
+        )
+    words = _WORDS.values()
+    drains = [(one.drain_id, one.messages, one.pending) for one in status.drains]
+    plans = [
+        (
+            one.plan_id,
+            *(one.counts.get(word, 0) for word in words),
+            "-"
+            if not one.counts.get(Disposition.SENT)
+            else "?"
+            if one.returned is None
+            else one.returned,
+        )
+        for one in status.plans
+    ]
+    _print_latest("drain", ("messages", PENDING), drains)
+    _print_latest("plan", (*_WORDS, "came back"), plans)
+    for line in _next_steps(status):
+        print_line(line)
+
+
+def _breaker_lines(status: ArchiveStatus) -> Iterator[str]:
+    dlq = status.dlq
+    if dlq is None:
+        return
+    if dlq.fault:
+        yield f"circuit breaker: not known ({dlq.fault})"
+    if dlq.sentence:
+        yield f"circuit breaker: {dlq.sentence}"
+    if dlq.waiting is not None:
+        yield f"DLQ: about {dlq.waiting:,} wait"
+
+
+def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        print_table((name, *columns), rows[-LATEST:])
+    if len(rows) > LATEST:
+        print_line(f"and {len(rows) - LATEST:,} older {name}s; --json lists all")
+
+
+def _next_steps(status: ArchiveStatus) -> Iterator[str]:
+    for state, advice in (
+        (Disposition.IN_DOUBT, "they may have been sent and no answer came"),
+        (Disposition.BUSY, "a run claimed them and may still be sending"),
+    ):
+        examples = status.examples.get(state, ())
+        if examples:
+            more = ", …" if status.count(state) > EXAMPLES else ""
+            yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
+            yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
+    if status.queue.visible if status.queue else not status.messages:
+        url = () if STACK.get() else ("--parked-queue-url", "URL")
+        yield f"next: {suggestion('collect', status.archive, *url)}"
+    elif status.count(PENDING):
+        yield f"next: {suggestion('collect', status.archive, '--only', 'analyze')}"
+
+
+VERB = Verb(_ABOUT, _add_arguments, StatusOptions, _run)

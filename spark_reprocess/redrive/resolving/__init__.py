@@ -1,0 +1,1 @@
+"""What a plan means for each message now: its queue, its edit, its disposition."""

@@ -1,0 +1,153 @@
+"""The edits of a plan on single messages: applied, checked and shown. Needs no Spark.
+
+An edited copy always carries ``sqs-dlq-context`` with the message's first id, which shows where it
+came from. A message without room for that is left.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+import pyarrow as pa
+
+from dlq_replay.attributes import MAX_ATTRIBUTES, MessageAttribute
+from dlq_replay.context import CONTEXT_ATTRIBUTE
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.message import Message
+from dlq_replay.outgoing import redriven_entry
+from spark_reprocess.analysis.groups.mask import Masks, shorten
+from spark_reprocess.archive.messages.dead_letter_schema import from_row
+from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
+from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
+
+FAULT = "edit_fault"
+"""A column: why a message cannot be edited; null if it can, or if its group has no edit."""
+
+LIMIT = "max_message_bytes"
+"""A column: how large the edited message may be."""
+
+CHANGES = "attribute_changes"
+"""A column: the values of the group's ``set_attributes`` for this message."""
+
+ANY_SIZE = 2**63
+"""As a limit: none."""
+
+_CONTEXT_LINES = 2
+_MOST_LINES = 40
+_LINE_CHARACTERS = 160
+_OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """Makes messages of rows, edited if their group has an edit. Tasks carry it.
+
+    Attributes:
+        plan_id: goes into the context of what is sent, and so counts against its size.
+        max_message_bytes: the destination's limit, for rows without ``LIMIT``.
+    """
+
+    edits: Mapping[str, Edit]
+    plan_id: str
+    keep_counter: bool
+    max_message_bytes: int
+
+    def message(self, row: Mapping[str, Any]) -> Message:
+        """Return the message of an archived row that also has ``group_id`` and ``CHANGES``.
+
+        Its ``LIMIT``, where it has one, counts in place of *max_message_bytes*.
+
+        Raises:
+            EditError: its group's edit does not fit it.
+        """
+        original = from_row(row)
+        edit = self.edits.get(row["group_id"])
+        if edit is None:
+            return original
+        edited = edit.apply(original, [_attribute_change(one) for one in row[CHANGES] or ()])
+        if not self._has_room(edited, ANY_SIZE):
+            raise EditError(
+                f"SQS takes {MAX_ATTRIBUTES} attributes, and one must be {CONTEXT_ATTRIBUTE}, "
+                "which names the message's origin"
+            )
+        max_message_bytes = row.get(LIMIT, self.max_message_bytes)
+        if not self._has_room(edited, max_message_bytes):
+            limit = f"{max_message_bytes:,} bytes"
+            raise EditError(f"it would be larger than the queue's MaximumMessageSize, {limit}")
+        return edited
+
+    def faults(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Edit each row. Yield the rows that cannot be edited, with the reason: ``FAULT``."""
+        for batch in batches:
+            found = []
+            for row in batch.to_pylist():
+                try:
+                    self.message(row)
+                except EditError as error:
+                    found.append((row["message_id"], str(error)))
+            ids, faults = zip(*found, strict=True) if found else ((), ())
+            columns = [pa.array(ids, pa.string()), pa.array(faults, pa.string())]
+            yield pa.RecordBatch.from_arrays(columns, ["message_id", FAULT])
+
+    def _has_room(self, edited: Message, max_message_bytes: int) -> bool:
+        entry = redriven_entry(
+            edited,
+            self.plan_id,
+            to_fifo=False,
+            keep_counter=self.keep_counter,
+            max_message_bytes=max_message_bytes,
+        )
+        return CONTEXT_ATTRIBUTE in entry.attributes
+
+
+def _attribute_change(change: Mapping[str, Any]) -> AttributeChange:
+    """Return one element of ``CHANGES`` as a name and its new value."""
+    name, data_type = change["name"], change["data_type"]
+    value = change["binary_value"] if data_type == "Binary" else change["string_value"]
+    return name, None if value is None else MessageAttribute(data_type, value)
+
+
+@dataclass(frozen=True, slots=True)
+class EditSample:
+    """One message of a group; *lines* begin with ``+``, ``-``, ``@`` or a space, as in a patch."""
+
+    group_id: str
+    message_id: str
+    lines: tuple[str, ...]
+
+
+def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) -> EditSample:
+    """Show what changed between the two, shortened.
+
+    Both are masked before they are compared, so the difference shows nothing that a mask hides.
+    """
+    old, new = list(_lines(before, masks)), list(_lines(after, masks))
+    found = unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)
+    # Their indentation stays.
+    parts = [(line[0], line[1:].lstrip(" "), line[1:]) for line in found][2:]
+    lines = [
+        f"{sign}{line[: len(line) - len(bare)]}{shorten(bare, _LINE_CHARACTERS)}"
+        for sign, bare, line in parts
+    ]
+    if not lines:
+        same = (before.body, before.attributes) == (after.body, after.attributes)
+        lines = [" nothing changes" if same else " only what is masked changes"]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f" … {len(lines) - _MOST_LINES} more lines"]
+    return EditSample(group_id, before.message_id, tuple(lines))
+
+
+def _lines(message: Message, masks: Masks) -> Iterator[str]:
+    """Yield the masked lines of a message."""
+    try:
+        body = INDENTED.write(masks.tree("body", read_json(message.body)))
+    except JsonTextError:
+        body = message.body
+    yield from masks.text(body).splitlines()
+    for name, attribute in sorted(message.attributes.items()):
+        if name not in _OURS:
+            raw = attribute.value
+            text = raw if isinstance(raw, str) else f"{len(raw):,} bytes"
+            shown = masks.value(f"attribute.{name}", text)
+            yield f"attribute {masks.text(name)} ({attribute.data_type}): {shown}"

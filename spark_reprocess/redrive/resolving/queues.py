@@ -1,0 +1,241 @@
+"""The queues of a redrive: where messages come from, and where they go."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.errors import QueueError
+from dlq_replay.policy import MAX_MESSAGE_BYTES
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.message_order import PARKED_QUEUE
+from spark_reprocess.clients import (
+    ClientFactory,
+    Redelivery,
+    dead_letter_sources,
+    require_queue_url,
+)
+
+if TYPE_CHECKING:
+    from spark_reprocess.redrive.redrive_values import RedriveOptions
+
+SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
+"""What tells which queue a message came from first."""
+
+_REASON_FOREIGN = "foreign_source"
+
+Attributes = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """How large a copy may be on its way to one destination, in bytes.
+
+    Attributes:
+        message: the destination's own limit.
+        room: the smallest limit of the queues that a copy passes before it is parked again.
+    """
+
+    message: int = MAX_MESSAGE_BYTES
+    room: int = MAX_MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Which queues a run is about, and what that says of each message. Pure columns.
+
+    Attributes:
+        destination: URL of the queue that messages go to.
+        parked: URL of the parked queue whose messages the run acts on; None where the archive has
+            messages of one parked queue alone.
+        is_named: whether the operator named the destination for every message that is not known to
+            be foreign. Otherwise it stands for the source of messages that do not name theirs.
+        sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
+            always one of them.
+        dead_letter_queue: name of the destination's dead-letter queue; None for none.
+        sizes: by the URL of a destination.
+        is_shared: whether other queues than the destination use its dead-letter queue, or might.
+        includes_foreign: whether messages of other and of unknown sources go, too.
+    """
+
+    destination: str
+    parked: str | None = None
+    is_named: bool = True
+    sources: Mapping[str, str] = field(default_factory=dict)
+    dead_letter_queue: str | None = None
+    sizes: Mapping[str, SizeLimits] = field(default_factory=dict)
+    is_shared: bool = False
+    includes_foreign: bool = False
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether the destination keeps the order of message groups."""
+        return QueueAddress.from_url(self.destination).is_fifo
+
+    def hindrance(self) -> tuple[Column, Column]:
+        """Return the disposition of a message that must not be sent, else null; and why.
+
+        What a message's own context says comes first. Without it, what SQS noted when it moved
+        the message counts. A message without either was parked unchanged, or by SQS: it is the
+        destination's only where no other queue uses that dead-letter queue.
+        """
+        source = self._source()
+        was_foreign = F.coalesce(F.col("parked_reason") == _REASON_FOREIGN, F.lit(False))  # noqa: FBT003
+        is_foreign = F.coalesce(~source.isin(*self._known), was_foreign)
+        if self.is_named:
+            is_foreign &= was_foreign
+        may_be_foreign = source.isNull() & ~_has_context() & F.lit(self.is_shared)
+        is_of_parked = F.lit(True)  # noqa: FBT003 - a value
+        if self.parked is not None:
+            address = QueueAddress.from_url(self.parked)
+            is_of_parked = F.col(PARKED_QUEUE).eqNullSafe(f"{address.account_id}/{address.name}")
+        disposition = F.when(~is_of_parked, Disposition.OTHER_PARKED_QUEUE)
+        if not self.includes_foreign:
+            disposition = disposition.when(is_foreign, Disposition.FOREIGN).when(
+                may_be_foreign, Disposition.UNKNOWN_SOURCE
+            )
+        unknown = F.lit("not recorded")
+        detail = F.when(
+            disposition == Disposition.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown)
+        )
+        return disposition, detail.when(
+            disposition == Disposition.FOREIGN, F.coalesce(source, unknown)
+        )
+
+    def destination_of(self) -> Column:
+        """Return ``DESTINATION`` of a message that nothing hinders: its own source queue."""
+        if self.is_named:
+            return F.lit(self.destination)
+        pairs = [F.lit(part) for pair in self._known.items() for part in pair]
+        return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
+
+    def sizes_of(self, url: str) -> SizeLimits:
+        """Return the limits of a destination."""
+        return self.sizes.get(url, SizeLimits())
+
+    def limit_of(self, size: Callable[[SizeLimits], int]) -> Column:
+        """Return a limit of the queue that a message goes to if nothing hinders it."""
+        usual = F.lit(MAX_MESSAGE_BYTES)
+        pairs = [F.lit(one) for url, of in self.sizes.items() for one in (url, size(of))]
+        return F.coalesce(F.create_map(*pairs)[self.destination_of()], usual) if pairs else usual
+
+    @property
+    def _known(self) -> Mapping[str, str]:
+        if self.is_named:
+            return {QueueAddress.from_url(self.destination).name: self.destination}
+        return {**self.sources, QueueAddress.from_url(self.destination).name: self.destination}
+
+    def _source(self) -> Column:
+        """Name of the queue that a message came from first; null where nothing records it."""
+        moved_from = F.substring_index("source_arn", ":", -1)
+        is_direct = ~_has_context() & (moved_from != F.lit(self.dead_letter_queue or ""))
+        return F.coalesce("source_queue", F.when(is_direct, moved_from))
+
+
+def _has_context() -> Column:
+    named = (F.col(one).isNotNull() for one in ("parked_reason", "first_seen_at", "plan_id"))
+    return reduce(or_, named)
+
+
+def find_queues(
+    options: "RedriveOptions", attributes: Attributes, make_client: ClientFactory
+) -> tuple[Queues, dict[str, Attributes]]:
+    """Find the queues that the run's messages pass, and the source queues that it may send to.
+
+    Any producer can write a source queue's name into a message. So a queue counts as one only if
+    SQS says that its dead letters reach the same dead-letter queue or the run's parked queue, in
+    the account of the destination, and if the run may see it. *attributes* are those of the
+    destination that the operator gave.
+
+    Returns:
+        The queues, and the attributes of each possible destination by its URL; the one that the
+        operator gave is the first.
+
+    Raises:
+        InputError: ``--parked-queue-url`` is no queue URL.
+    """
+    main, parked = options.destination, options.parked_queue_url
+    if parked is not None:
+        require_queue_url("--parked-queue-url", parked)
+    redelivery = Redelivery.of(attributes)
+    dead_letters = redelivery.dead_letter_url(main)
+    sources, is_shared = _sources(main, dead_letters, parked, make_client)
+    destinations = {main: attributes}
+    if not options.to_queue_url:
+        destinations |= dict(_described(sources, make_client))
+    queues = Queues(
+        destination=main,
+        parked=parked,
+        is_named=bool(options.to_queue_url),
+        sources={QueueAddress.from_url(url).name: url for url in destinations},
+        dead_letter_queue=QueueAddress.from_url(dead_letters).name if dead_letters else None,
+        sizes=_sizes(destinations, parked, make_client),
+        is_shared=is_shared,
+        includes_foreign=options.include_foreign,
+    )
+    return queues, destinations
+
+
+def _sources(
+    main: str, dead_letters: str | None, parked: str | None, make_client: ClientFactory
+) -> tuple[list[str], bool]:
+    """Return the other queues whose messages may be parked where *main*'s are; and if there may be.
+
+    There may be some although none is known, where SQS does not let us ask.
+    """
+    if dead_letters is None:
+        return [], False
+    home = QueueAddress.from_url(main)
+    own = {home, QueueAddress.from_url(dead_letters)}
+    feeding = {QueueAddress.from_url(dead_letters): dead_letters}
+    answers = [] if parked is None else [dead_letter_sources(parked, make_client)]
+    feeding |= (answers and answers[0]) or {}
+    answers += [dead_letter_sources(url, make_client) for url in feeding.values()]
+    found = {address: url for one in answers for address, url in (one or {}).items()}
+    urls = [
+        found[address]
+        for address in sorted(found.keys() - own - feeding.keys(), key=lambda one: one.name)
+        if address.account_id == home.account_id
+    ]
+    return urls, None in answers or not found.keys() <= own
+
+
+def _sizes(
+    destinations: Mapping[str, Attributes], parked: str | None, make_client: ClientFactory
+) -> dict[str, SizeLimits]:
+    """Return the limits of each destination: its own, and those of its DLQ and the parked queue."""
+    dead_letters = {
+        url: Redelivery.of(attributes).dead_letter_url(url)
+        for url, attributes in destinations.items()
+    }
+    on_the_way = sorted({*dead_letters.values(), parked} - {None}, key=str)
+    limit_of = {
+        url: _max_message_bytes(one)
+        for url, one in _described(filter(None, on_the_way), make_client)
+    }
+    own = {url: _max_message_bytes(one) for url, one in destinations.items()}
+    return {
+        url: SizeLimits(
+            limit,
+            min(limit, *(limit_of.get(one or "", limit) for one in (dead_letters[url], parked))),
+        )
+        for url, limit in own.items()
+    }
+
+
+def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tuple[str, Attributes]]:
+    """Describe the queues that the run may see; the others are left out."""
+    for url in urls:
+        with suppress(QueueError):
+            yield url, SqsQueue(make_client(url), url).describe()
+
+
+def _max_message_bytes(attributes: Attributes) -> int:
+    return int(attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))

@@ -1,0 +1,248 @@
+"""Resolves a plan: finds and counts the disposition of each of its messages. Sends nothing."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from spark_reprocess.analysis.message_table import message_table, plan_messages
+from spark_reprocess.archive.group_records import read_memory
+from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
+from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.ledger.message_state import strongest
+from spark_reprocess.archive.ledger.open_set import (
+    claimed_table,
+    is_in,
+    read_messages,
+    since_plan,
+)
+from spark_reprocess.archive.messages.frames import FILE, Held, read_some
+from spark_reprocess.archive.messages.message_index import read_table_columns
+from spark_reprocess.archive.messages.message_order import (
+    DETAIL,
+    ORDER_COLUMNS,
+    PARKED_QUEUE,
+    keep_groups_whole,
+    limited,
+    parked_queue,
+    with_waiting,
+)
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.errors import InputError
+from spark_reprocess.figures import counted
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.progress import Progress
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
+from spark_reprocess.redrive.resolving.dispositions import (
+    DESTINATION,
+    has_room,
+    with_chunks,
+    with_dispositions,
+)
+from spark_reprocess.redrive.resolving.editor import LIMIT, Editor
+from spark_reprocess.redrive.resolving.edits import with_edit_faults
+from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
+from spark_reprocess.spark.allowed_sql import Place, condition
+from spark_reprocess.spark.failures import explained
+
+_DETAILS = 5
+"""So many causes of one problem are named."""
+
+_COLUMNS = (FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "queue_url")
+"""What decides about a message beside the plan's table. A body does not."""
+
+_NUMBERED = (
+    *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, *POSITION),
+    *("group_id", "selected", "has_room", LIMIT, PARKED_QUEUE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPlan:
+    """A plan's messages and their dispositions.
+
+    Attributes:
+        messages: the archive's rows of the plan's files. Others than the plan's may be among them.
+        dispositions: one row per message of the plan; see ``with_dispositions``. ``message_id`` and
+            ``FILE`` name its row in *messages*.
+        planned: how many messages of each group have which disposition.
+        work: of those that make work the same, by the URL of their destination.
+        hindered: what stands in the way of messages, with the ids of the first few.
+        notes: what else the operator should know, a sentence each.
+    """
+
+    messages: DataFrame
+    dispositions: Held
+    planned: tuple[Tally, ...]
+    work: Mapping[str, Sequence[Tally]]
+    hindered: tuple[Tally, ...]
+    notes: tuple[str, ...]
+
+
+@contextmanager
+def resolved_plan(
+    spark: SparkSession,
+    archive: Archive,
+    plan: Plan,
+    options: RedriveOptions,
+    queues: Queues,
+    editor: Editor,
+    progress: Progress,
+) -> Iterator[ResolvedPlan]:
+    """Resolve the plan, for as long as the block lasts.
+
+    Raises:
+        InputError: the plan names a group that its messages do not have, they are of several parked
+            queues and nobody said which is meant, or the operator's SQL fails on one of them.
+    """
+    with ExitStack() as stack:
+        edits = plan.edits.items()
+        expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
+        with progress("resolving each message", str), explained(options.where, expressions):
+            messages, held = _resolve(stack, spark, archive, plan, options, queues, editor)
+            counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
+            work = defaultdict[str, list[dict[str, Any]]](list)
+            for row in counts:
+                if row["disposition"] in WORK:
+                    work[row[DESTINATION]].append(row)
+            by_destination = {url: _tallies(rows) for url, rows in work.items()}
+            parked = sorted({row[PARKED_QUEUE] for rows in work.values() for row in rows} - {None})
+            if queues.parked is None and len(parked) > 1:
+                # A message must not go to a queue only because another one's messages do.
+                raise InputError(
+                    f"the plan has messages of {len(parked)} parked queues: {', '.join(parked)}; "
+                    "say with --parked-queue-url whose messages go to the destination; the others "
+                    "are left"
+                )
+            planned = _tallies(counts)
+            unknown = plan.actions.keys() - {tally.group_id for tally in planned}
+            gone = plan.snapshot.messages - sum(tally.count for tally in planned)
+            are = "is" if gone == 1 else "are"
+            note = f"{counted(gone, 'message')} of the plan {are} gone: erased or expired"
+            notes = (note,) if gone else ()
+            # A group of which all is gone is named in the plan and has no message.
+            if unknown and not gone:
+                names = ", ".join(sorted(unknown))
+                raise InputError(f"plan {plan.plan_id}: its snapshot has no group {names}")
+            problems = tuple(hindered(held.frame, planned))
+        yield ResolvedPlan(messages, held, planned, by_destination, problems, notes)
+
+
+def _resolve(
+    stack: ExitStack,
+    spark: SparkSession,
+    archive: Archive,
+    plan: Plan,
+    options: RedriveOptions,
+    queues: Queues,
+    editor: Editor,
+) -> tuple[DataFrame, Held]:
+    """Return messages and dispositions of ``ResolvedPlan``."""
+    chunks = chunk_count(plan.snapshot.messages)
+    places = with_chunks(message_table(spark, archive, plan), chunks)
+    # A condition may name any column. Without one, bodies need not be read.
+    columns = None if options.where else _COLUMNS
+    messages, numbered = plan_messages(archive, plan, places, columns)
+    dispositions = _dispositions(archive, plan, messages, numbered, options, queues, editor)
+    held = Held.of(dispositions, plan.snapshot.messages, stack)
+    if options.limit is not None:
+        fewer = limited(held.frame, options.limit, to_fifo=queues.is_fifo)
+        held = Held.of(fewer, plan.snapshot.messages, stack)
+    return messages, held
+
+
+def _dispositions(
+    archive: Archive,
+    plan: Plan,
+    messages: DataFrame,
+    columns: DataFrame,
+    options: RedriveOptions,
+    queues: Queues,
+    editor: Editor,
+) -> DataFrame:
+    is_selected = F.lit(True)  # noqa: FBT003 - a value
+    if options.where is not None:
+        is_selected = condition(messages.drop(FILE), options.where, Place.WHERE)
+    numbered = columns.withColumns(
+        {
+            "selected": F.coalesce(is_selected, F.lit(False)),  # noqa: FBT003 - a value
+            "has_room": has_room(queues.limit_of(lambda sizes: sizes.room)),
+            LIMIT: queues.limit_of(lambda sizes: sizes.message),
+            PARKED_QUEUE: parked_queue(),
+        }
+    ).select(*_NUMBERED)
+    spark, ttl = messages.sparkSession, options.claim_ttl_seconds
+    ids = read_table_columns(archive, plan.plan_id, ["message_id"], plan.snapshot.table_sha256)
+    claimed = claimed_table(
+        archive,
+        time.time(),
+        ttl,
+        since=since_plan(plan.plan_id),
+        wanted=lambda rows: is_in(rows["message_id"], ids["message_id"]),
+    )
+    states = spark.createDataFrame(strongest(claimed, "message_id"))
+    dispositions = with_dispositions(
+        with_edit_faults(numbered, messages, editor),
+        states,
+        plan.actions,
+        queues,
+        in_doubt=options.in_doubt,
+        requires_room=options.requires_room,
+        stopped=read_memory(archive).stopped,
+    )
+    if queues.is_fifo and not options.allow_reordering:
+        if options.where is not None:
+            dispositions = keep_groups_whole(dispositions)
+        dispositions = with_waiting(dispositions, _pending_elsewhere(archive, numbered, ttl))
+    return dispositions
+
+
+def _pending_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> DataFrame:
+    """The archive's messages that are no part of the plan and that nobody has decided about."""
+    pending = read_messages(archive, time.time(), ttl).pending()
+    rows = read_some(numbered.sparkSession, archive, pending, (*ORDER_COLUMNS, "queue_url"))
+    return (
+        rows.where(F.col("message_group_id").isNotNull())
+        .join(numbered.select("message_id"), "message_id", "left_anti")
+        .select(*ORDER_COLUMNS, parked_queue().alias(PARKED_QUEUE))
+    )
+
+
+def _tallies(counts: Iterable[dict[str, Any]]) -> tuple[Tally, ...]:
+    """Add up the counts by group and disposition."""
+    found = Counter[tuple[str, str]]()
+    for row in counts:
+        found[row["group_id"], row["disposition"]] += row["count"]
+    return tuple(Tally(group_id, word, count) for (group_id, word), count in found.items())
+
+
+def hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
+    """Return what stands in the way before anything is sent: each cause, and the first few ids."""
+    left = Counter[str]()
+    for tally in planned:
+        left[tally.word] += tally.count
+    words = [word for word in Disposition if word.is_problem and left[word]]
+    if not words:
+        return []
+    of_cause = Window.partitionBy("disposition", DETAIL).orderBy("message_id")
+    example = F.when(F.row_number().over(of_cause) <= EXAMPLES, F.col("message_id"))
+    causes = (
+        dispositions.where(F.col("disposition").isin(*words))
+        .select("disposition", DETAIL, example.alias("example"))
+        .groupBy("disposition", DETAIL)
+        .agg(F.count("*").alias("count"), F.sort_array(F.collect_list("example")).alias("examples"))
+    )
+    largest = Window.partitionBy("disposition").orderBy(F.desc("count"), DETAIL)
+    named = causes.withColumn("rank", F.row_number().over(largest)).where(F.col("rank") <= _DETAILS)
+    tallies = [
+        Tally("", row["disposition"], row["count"], row[DETAIL] or "", tuple(row["examples"]))
+        for row in named.orderBy("disposition", F.desc("count"), DETAIL).collect()
+    ]
+    for tally in tallies:
+        left[tally.word] -= tally.count
+    return [*tallies, *(Tally("", word, left[word]) for word in words if left[word])]

@@ -1,0 +1,1 @@
+"""One task that sends: claims, rate, limits and stops."""

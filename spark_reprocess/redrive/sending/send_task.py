@@ -1,0 +1,538 @@
+"""One Spark task of a redrive or restore: claim messages, send them, write what became of them.
+
+Nothing is sent before its claim is durable. So wherever the task dies, the ledger names every
+message that may be on its way. Only what SQS confirmed is called sent.
+"""
+
+import gc
+import json
+import random
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.sending import (
+    Confirmed,
+    InDoubt,
+    NotSent,
+    Queue,
+    Refused,
+    SendResult,
+    Shipment,
+    send_groups,
+)
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.ledger.claims import (
+    POSITION,
+    Claim,
+    Ledger,
+    Result,
+    open_ranges,
+    run_folder,
+    timestamp,
+)
+from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
+from spark_reprocess.archive.ledger.message_state import states_of
+from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
+from spark_reprocess.editing.edit import EditError
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.limits import read_limit
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions
+from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
+from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.sending.breaker_gate import READ_SECONDS, BreakerGate
+from spark_reprocess.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
+from spark_reprocess.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
+from spark_reprocess.redrive.sending.stop_signals import StopSignals, stop_marker
+from spark_reprocess.repeating import repeating
+
+_COLUMNS: dict[str, pa.DataType] = {
+    "group_id": pa.string(),
+    "word": pa.string(),
+    "detail": pa.string(),
+    "count": pa.int64(),
+    "examples": pa.list_(pa.string()),
+}
+SETTLED = pa.schema(_COLUMNS)
+"""What ``SendTask.run`` yields."""
+
+TASK = "task"
+"""A column: which task sends a row, counted from 0."""
+
+TASK_COLUMNS = (
+    *(*SENDING_COLUMNS, CHANGES, "drain_id"),
+    *("group_id", "disposition", *POSITION, TASK),
+)
+"""What ``SendTask.run`` needs of a row; the others stay where they are."""
+
+_PROGRESS_SECONDS = 2.0
+
+# Shares of a claim's life, which begins at the claim's own time. Calls may begin until the first,
+# answers are waited for until the second. When the life is over, others may take the messages for
+# lost.
+_CALLS_SHARE = 0.7
+_ANSWERS_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One message as it is to be sent; *disposition* is ``send``, ``discard``, or why neither.
+
+    Attributes:
+        place: in its chunk; others may have the same.
+        drain_id: of the drain that brought it.
+        entry: the copy to send; None where nothing is to be sent.
+    """
+
+    group_id: str
+    place: int
+    disposition: str
+    message: Message
+    entry: SendEntry | None = None
+    drain_id: str = ""
+
+    @property
+    def message_id(self) -> str:
+        """The archived copy's id."""
+        return self.message.message_id
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of one item, and why."""
+
+    item: Item
+    word: Disposition
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class ChunkSender:
+    """Settles chunks, one after the other, in the order in which they are given.
+
+    Attributes:
+        queue_until: makes the queue for a claim whose calls may begin until then, epoch seconds.
+        claim_messages: asked before each claim: how many messages it may have, at least 1.
+    """
+
+    queue_until: Callable[[float], Queue]
+    claim_messages: Callable[[], float]
+    executor: Executor
+    ledger: Ledger
+    context: RunContext
+    signals: StopSignals
+    now_seconds: Callable[[], float]
+    _blocked_groups: set[str] = field(default_factory=set)
+
+    def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> Iterator[list[Settled]]:
+        """Send or discard the items of one chunk that are still open, claim by claim.
+
+        Items stand in the order of their places, in which they must arrive. On a FIFO queue the
+        first message of a group that is not confirmed blocks the group, here and in every later
+        chunk. An error that concerns more than this chunk stops the whole run.
+
+        Yields:
+            What became of the items, in their order. What is not yielded was not reached.
+
+        Raises:
+            ArchiveError: the ledger cannot be read or written; nothing more was sent.
+        """
+        attempts = self.ledger.attempts(unit, chunk)
+        now, ttl = self.now_seconds(), self.context.request.claim_ttl_seconds
+        left = deque(items)
+        if any(attempt.is_busy(now, ttl) for attempt in attempts):
+            yield self._busy(left)
+            return
+        # Another run may have acted since this one was resolved.
+        states = states_of(attempts, now, ttl)
+        ours = states_of((a for a in attempts if a.claim.run_id == self.context.run_id), now, ttl)
+        for number, first, most_end in open_ranges(attempts):
+            begin = first
+            while left and left[0].place < most_end:
+                if not self.signals.may_go_on():
+                    return
+                part = self._next_part(left, most_end, states, ours)
+                work = [item for item, word in part if word is None]
+                done: Mapping[str, Settled] = {}
+                if work:
+                    end = left[0].place if left and left[0].place < most_end else most_end
+                    # Others count the claim's age from this moment, so the deadlines below do too:
+                    # writing the claim takes time, and may take long.
+                    claimed_at = self.now_seconds()
+                    claim = self._claim(work, end, claimed_at)
+                    if not self.ledger.claim(unit, chunk, number, claim, begin):
+                        # Another run goes on with this chunk.
+                        yield self._busy([*(item for item, _ in part), *left])
+                        return
+                    record = partial(self.ledger.record, unit, chunk, number, first=begin)
+                    done = {one.item.message_id: one for one in self._act(work, claimed_at, record)}
+                    self._block_groups(done.values())
+                    begin = end
+                yield [
+                    Settled(item, word) if word else done[item.message_id] for item, word in part
+                ]
+
+    def _next_part(
+        self,
+        left: deque[Item],
+        end: int,
+        states: Mapping[str, Disposition],
+        ours: Mapping[str, Disposition],
+    ) -> list[tuple[Item, Disposition | None]]:
+        """Take as many items before *end* as one claim may have; None is for those that it has.
+
+        One claim has all items of one place, even if they are more.
+        """
+        part: list[tuple[Item, Disposition | None]] = []
+        room = self.claim_messages()
+        # A claim ends between two places, so those at one place go together.
+        while left and left[0].place < end and (room > 0 or left[0].place == part[-1][0].place):
+            item = left.popleft()
+            word = self._word(item, states.get(item.message_id), ours.get(item.message_id))
+            part.append((item, word))
+            if word:
+                self._block_groups([Settled(item, word)])
+            else:
+                room -= 1
+        return part
+
+    def _busy(self, items: Iterable[Item]) -> list[Settled]:
+        settled = [Settled(item, Disposition.BUSY) for item in items]
+        self._block_groups(settled)
+        return settled
+
+    def _word(
+        self, item: Item, state: Disposition | None, ours: Disposition | None
+    ) -> Disposition | None:
+        if item.disposition not in WORK:
+            return Disposition(item.disposition)
+        if state in DECIDED:
+            # Spark runs a lost task again: what its first attempt did counts as this run's.
+            if item.disposition == Disposition.RECORD and ours is state:
+                return Disposition.ARRIVED
+            return state if ours is state else BEFORE[state]
+        is_sent = item.disposition == Disposition.SEND
+        if is_sent and state is Disposition.IN_DOUBT and self.context.request.in_doubt != "send":
+            return Disposition.IN_DOUBT
+        if is_sent and self._group_of(item) in self._blocked_groups:
+            return Disposition.WAITS
+        return None
+
+    def _claim(self, work: Sequence[Item], end: int, claimed_at: float) -> Claim:
+        edits = self.context.edits
+        edited = (i for i in work if i.disposition == Disposition.SEND and i.group_id in edits)
+        return Claim(
+            run_id=self.context.run_id,
+            who=self.context.who,
+            reason=self.context.request.reason,
+            destination=self.context.destination,
+            time=timestamp(claimed_at),
+            message_ids=tuple(item.message_id for item in work),
+            ttl_seconds=self.context.request.claim_ttl_seconds,
+            edits={item.message_id: edits[item.group_id].digest for item in edited},
+            step=self.context.step,
+            end=end,
+            drain_ids=tuple(item.drain_id for item in work),
+        )
+
+    def _act(
+        self, work: Sequence[Item], claimed_at: float, record: Callable[[list[Result]], None]
+    ) -> list[Settled]:
+        answers: Mapping[str, SendResult] = {}
+        sends = [item for item in work if item.disposition == Disposition.SEND]
+        if is_closing := self._is_closing():
+            answers = dict.fromkeys((item.message_id for item in work), NotSent())
+        else:
+            answers = self._send(sends, claimed_at)
+        time = timestamp(self.now_seconds())
+        confirmed = self.context.confirmed
+        results = [
+            Result(item.message_id, Disposition.SENT, time, detail=Disposition.ARRIVED)
+            if item.disposition == Disposition.RECORD and not is_closing
+            else _result(item.message_id, answers.get(item.message_id), time, confirmed)
+            for item in work
+        ]
+        try:
+            record(results)
+        except ArchiveError as error:
+            self.signals.stop(str(error))
+            return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
+        return [
+            Settled(item, Disposition.NOT_REACHED)
+            if isinstance(answers.get(item.message_id), NotSent)
+            else Settled(item, Disposition.ARRIVED)
+            if item.disposition == Disposition.RECORD
+            else Settled(item, result.outcome, result.detail)
+            for item, result in zip(work, results, strict=True)
+        ]
+
+    def _is_closing(self) -> bool:
+        """Whether the claim that was made just now may be missing in the run's result file."""
+        try:
+            is_closing = self.ledger.is_closing(self.context.run_id)
+        except ArchiveError as error:
+            self.signals.stop(str(error))
+            return True
+        if is_closing:
+            self.signals.stop_task("another run has closed this one, which seemed dead")
+        return is_closing
+
+    def _send(self, items: Sequence[Item], claimed_at: float) -> Mapping[str, SendResult]:
+        ttl = self.context.request.claim_ttl_seconds
+        queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
+        answers_until = claimed_at + ttl * _ANSWERS_SHARE
+        groups: dict[str, list[Shipment[str]]] = {}
+        for item in items:
+            entry = item.entry or self.context.entry(item.message, item.group_id)
+            shipment = Shipment(item.message_id, queue, entry)
+            groups.setdefault(self._group_of(item), []).append(shipment)
+        return send_groups(
+            groups.values(), self.executor, lambda: answers_until - self.now_seconds()
+        )
+
+    def _group_of(self, item: Item) -> str:
+        """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
+        group = item.message.message_group_id if self.context.to_fifo else None
+        return group if group is not None else item.message_id
+
+    def _block_groups(self, settled: Iterable[Settled]) -> None:
+        if self.context.to_fifo:
+            self._blocked_groups |= {
+                self._group_of(one.item)
+                for one in settled
+                if one.item.disposition != Disposition.DISCARD and one.word.blocks_group
+            }
+
+
+def settle_all(
+    sender: ChunkSender, chunks: Iterable[tuple[str, int, Sequence[Item]]]
+) -> Iterator[list[Settled]]:
+    """Settle chunk after chunk until all are done.
+
+    Ends early if the task must stop. Yields after each claim.
+
+    What is not yielded was not reached: nothing of it was sent. Where the ledger cannot be used,
+    the whole run stops.
+    """
+    for unit, chunk, items in chunks:
+        if not sender.signals.look():
+            return
+        try:
+            yield from sender.settle(unit, chunk, items)
+        except ArchiveError as error:
+            sender.signals.stop(str(error))
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class SendTask:
+    """What each task carries; ``run`` is what Spark calls.
+
+    Attributes:
+        stage: names the sends among those of the run.
+        windows: of each task, the messages that it may send in ten seconds; None for no limit.
+        free_windows: the same, once the limit of the circuit breaker is gone.
+    """
+
+    archive: Archive
+    context: RunContext
+    make_sender: ClientFactory
+    stage: str
+    windows: Sequence[int] | None = None
+    free_windows: Sequence[int] | None = None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Settle the rows of one partition, sorted by ``POSITION``; yield the counts.
+
+        What is not counted was not reached. A row with count 0 says why the task stopped. Never
+        raises for what SQS or the archive does.
+        """
+        # As in the replay function: garbage collections took much time and found nothing.
+        gc.set_threshold(50_000)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        first = next(rows, None)
+        if first is None:
+            return
+        task, spark_task = first[TASK], TaskContext.get()
+        is_repeated = spark_task is not None and spark_task.attemptNumber() > 0
+        signals = StopSignals(
+            self.archive,
+            stop_marker(self.context.plan_id, self.context.run_id, self.stage),
+            self.context.lock,
+        )
+        folder = progress_folder(self.context, self.stage)
+        counts = _Counts(self.archive, f"{folder}/task-{task:05d}.json")
+        if self._may_start(signals, is_repeated=is_repeated):
+            window = None if self.windows is None else self.windows[task]
+            editor = self.context.editor
+            chunks = (
+                (unit, chunk, [_item(row, self.context, editor) for row in of_chunk])
+                for (unit, chunk), of_chunk in groupby(
+                    chain([first], rows), key=lambda row: (row["unit"], row["chunk"])
+                )
+            )
+            with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
+                is_limited = self.context.limit.per_minute is not None
+                limiter = RateLimiter(window, waits_first=is_limited)
+                sender = self._sender(signals, limiter, executor)
+                with self._watching_limit(task, signals, limiter):
+                    for settled in settle_all(sender, chunks):
+                        counts.add(settled)
+        yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
+
+    def _watching_limit(
+        self, task: int, signals: StopSignals, limiter: RateLimiter
+    ) -> AbstractContextManager[None]:
+        request = self.context.request
+        if not (isinstance(request, RedriveOptions) and request.failure_table):
+            return nullcontext()
+        read = partial(read_limit, request.failure_table, self.context.destination)
+        free_window = None if self.free_windows is None else self.free_windows[task]
+        gate = BreakerGate(read, self.context.limit, limiter, signals, free_window)
+        gate.look()
+        return repeating(gate.look, READ_SECONDS, "breaker")
+
+    def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
+        if self.context.probe:
+            try:
+                self.context.probe.check(self.archive)
+            except ArchiveError as error:
+                # A claim on this machine's own disk would keep nobody else from sending, and a stop
+                # marker would reach nobody.
+                signals.stop_task(str(error))
+        if is_repeated and self.windows is not None:
+            # What the attempt before this one sent last still counts against the rate.
+            signals.wait(WINDOW_SECONDS)
+        return not signals.stopped_by
+
+    def _sender(
+        self, signals: StopSignals, limiter: RateLimiter, executor: Executor
+    ) -> ChunkSender:
+        url, is_fifo = self.context.destination, self.context.to_fifo
+        queue, errors = SqsQueue(self.make_sender(url), url, tries_once=True), GlobalErrorDetector()
+        return ChunkSender(
+            claim_messages=lambda: limiter.claim_messages,
+            queue_until=lambda until: RateLimitedQueue(
+                queue,
+                signals,
+                limiter,
+                errors,
+                until,
+                time.time,
+                random.uniform,
+                is_fifo=is_fifo,
+            ),
+            executor=executor,
+            ledger=Ledger(self.archive, self.context.plan_id),
+            context=self.context,
+            signals=signals,
+            now_seconds=time.time,
+        )
+
+
+def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
+    group_id = row["group_id"]
+    item = partial(Item, group_id, row["place"], drain_id=row["drain_id"])
+    if row["disposition"] != Disposition.SEND:
+        return item(row["disposition"], from_row(row))
+    try:
+        message = editor.message(row)
+    except EditError:
+        # Resolving the plan found no fault, so an expression gave another value now: leave it.
+        return item(Disposition.EDIT_FAILED, from_row(row))
+    if not context.has_room(message, group_id):
+        return item(Disposition.NO_ROOM, message)
+    return item(Disposition.SEND, message, context.entry(message, group_id))
+
+
+class _Counts:
+    """What became of a task's messages, by group, word and detail."""
+
+    def __init__(self, archive: Archive, progress_file: str) -> None:
+        self._archive = archive
+        self._progress_file = progress_file
+        self._published_at = time.monotonic()
+        self._counts = Counter[tuple[str, str, str]]()
+        self._examples: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+
+    def add(self, settled: Iterable[Settled]) -> None:
+        """Count the messages of a chunk, and keep the ids of the first few."""
+        for one in settled:
+            key = (one.item.group_id, one.word, one.detail)
+            self._counts[key] += 1
+            if len(self._examples[key]) < EXAMPLES:
+                self._examples[key].append(one.item.message_id)
+        if time.monotonic() - self._published_at >= _PROGRESS_SECONDS:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._published_at = time.monotonic()
+        words = Counter[str]()
+        for (_, word, _), count in self._counts.items():
+            words[word] += count
+        # For the operator's eyes alone: an archive that cannot be written stops the next claim.
+        with suppress(ArchiveError):
+            self._archive.write(self._progress_file, json.dumps(words).encode())
+
+    def rows(self, stopped_by: str) -> list[dict[str, Any]]:
+        """Return a row for each group, word and detail, and one that says why the task stopped."""
+        stop = {"word": Disposition.NOT_REACHED, "detail": stopped_by, "count": 0}
+        counted = [
+            {
+                "group_id": group_id,
+                "word": word,
+                "detail": detail,
+                "count": count,
+                "examples": self._examples[group_id, word, detail],
+            }
+            for (group_id, word, detail), count in self._counts.items()
+        ]
+        return [*counted, *([stop] if stopped_by else [])]
+
+
+def progress_folder(context: RunContext, stage: str) -> str:
+    """Return where each task writes how far it is; see ``read_progress``."""
+    return f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
+
+
+def read_progress(archive: Archive, folder: str) -> Counter[str]:
+    """Add up what the tasks of a run have written of how far they are: messages by word.
+
+    A task writes every two seconds at most, so this lags behind.
+
+    Raises:
+        ArchiveError: the folder cannot be read.
+    """
+    counts = Counter[str]()
+    for path in archive.list(folder):
+        with suppress(ValueError):
+            counts.update(json.loads(archive.read(path) or b"{}"))
+    return counts
+
+
+def _result(
+    message_id: str, answer: SendResult | None, time: str, confirmed: Disposition
+) -> Result:
+    match answer:
+        case None:
+            return Result(message_id, Disposition.DISCARDED, time)
+        case Confirmed(new_message_id):
+            return Result(message_id, confirmed, time, new_message_id)
+        case Refused(code):
+            return Result(message_id, Disposition.FAILED, time, detail=code)
+        case InDoubt(cause):
+            return Result(message_id, Disposition.IN_DOUBT, time, detail=cause)
+        case NotSent():
+            return Result(message_id, Disposition.FAILED, time, detail="not reached")

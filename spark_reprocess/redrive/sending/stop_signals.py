@@ -1,0 +1,148 @@
+"""Why a task must stop: a stop marker in the archive, a plan lock that the driver does not renew.
+
+Tasks and driver share nothing but the archive. The driver, at Ctrl-C or at the end of its time
+budget, or a task that met an error which concerns all tasks, writes
+``ledger/plan_id=<id>/stop-<run_id>-<stage>``. Each task looks at the marker and
+at the plan lock before each claim, and before each call when its last look is over a second old.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+
+from spark_reprocess.archive.ledger.claims import plan_folder
+from spark_reprocess.archive.plan_lock import LockObserver, LockView
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.repeating import repeating
+
+LOOK_SECONDS = 1.0
+"""The age from which a look is repeated before a call."""
+
+TIME_IS_OVER = "its time budget is over"
+"""The reason of a run that its deadline stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a run ends by itself; without arguments never.
+
+    Attributes:
+        until_seconds: on the clock of *now_seconds*, which goes on while the machine sleeps.
+    """
+
+    until_seconds: float = math.inf
+    now_seconds: Callable[[], float] = time.time
+
+    @classmethod
+    def after(cls, seconds: float | None, now_seconds: Callable[[], float]) -> "Deadline":
+        """Return the deadline so many *seconds* from now; None for no deadline."""
+        return cls(math.inf if seconds is None else now_seconds() + seconds, now_seconds)
+
+    @property
+    def seconds_left(self) -> float:
+        """The time until then: infinite without a deadline, 0 or less when it is over."""
+        return self.until_seconds - self.now_seconds()
+
+    def watched(self, stop: Callable[[str], object]) -> AbstractContextManager[None]:
+        """Call *stop* in a thread, with ``TIME_IS_OVER``, once the time is over within the block.
+
+        And again each second until the block ends: to write a marker may fail.
+        """
+
+        def look() -> None:
+            if self.seconds_left <= 0:
+                stop(TIME_IS_OVER)
+
+        return repeating(look, LOOK_SECONDS, "deadline")
+
+
+def stop_marker(plan_id: str, run_id: str, stage: str) -> str:
+    """Return the path of the stop marker of one stage of a run."""
+    return f"{plan_folder(plan_id)}/stop-{run_id}-{stage}"
+
+
+def write_stop_marker(archive: Archive, path: str, why: str) -> None:
+    """Ask all tasks of a run to stop, durably. The first reason stays.
+
+    Raises:
+        ArchiveError: it cannot be written.
+    """
+    archive.create(path, why.encode())
+
+
+class StopSignals:
+    """What a task asks before it claims or sends. Safe to share between threads."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        marker: str,
+        lock: LockView | None,
+        now_seconds: Callable[[], float] = time.time,
+    ) -> None:
+        """Observe the stop *marker*, and the plan lock unless there is none.
+
+        *now_seconds* goes on while the machine sleeps, so that a task looks before it goes on.
+        """
+        self._archive = archive
+        self._marker = marker
+        self._lock = lock and LockObserver(archive, lock, now_seconds)
+        self._now_seconds = now_seconds
+        self._looking = threading.Lock()
+        self._looked_at = float("-inf")
+        self._is_stopped = threading.Event()
+        self._stopped_by = ""
+
+    @property
+    def stopped_by(self) -> str:
+        """Why nothing more may be sent; empty if all is well. Once set, it stays."""
+        return self._stopped_by
+
+    def look(self) -> bool:
+        """Look now; return whether the task may send."""
+        with self._looking:
+            if not self._stopped_by:
+                why = self._trouble()
+                self._looked_at = self._now_seconds()
+                if why:
+                    self.stop_task(why)
+        return not self._stopped_by
+
+    def may_go_on(self) -> bool:
+        """Look again if the last look is too old; return whether the task may send."""
+        if self._stopped_by:
+            return False
+        age = self._now_seconds() - self._looked_at
+        return self.look() if not 0 <= age < LOOK_SECONDS else True
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but no longer than the task may send."""
+        until = self._now_seconds() + seconds
+        while self.may_go_on() and (left := until - self._now_seconds()) > 0:
+            self._is_stopped.wait(min(left, LOOK_SECONDS))
+
+    def stop(self, why: str) -> None:
+        """Stop this task, and all others of the run. The first reason is the one that counts."""
+        self.stop_task(why)
+        # Where the archive cannot be written, the other tasks meet the same error themselves.
+        with suppress(ArchiveError):
+            write_stop_marker(self._archive, self._marker, why)
+
+    def stop_task(self, why: str) -> None:
+        """Stop this task alone. The first reason is the one that counts."""
+        self._stopped_by = self._stopped_by or why
+        self._is_stopped.set()
+
+    def _trouble(self) -> str:
+        try:
+            marker = self._archive.read(self._marker)
+        except ArchiveError:
+            # No news. The lock cannot be read either, so that the task stops before long.
+            marker = None
+        if marker is None:
+            return self._lock.trouble() if self._lock else ""
+        return marker.decode(errors="replace") or "the run was stopped"
