@@ -44,7 +44,7 @@ def test_every_verb_has_a_row() -> None:
 
 
 def test_the_options_that_a_stack_fills_in_are_named() -> None:
-    row = next(line for line in section("Verbs").splitlines() if "DLQ_STACK" in line)
+    row = next(item for item in section("Verbs").split("\n- ") if "DLQ_STACK" in item)
 
     filled_in = {option for verb in VERBS for option in stack_options(verb)}
     assert filled_in == set(re.findall(r"--[a-z-]+", row)) - {"--stack"}
