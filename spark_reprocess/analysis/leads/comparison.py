@@ -258,23 +258,16 @@ class ConstantFields:
         self._shape, self._place = np.divmod(cells, self._columns)
         self._have: Ints = have.astype(np.int64)
         self._is_constant = most >= _ONE_VALUE * self._have
-        self._all = self._sums(np.ones(len(cells), bool))
 
     def of(self, shape: int) -> Flags:
         """Return for each feature whether it is a value of a field that is constant elsewhere."""
-        own = self._sums(self._shape == shape)
-        messages, counted, constant = (a - b for a, b in zip(self._all, own, strict=True))
+        others = self._shape != shape
+        column, have, size = self._place[others], self._have[others], self._columns
+        is_counted = have >= _LEAST_MESSAGES
+        messages = np.bincount(column, have, minlength=size)
+        counted = np.bincount(column, is_counted, minlength=size)
+        constant = np.bincount(column, is_counted & self._is_constant[others], minlength=size)
         is_constant = np.where(
             counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
         )
         return np.asarray(self._is_value & is_constant[self._column])
-
-    def _sums(self, chosen: Flags) -> tuple[Ints, Ints, Ints]:
-        """Of each column: messages, shapes with enough messages, shapes with one value."""
-        column, have = self._place[chosen], self._have[chosen]
-        is_counted = have >= _LEAST_MESSAGES
-        return (
-            np.bincount(column, have, minlength=self._columns).astype(np.int64),
-            np.bincount(column, is_counted, minlength=self._columns),
-            np.bincount(column, is_counted & self._is_constant[chosen], minlength=self._columns),
-        )

@@ -28,7 +28,6 @@ from spark_reprocess.analysis.groups.signature import (
 )
 from spark_reprocess.analysis.leads.comparison import Sample, SampledGroup
 from spark_reprocess.analysis.leads.features import COLUMNS, OUR_ATTRIBUTES, features_of
-from spark_reprocess.analysis.leads.lead_format import lead_of
 from spark_reprocess.analysis.leads.leads import find_leads
 from spark_reprocess.analysis.leads.predicates import feature_table
 from spark_reprocess.analysis.outputs import LEAD_FIELDS
@@ -179,11 +178,10 @@ def find_leads_in(
     groups = _sampled_groups(rows, counts)
     times = rows.column("failed_at").to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
-    found = find_leads(sample, counts)
     leads = [
-        {"group_id": group_id, **asdict(lead_of(lead, masks))}
-        for group_id, leads in found.items()
-        for lead in leads
+        {"group_id": group_id, **asdict(lead)}
+        for group_id, found in find_leads(sample, counts, masks).items()
+        for lead in found
     ]
     yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)
 

@@ -95,15 +95,11 @@ class FeatureTable:
         message = np.repeat(np.arange(self.messages), lengths)
         order = np.argsort(self.features.columns, kind="stable")
         counts = np.bincount(self.features.columns, minlength=len(self.tags))
-        return Occurrences(_starts(counts), message[order])
+        return Occurrences(np.concatenate([[0], np.cumsum(counts)]), message[order])
 
-    @cached_property
-    def types_of(self) -> Occurrences:
-        """Of each field the features that are types of it."""
-        types = np.flatnonzero(self.is_type)
-        order = np.argsort(self.field[types], kind="stable")
-        counts = np.bincount(self.field[types], minlength=len(self.paths))
-        return Occurrences(_starts(counts), types[order])
+    def types_of(self, field: int) -> Ints:
+        """Return the features that are types of a field."""
+        return np.flatnonzero(self.is_type & (self.field == field))
 
     def counts(self, messages: Ints, weights: Floats | None = None) -> Floats:
         """Return for each feature how many of these messages have it, or their total weight."""
@@ -262,7 +258,7 @@ class Predicates:
         """Return for each message of the sample whether the predicate holds."""
         if number < self._tags:
             return self._with_any([number])
-        has_field = self._with_any(self._table.types_of.row((number - self._tags) % self._fields))
+        has_field = self._with_any(self._table.types_of((number - self._tags) % self._fields))
         if number < self._tags + self._fields:
             return has_field
         return np.asarray(self.applies(number) & ~has_field)
@@ -271,7 +267,7 @@ class Predicates:
         """Return for each message of the sample whether the predicate applies to it."""
         table = self._table
         if number < self._tags:
-            return self._with_any(table.types_of.row(int(table.field[number])))
+            return self._with_any(table.types_of(int(table.field[number])))
         parent = int(table.parent[(number - self._tags) % self._fields])
         return np.ones(table.messages, bool) if parent < 0 else self._with_any([parent])
 
@@ -307,7 +303,3 @@ def _parents(paths: tuple[str, ...], field: Ints, tags: tuple[str, ...]) -> Ints
         for path in paths
     )
     return np.array([complete.get(parent, -1) for parent in parents], dtype=np.int64)
-
-
-def _starts(counts: npt.NDArray[np.intp]) -> Ints:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
