@@ -205,8 +205,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
     by_id: dict[str, list[Row]] = {}
     oldest = min((row["drain_id"] for row in rows), default="")
-    logged = read_reasons(archive, oldest, {row["message_id"] for row in rows}).to_pylist()
-    reasons = {reason["message_id"]: reason for reason in logged}
+    reasons = read_reasons(archive, oldest)
     for row in rows:
         if row["message_id"] in reasons and not (row["error_type"] or row["error_message"]):
             reason = reasons[row["message_id"]]

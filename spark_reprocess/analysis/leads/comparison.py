@@ -112,8 +112,6 @@ class Others:
         weights: how many messages each of these stands for.
         counts: of each feature, the weight of the messages that have it.
         weight: of all of them.
-        effective: the number of equally weighted messages that would be as informative: the square
-            of the sum of the weights, divided by the sum of their squares (Kish).
         are_alike: whether only messages like the group's are in it.
         have_same_shape: whether they have the same shapes as the group's messages.
     """
@@ -122,9 +120,13 @@ class Others:
     weights: Floats
     counts: Floats
     weight: float
-    effective: float
     are_alike: bool
     have_same_shape: bool = False
+
+    @property
+    def effective(self) -> float:
+        """The number of equally weighted messages that would be as informative (Kish)."""
+        return float(self.weights.sum() ** 2 / (self.weights**2).sum())
 
 
 class Comparisons:
@@ -143,12 +145,10 @@ class Comparisons:
         others = np.flatnonzero(self._is_other(group))
         if not len(others):
             return None
-        weights, some = self._weights[others], _some(others, group)
+        weight, some = self._weights[others].sum(), _some(others, group)
         own = group.population / len(group.messages) * self._sample.table.counts(group.messages)
         counts = np.maximum(self._counts - own, 0.0)
-        return Others(
-            some, self._weights[some], counts, weights.sum(), _effective(weights), are_alike=False
-        )
+        return Others(some, self._weights[some], counts, weight, are_alike=False)
 
     def alike(self, group: SampledGroup) -> Others | None:
         """Return the other messages that are like those of the group, None if they are too few."""
@@ -172,7 +172,6 @@ class Comparisons:
             weights,
             counts,
             float(weights.sum()),
-            _effective(weights),
             are_alike=True,
             have_same_shape=bool(((factor > 0) <= (mix > 0)).all()),
         )
@@ -224,10 +223,6 @@ def _some(messages: Ints, group: SampledGroup) -> Ints:
     """Return some of the messages, evenly: those of each group are in the order of a hash."""
     most = min(max(_FEWEST, _FOR_EACH * len(group.messages)), _MOST)
     return messages[:: -(-len(messages) // most) or 1]
-
-
-def _effective(weights: Floats) -> float:
-    return float(weights.sum() ** 2 / max(float((weights**2).sum()), 1e-300))
 
 
 class ConstantFields:

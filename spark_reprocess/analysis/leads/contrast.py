@@ -68,7 +68,6 @@ class Contrast:
         may_be_implied: of each condition, whether the shape may imply it.
         field: of each condition; two conditions about one field are not combined, nor is one that
             has -1.
-        kind: of each condition; two of one kind apply to the same messages.
         holds, applies: 1 or 0, by condition and message.
     """
 
@@ -81,7 +80,6 @@ class Contrast:
     same: Sequence[Ints]
     may_be_implied: Flags
     field: Ints
-    kind: Ints
     holds: Cells
     applies: Cells
 
@@ -99,29 +97,24 @@ class Contrast:
         *needed* is the evidence that a set of so many conditions needs, by their number. If it has
         none for pairs, they are not searched.
         """
-        # Many conditions apply to the same messages: these are counted once.
-        every, kinds = np.arange(len(self.field)), self.kind
-        first = np.unique(kinds, return_index=True)[1]
         parts = [np.flatnonzero(among & part) for part in (self.is_own, ~self.is_own)]
         matrices = [
-            (cells[:, part], of, self.weights[part])
+            (cells[:, part], self.weights[part])
             for part in parts
-            for cells, of in ((self.holds, every), (self.applies[first], kinds))
+            for cells in (self.holds, self.applies)
         ]
         own = len(parts[0])
-        singles = [(one @ weight)[of] for one, of, weight in matrices]
-        found = self._significant(every[:, None], singles, own, needed)[0]
+        singles = [one @ weight for one, weight in matrices]
+        found = self._significant(np.arange(len(self.field))[:, None], singles, own, needed)[0]
         is_joined = (self.field[:, None] != self.field) & (self.field >= 0)
         pairs = np.argwhere(np.triu(is_joined & is_joined.T, 1))
         if len(needed) > MOST_CONDITIONS and len(pairs):
             products = [
-                ((one * weight) @ one.T)[of[pairs[:, 0]], of[pairs[:, 1]]]
-                for one, of, weight in matrices
+                ((one * weight) @ one.T)[pairs[:, 0], pairs[:, 1]] for one, weight in matrices
             ]
             more, best = self._significant(pairs, products, own, needed)
             triples = [
-                ((one[of[best[:, 0]]] * one[of[best[:, 1]]] * weight) @ one.T)[:, of]
-                for one, of, weight in matrices
+                (one[best[:, 0]] * one[best[:, 1]] * weight) @ one.T for one, weight in matrices
             ]
             place = np.argwhere(is_joined[best].all(1))
             sets = np.sort(np.column_stack([best[place[:, 0]], place[:, 1]]), axis=1)

@@ -76,7 +76,7 @@ _LEAST_FOR_SETS = 40
 """In a smaller group a lead has one condition."""
 
 _SAME_COUNTS = 20
-_LEAST_PARTS, _MOST_PARTS = 24, 96
+_LEAST_PARTS, _MOST_PARTS, _MOST_MESSAGES = 24, 96, 8000
 _LEAST_OF_A_VALUE = 20
 """A value that fewer messages have does not count as doing as well as another."""
 
@@ -120,8 +120,9 @@ class _Search:
     def __init__(self, context: _Context, group: SampledGroup) -> None:
         self._context, self._predicates = context, context.predicates
         self._group, self._size = group, len(group.messages)
-        table, marks = context.sample.table, context.marks[group.messages]
-        own, marked = table.counts(group.messages), table.counts(group.messages, marks)
+        self._messages = group.messages[:_MOST_MESSAGES]
+        table, marks = context.sample.table, context.marks[self._messages]
+        own, marked = table.counts(group.messages), table.counts(self._messages, marks)
         self._own = context.predicates.counts(own, float(self._size))
         self._mark = context.predicates.counts(marked, float(marks.sum())).holds
         self._left = np.ones(table.messages, bool)
@@ -208,21 +209,23 @@ class _Search:
         # Few messages are no evidence for a choice among many sets.
         first = np.sort(first)[: min(_MOST_PARTS, _LEAST_PARTS + self._size // 10)]
         conditions, weights = usable[first], others.weights
-        rows = np.append(self._group.messages, others.messages)
-        holds, applies = self._predicates.matrix(conditions, rows)
-        kinds = (applies @ self._context.marks[: len(rows)]).round(3)
+        own_size = len(self._messages)
+        rows = np.append(self._messages, others.messages)
+        holds, applies = (
+            np.array([of(one)[rows] for one in conditions.tolist()], np.float32)
+            for of in (self._predicates.holds, self._predicates.applies)
+        )
         field = self._predicates.field_of(conditions)
         return Contrast(
             others,
             rows,
-            is_own=np.arange(len(rows)) < self._size,
-            weights=np.append(np.ones(self._size), weights).astype(np.float32),
-            effective=float(weights.sum() / (weights**2).sum()),
+            is_own=np.arange(len(rows)) < own_size,
+            weights=np.append(np.ones(own_size), weights).astype(np.float32),
+            effective=others.effective / float(weights.sum()),
             numbers=conditions,
             same=[usable[same == same[place]] for place in first],
             may_be_implied=implied[conditions],
             field=np.where(self._alone[conditions], -1, field),
-            kind=np.unique(kinds, return_inverse=True)[1],
             holds=holds,
             applies=applies,
         )
