@@ -175,7 +175,12 @@ def find_leads_in(
     )
     shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
     lines = cast("pa.StringArray", rows.column("features").combine_chunks())
-    groups = _sampled_groups(rows, counts)
+    ids, is_by_shape = (rows.column(name).to_numpy() for name in ("group_id", "is_by_shape"))
+    firsts = np.unique(ids, return_index=True)[1]
+    groups = [
+        SampledGroup(ids[n], np.flatnonzero(ids == ids[n]), counts[ids[n]], bool(is_by_shape[n]))
+        for n in firsts
+    ]
     times = rows.column("failed_at").to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
     leads = [
@@ -184,13 +189,3 @@ def find_leads_in(
         for lead in found
     ]
     yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)
-
-
-def _sampled_groups(rows: pa.Table, counts: Mapping[str, int]) -> list[SampledGroup]:
-    ids = np.array(rows.column("group_id").to_pylist())
-    is_by_shape = rows.column("is_by_shape").to_numpy()
-    groups = []
-    for group_id in map(str, np.unique(ids)):
-        messages, is_shape = np.flatnonzero(ids == group_id), is_by_shape[ids == group_id]
-        groups.append(SampledGroup(group_id, messages, counts[group_id], bool(is_shape[0])))
-    return groups

@@ -136,8 +136,7 @@ class _Search:
             found = [(one, best) for one in compared if (best := self._best(one))]
             if not found:
                 break
-            where, chosen = max(found, key=lambda pair: pair[1][0].score)
-            lead, others = chosen
+            where, (lead, others) = max(found, key=lambda pair: pair[1][0].score)
             yield self._lead(where, lead)
             seen.append(self._predicates.all_hold(where.numbers[[*lead.conditions]]))
             alternatives += [(where, one) for one in others]
@@ -145,8 +144,8 @@ class _Search:
             if self._left[self._group.messages].sum() < LEAST_GROUP:
                 break
         for place, other in alternatives:
-            rows = place.rows
-            holds = self._predicates.all_hold(place.numbers[[*other.conditions]])
+            rows, numbers = place.rows, place.numbers[[*other.conditions]]
+            holds = self._predicates.all_hold(numbers)
             if len(seen) < LEADS and all(jaccard(holds[rows], one[rows]) < _ALL for one in seen):
                 seen.append(holds)
                 yield self._lead(place, other)
