@@ -2,15 +2,13 @@
 
 There are eight kinds of events of about 1 KB, with unique ids, common values and text. 70% have a
 recorded error, of thousands of kinds, a few of them frequent. The rest differ by their payload,
-which has optional fields. Each of the most frequent errors has a cause: a value that most of its
-messages have and few others.
+which has optional fields. Most messages of a frequent error come from one tenant of its own.
 """
 
 import json
 import os
 import random
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate, combinations, islice
@@ -27,9 +25,6 @@ from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.messages.message_store import drain_folder
 from spark_reprocess.archive.storage.files import open_archive
 
-CAUSES = 100
-"""The number of the most frequent errors that have a cause."""
-
 ROWS_PER_FILE = 2500
 
 _BEGIN = datetime(2026, 11, 21, tzinfo=UTC)
@@ -39,11 +34,8 @@ END = _BEGIN + _DURATION
 
 _SEED = 20261121
 _DRAIN_ID = "20261122T000000Z-bench0"
-_HAS_ERROR, _HAS_CAUSE, _HAS_OPTIONAL = 0.7, 0.85, 0.3
-_KINDS = (
-    *("OrderPlaced", "OrderChanged", "PaymentCaptured", "PaymentFailed"),
-    *("ShipmentCreated", "ShipmentLost", "CustomerMoved", "StockCounted"),
-)
+_HAS_ERROR, _HAS_TENANT, _HAS_OPTIONAL, _FREQUENT = 0.7, 0.85, 0.3, 100
+_KINDS = ("OrderPlaced", "OrderChanged", "PaymentFailed", "ShipmentLost", "StockCounted")
 _WORDS = (
     *("address", "card", "carrier", "customer", "delivery", "discount", "invoice", "item"),
     *("ledger", "order", "parcel", "payment", "price", "quantity", "refill", "refund"),
@@ -51,40 +43,9 @@ _WORDS = (
 )
 _OPTIONAL = ("coupon", "gift", "campaign", "warehouse", "approvedBy", "parentId", "priority")
 _TYPES = ("ValueError", "KeyError", "TimeoutError", "HTTPError", "LookupError")
-_ERRORS = [
-    (_TYPES[number % len(_TYPES)], " ".join(words))
-    for number, words in enumerate(islice(combinations(_WORDS, 4), 4000))
-]
+_ERRORS = [" ".join(words) for words in islice(combinations(_WORDS, 4), 4000)]
 _CUMULATIVE = list(accumulate(1 / (number + 5) for number in range(len(_ERRORS))))
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """The cause of an error.
-
-    Attributes:
-        title: the start of the title of its group.
-        field: the name of the field in a lead.
-    """
-
-    title: str
-    field: str
-    value: str
-
-
-def _cause(number: int) -> Cause:
-    kind, text = _ERRORS[number]
-    field, value = (
-        ("body.tenant", f"tenant-{number:03d}-test"),
-        ("body.customer.country", f"X{number}"),
-        ("body.items[].sku", f"OLD-{number:05d}"),
-        ("attribute.schema", f"beta-{number}"),
-    )[number % 4]
-    return Cause(f"{kind}: {text} ", field, value)
-
-
-KNOWN_CAUSES = tuple(_cause(number) for number in range(CAUSES))
-"""The causes that an analysis should find; that of the most frequent error first."""
+_NOTES = [" ".join(random.Random(_SEED + n).choices(_WORDS, k=84)) for n in range(1000)]
 
 
 def write_archive(root: Path, messages: int) -> None:
@@ -107,19 +68,14 @@ def _write_file(folder: Path, messages: int, first: int) -> None:
 
 def _row(chance: random.Random) -> dict[str, Any]:
     """Draw a row of the archive; columns that it leaves out are null."""
-    error, cause = None, None
-    if chance.random() < _HAS_ERROR:
-        error = chance.choices(range(len(_ERRORS)), cum_weights=_CUMULATIVE)[0]
-        if error < CAUSES and chance.random() < _HAS_CAUSE:
-            cause = KNOWN_CAUSES[error]
-
-    def caused(field: str, value: str) -> str:
-        return cause.value if cause and cause.field == field else value
-
     message_id = str(UUID(int=chance.getrandbits(128), version=4))
     sent_at = _BEGIN + chance.betavariate(2, 4) * _DURATION
-    tenant = caused("body.tenant", f"tenant-{int(200 * chance.random() ** 3):03d}")
-    skus = [f"SKU-{chance.randrange(5000):05d}" for _ in range(chance.randint(1, 3))]
+    error, tenant = None, f"tenant-{int(200 * chance.random() ** 3):03d}"
+    if chance.random() < _HAS_ERROR:
+        error = chance.choices(range(len(_ERRORS)), cum_weights=_CUMULATIVE)[0]
+        if error < _FREQUENT and chance.random() < _HAS_TENANT:
+            tenant = f"tenant-{error:03d}-test"
+    optional = (name for name in _OPTIONAL if chance.random() < _HAS_OPTIONAL)
     body = json.dumps(
         {
             "type": chance.choice(_KINDS),
@@ -131,22 +87,20 @@ def _row(chance: random.Random) -> dict[str, Any]:
             "customer": {
                 "id": chance.randrange(10**9),
                 "email": f"{chance.choice(_WORDS)}.{chance.randrange(10**9)}@example.com",
-                "country": caused("body.customer.country", _skewed(chance, "DE", "FR", "PL", "GB")),
+                "country": _skewed(chance, "DE", "FR", "PL", "GB"),
             },
             "items": [
-                {"sku": sku, "quantity": chance.randrange(4), "price": chance.randrange(9999) / 100}
-                for sku in [caused("body.items[].sku", skus[0]), *skus[1:]]
+                {"sku": f"SKU-{chance.randrange(5000):05d}", "price": chance.randrange(9999) / 100}
+                for _ in range(chance.randint(1, 3))
             ],
-            **{
-                name: chance.choice(_WORDS) for name in _OPTIONAL if chance.random() < _HAS_OPTIONAL
-            },
+            **{name: chance.choice(_WORDS) for name in optional},
             "note": chance.choice(_NOTES),
         }
     )
     attributes = {
         "tenant": tenant,
         "trace": f"{chance.getrandbits(48):012x}",
-        "schema": caused("attribute.schema", _skewed(chance, "3", "4")),
+        "schema": _skewed(chance, "3", "4"),
         "sqs-dlq-replay-nb": "6",
     }
     text = f"{chance.randrange(10**6)} in '{chance.choice(_WORDS)}'"
@@ -166,8 +120,8 @@ def _row(chance: random.Random) -> dict[str, Any]:
         "replay_count": chance.randrange(7),
         "first_seen_at": sent_at - timedelta(seconds=chance.randrange(7200)),
         "parked_reason": _skewed(chance, "attempts_exhausted", "too_old"),
-        "error_type": None if error is None else _ERRORS[error][0],
-        "error_message": None if error is None else f"{_ERRORS[error][1]} {text}",
+        "error_type": None if error is None else _TYPES[error % len(_TYPES)],
+        "error_message": None if error is None else f"{_ERRORS[error]} {text}",
         "body_bytes": len(body),
         "queue_url": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/orders-parked",
         "drained_at": END,
@@ -177,6 +131,3 @@ def _row(chance: random.Random) -> dict[str, Any]:
 def _skewed(chance: random.Random, common: str, *others: str) -> str:
     """Draw a value of which one is common."""
     return common if chance.random() < 0.7 else chance.choice(others)  # noqa: PLR2004
-
-
-_NOTES = [" ".join(random.Random(_SEED + n).choices(_WORDS, k=84)) for n in range(1000)]

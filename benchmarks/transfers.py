@@ -20,7 +20,6 @@ DRAIN_TARGET = 5
 REDRIVE_TARGET = 10
 DRAIN_REQUESTS_TARGET = 0.23
 REDRIVE_REQUESTS_TARGET = 0.12
-MEMORY_TARGET = 1.25
 
 
 @dataclass
@@ -56,48 +55,44 @@ class _Drains(_Runs):
 class _Redrives(_Runs):
     """Redrives of one plan. The ledger is deleted before each."""
 
-    def prepare(self, folder: Path, count: int) -> None:
-        """Analyze the archive of a drain."""
-        timed_verb(*ANALYZE, "--archive", str(folder))
-        self.folder, self.count, self.plan = str(folder), count, approved(folder)
-
-    def redrive(self) -> float:
+    def redrive(self, count: int, folder: Path, plan: str) -> float:
         """Send all messages.
 
         Raises:
             RuntimeError: not all arrived.
         """
-        shutil.rmtree(Path(self.folder, "ledger"), ignore_errors=True)
+        shutil.rmtree(folder / "ledger", ignore_errors=True)
         client = boto3.client("sqs")
         url = client.create_queue(QueueName="redriven")["QueueUrl"]
         rate = self.run(
-            self.count,
-            *("redrive", "--archive", self.folder, "--plan", self.plan, "--to-queue-url", url),
+            count,
+            *("redrive", "--archive", str(folder), "--plan", plan, "--to-queue-url", url),
             *("--execute", "--reason", "benchmark"),
         )
         arrived = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-        if int(arrived["ApproximateNumberOfMessages"]) != self.count:
-            raise RuntimeError(f"{self.count} messages were sent, and main has {arrived}")
+        if int(arrived["ApproximateNumberOfMessages"]) != count:
+            raise RuntimeError(f"{count} messages were sent, and main has {arrived}")
         client.delete_queue(QueueUrl=url)
         return rate
 
 
 def measure(rig: Rig) -> list[Finding]:
-    """Run each verb on a quarter for its memory, then on all, alternately with the loop."""
+    """Run each verb alternately with the loop, after a run of a tenth as a warm-up."""
     count, loop = rig.sized(MESSAGES), LoopRates(rig)
-    with tempfile.TemporaryDirectory(prefix="bench-archives-") as folder:
-        few, whole = Path(folder, "few"), Path(folder, "whole")
+    with tempfile.TemporaryDirectory(prefix="bench-archives-") as name:
+        folder = Path(name, "archive")
         rig.notify(f"drain of {count:,} messages, against the classical loop")
         drains = _Drains(rig)
-        drains.drain(count // 4, few)
-        sides = by_turns(lambda: drains.drain(count, whole), loop.run, rig.turns(DRAIN_TURNS))
+        drains.drain(count // 10, folder)
+        sides = by_turns(lambda: drains.drain(count, folder), loop.run, rig.turns(DRAIN_TURNS))
         found = _findings(f"drain, {count:,} messages", count, drains, sides)
         rig.notify(f"redrive of {count:,} messages, against the same")
-        redrives = _Redrives(rig)
-        redrives.prepare(few, count // 4)
-        redrives.redrive()
-        redrives.prepare(whole, count)
-        sides = by_turns(redrives.redrive, loop.run, rig.turns(REDRIVE_TURNS))
+        timed_verb(*ANALYZE, "--archive", str(folder))
+        redrives, plan = _Redrives(rig), approved(folder)
+        redrives.redrive(count, folder, plan)
+        sides = by_turns(
+            lambda: redrives.redrive(count, folder, plan), loop.run, rig.turns(REDRIVE_TURNS)
+        )
     return [*found, *_findings(f"redrive, {count:,} messages", count, redrives, sides)]
 
 
@@ -105,11 +100,9 @@ def _findings(
     what: str, count: int, runs: _Runs, sides: tuple[list[float], list[float]]
 ) -> list[Finding]:
     verb = what.partition(",")[0]
-    quarter, *whole = runs.timed
     requests = [sum(watch.requests.values()) / count for watch in runs.watches[1:]]
     is_drain = verb == "drain"
     requests_target = DRAIN_REQUESTS_TARGET if is_drain else REDRIVE_REQUESTS_TARGET
-    memory = [one.peak_mb / quarter.peak_mb for one in whole]
     return [
         Finding.of_ratio(
             what,
@@ -118,6 +111,5 @@ def _findings(
             at_least=DRAIN_TARGET if is_drain else REDRIVE_TARGET,
         ),
         Finding(f"{verb}, requests a message", requests, "requests", at_most=requests_target),
-        Finding(f"{verb}, memory against a quarter", memory, "times", at_most=MEMORY_TARGET),
-        runs.rig.server_finding(verb, runs.watches[-1], whole[-1].seconds),
+        runs.rig.server_finding(verb, runs.watches[-1], runs.timed[-1].seconds),
     ]

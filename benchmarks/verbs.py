@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -24,9 +24,6 @@ DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
 _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
 _CALLS = "BENCH_CALLS"
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
-_MEASURING_TASKS = 16
-"""The number of tasks: more than workers, so that each worker likely has one."""
-
 _WITHOUT_SPARK = ("status", "erase")
 
 
@@ -36,7 +33,7 @@ class TimedVerb:
 
     Attributes:
         seconds: after the start of the session.
-        peak_mb: peak memory of a Python worker of Spark; of the verb's process without Spark.
+        peak_mb: peak memory of its own process.
         processor_seconds: of all its processes, with the start of the session.
         calls: to the archive, if they were counted.
         moved_mb: bytes read from and written to it.
@@ -162,7 +159,7 @@ def main(arguments: Sequence[str]) -> int:
     took = {
         "seconds": time.perf_counter() - began,
         "processor_seconds": sum(_processor_seconds(os.getpid())) if is_counted else 0,
-        "peak_mb": _worker_peak_mb(spark) if spark else _peak_bytes() / 1e6,
+        "peak_mb": _peak_bytes() / 1e6,
     }
     Path(result).write_text(json.dumps(took), "utf-8")
     if spark:
@@ -177,20 +174,6 @@ def _processor_seconds(process: int) -> Iterator[float]:
     for task in Path(f"/proc/{process}/task").iterdir():
         for child in (task / "children").read_text("ascii").split():
             yield from _processor_seconds(int(child))
-
-
-def _worker_peak_mb(spark: Any) -> float:  # noqa: ANN401 - without Spark
-    # Workers are reused for many tasks.
-    tasks = spark.range(0, _MEASURING_TASKS, 1, _MEASURING_TASKS)
-    rows = tasks.mapInArrow(_peaks, "peak_bytes long").collect()
-    return max(int(row["peak_bytes"]) for row in rows) / 1e6
-
-
-def _peaks(batches: Iterable[Any]) -> Iterator[Any]:
-    import pyarrow as pa  # noqa: PLC0415 - in Spark's worker
-
-    for _ in batches:
-        yield pa.RecordBatch.from_pydict({"peak_bytes": [_peak_bytes()]})
 
 
 def _peak_bytes() -> int:

@@ -205,12 +205,13 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
     by_id: dict[str, list[Row]] = {}
     oldest = min((row["drain_id"] for row in rows), default="")
-    reasons = read_reasons(archive, oldest)
-    for row in rows:
-        if row["message_id"] in reasons and not (row["error_type"] or row["error_message"]):
-            reason = reasons[row["message_id"]]
+    without = [row for row in rows if not (row["error_type"] or row["error_message"])]
+    reasons = read_reasons(archive, oldest) if without else {}
+    for row in without:
+        if reason := reasons.get(row["message_id"]):
             error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}
             row.update(error, error_message=reason["log_error_message"])
+    for row in rows:
         by_id.setdefault(row["message_id"], []).append(row)
     copies = [
         _copy(
