@@ -245,7 +245,7 @@ class _Analysis:
                 found, note = search_logs(rows, unexplained, logs, self.masks, is_few=self.is_few)
             if found:
                 write_reasons(self.archive, plan_id, found)
-                reasons = read_reasons(self.archive, oldest)
+                reasons.update((row["message_id"], row) for row in found)
         return with_logged(messages, reasons), note
 
     def _remember(

@@ -5,7 +5,7 @@ for ids and for the words that one dead letter alone has: see ``logs.matching``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from dlq_replay.normalization import mask_error
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.leads.features import OUR_ATTRIBUTES
 from spark_reprocess.archive.messages.frames import local_frame, map_rows
+from spark_reprocess.archive.messages.log_reasons import REASONS
 from spark_reprocess.archive.storage.files import read_text
 from spark_reprocess.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
@@ -92,24 +93,25 @@ def search_logs(
     return [_row(message_id, one, masks, region) for message_id, one in named], note
 
 
-def with_logged(messages: DataFrame, reasons: pa.Table) -> DataFrame:
-    """Add the column ``logged``, and to messages without a recorded error that of *reasons*."""
-    if not reasons.num_rows:
+def with_logged(messages: DataFrame, reasons: Mapping[str, Mapping[str, Any]]) -> DataFrame:
+    """Add the column ``logged``, and to messages without a recorded error that of *reasons*.
+
+    *reasons* are rows of ``log_reasons.REASONS`` by message id.
+    """
+    if not reasons:
         return messages.withColumn("logged", F.lit(None).cast("string"))
-    found = F.broadcast(messages.sparkSession.createDataFrame(reasons))
+    table = pa.Table.from_pylist([*reasons.values()], schema=REASONS)
+    found = F.broadcast(messages.sparkSession.createDataFrame(table))
     none = (F.coalesce("error_type", F.lit("")) == "") & (
         F.coalesce("error_message", F.lit("")) == ""
     )
-    taken = {name: f"log_{name}" for name in ("error_type", "error_message")}
-    return messages.join(found, "message_id", "left").select(
-        *(
-            F.when(none, F.coalesce(taken[name], name)).otherwise(F.col(name)).alias(name)
-            if name in taken
-            else name
-            for name in messages.columns
-        ),
-        F.when(none, F.col("logged")).alias("logged"),
-    )
+    taken = {
+        name: F.when(none, F.coalesce(f"log_{name}", name)).otherwise(F.col(name))
+        for name in ("error_type", "error_message")
+    }
+    joined = messages.join(found, "message_id", "left")
+    joined = joined.withColumns({**taken, "logged": F.when(none, F.col("logged"))})
+    return joined.select(*messages.columns, "logged")
 
 
 def _newest(unexplained: DataFrame) -> DataFrame:

@@ -206,9 +206,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     by_id: dict[str, list[Row]] = {}
     oldest = min((row["drain_id"] for row in rows), default="")
     without = [row for row in rows if not (row["error_type"] or row["error_message"])]
-    ids = {row["message_id"] for row in without}
-    logged = read_reasons(archive, oldest, ids).to_pylist() if ids else []
-    reasons = {reason["message_id"]: reason for reason in logged}
+    reasons = read_reasons(archive, oldest) if without else {}
     for row in without:
         if reason := reasons.get(row["message_id"]):
             error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}

@@ -112,8 +112,6 @@ class Others:
         weights: how many messages each of these stands for.
         counts: of each feature, the weight of the messages that have it.
         weight: of all of them.
-        effective: the number of equally weighted messages that would be as informative: the square
-            of the sum of the weights, divided by the sum of their squares (Kish).
         are_alike: whether only messages like the group's are in it.
         have_same_shape: whether they have the same shapes as the group's messages.
     """
@@ -122,9 +120,13 @@ class Others:
     weights: Floats
     counts: Floats
     weight: float
-    effective: float
     are_alike: bool
     have_same_shape: bool = False
+
+    @property
+    def effective(self) -> float:
+        """The number of equally weighted messages that would be as informative (Kish)."""
+        return float(self.weights.sum() ** 2 / (self.weights**2).sum())
 
 
 class Comparisons:
@@ -143,12 +145,10 @@ class Comparisons:
         others = np.flatnonzero(self._is_other(group))
         if not len(others):
             return None
-        weights, some = self._weights[others], _some(others, group)
+        weight, some = self._weights[others].sum(), _some(others, group)
         own = group.population / len(group.messages) * self._sample.table.counts(group.messages)
         counts = np.maximum(self._counts - own, 0.0)
-        return Others(
-            some, self._weights[some], counts, weights.sum(), _effective(weights), are_alike=False
-        )
+        return Others(some, self._weights[some], counts, weight, are_alike=False)
 
     def alike(self, group: SampledGroup) -> Others | None:
         """Return the other messages that are like those of the group, None if they are too few."""
@@ -172,7 +172,6 @@ class Comparisons:
             weights,
             counts,
             float(weights.sum()),
-            _effective(weights),
             are_alike=True,
             have_same_shape=bool(((factor > 0) <= (mix > 0)).all()),
         )
@@ -226,10 +225,6 @@ def _some(messages: Ints, group: SampledGroup) -> Ints:
     return messages[:: -(-len(messages) // most) or 1]
 
 
-def _effective(weights: Floats) -> float:
-    return float(weights.sum() ** 2 / max(float((weights**2).sum()), 1e-300))
-
-
 class ConstantFields:
     """For each shape, the features that are values of constant fields.
 
@@ -258,23 +253,16 @@ class ConstantFields:
         self._shape, self._place = np.divmod(cells, self._columns)
         self._have: Ints = have.astype(np.int64)
         self._is_constant = most >= _ONE_VALUE * self._have
-        self._all = self._sums(np.ones(len(cells), bool))
 
     def of(self, shape: int) -> Flags:
         """Return for each feature whether it is a value of a field that is constant elsewhere."""
-        own = self._sums(self._shape == shape)
-        messages, counted, constant = (a - b for a, b in zip(self._all, own, strict=True))
+        others = self._shape != shape
+        column, have, size = self._place[others], self._have[others], self._columns
+        is_counted = have >= _LEAST_MESSAGES
+        messages = np.bincount(column, have, minlength=size)
+        counted = np.bincount(column, is_counted, minlength=size)
+        constant = np.bincount(column, is_counted & self._is_constant[others], minlength=size)
         is_constant = np.where(
             counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
         )
         return np.asarray(self._is_value & is_constant[self._column])
-
-    def _sums(self, chosen: Flags) -> tuple[Ints, Ints, Ints]:
-        """Of each column: messages, shapes with enough messages, shapes with one value."""
-        column, have = self._place[chosen], self._have[chosen]
-        is_counted = have >= _LEAST_MESSAGES
-        return (
-            np.bincount(column, have, minlength=self._columns).astype(np.int64),
-            np.bincount(column, is_counted, minlength=self._columns),
-            np.bincount(column, is_counted & self._is_constant[chosen], minlength=self._columns),
-        )

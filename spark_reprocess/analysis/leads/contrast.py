@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spark_reprocess.analysis.leads.comparison import Others
 from spark_reprocess.analysis.leads.predicates import Cells, Flags, Floats, Ints
 
 MOST_CONDITIONS = 3
@@ -22,38 +23,34 @@ _BEAM = 24
 _RANKED = 60
 _LEAST_SCORE = 0.1
 LEAST_PART = 0.02
-EXCLUSIVE = 0.9
+_EXCLUSIVE = 0.9
 """A set holds for hardly any others from this share of the group on, in the sum of both shares."""
 
 _LONGER = 0.985
 """The score of a set is reduced by this factor for each further condition."""
 
+MAY_BE_IMPLIED = 1 / 3
+"""What the shape of a group's messages may imply counts for a third."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A set of conditions, and for how many messages it holds.
+    """A set of conditions, and how often it holds.
 
     Attributes:
         conditions: their rows in the matrix, ascending.
-        score: how strongly it sets the group apart, for ranking; see ``balanced``.
-        own: messages of the group for which the set holds, and to which it applies.
-        others: the same of the others, weighted.
+        score: how strongly it sets the group apart, for ranking; see ``balanced``. It grows with
+            the square of the difference.
+        own_share: share of the group's messages to which the set applies.
+        other_share: the same of the others, weighted.
+        evidence: in nats; 0 if the others have it more often.
     """
 
     conditions: tuple[int, ...]
     score: float
-    own: tuple[float, float]
-    others: tuple[float, float]
-
-    @property
-    def own_share(self) -> float:
-        """Share of the group's messages to which the set applies."""
-        return self.own[0] / max(self.own[1], 1e-9)
-
-    @property
-    def other_share(self) -> float:
-        """Share of the others to which the set applies."""
-        return min(self.others[0] / max(self.others[1], 1e-9), 1.0)
+    own_share: float
+    other_share: float
+    evidence: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,95 +58,105 @@ class Contrast:
     """The conditions, as a matrix over a group's messages and over others.
 
     Attributes:
+        others: the messages that the group is compared with.
+        rows: the messages in the matrix: the group's, then the others.
+        is_own: of each message, whether it is the group's.
+        weights: of each message, how many messages it stands for; 1 for the group's.
+        effective: the number of equally weighted others that one others' weight is worth.
+        numbers: of each condition its predicate.
+        same: of each condition the predicates that hold for just these messages.
+        may_be_implied: of each condition, whether the shape may imply it.
         field: of each condition; two conditions about one field are not combined, nor is one that
             has -1.
-        kind: of each condition; two of one kind apply to the same messages.
-        own_holds, own_applies: 1 or 0, by condition and message of the group.
-        other_holds, other_applies: the same for the others.
-        weights: how many messages each of the others stands for.
-        effective: the number of equally weighted others that one others' weight is worth.
+        holds, applies: 1 or 0, by condition and message.
     """
 
-    field: Ints
-    kind: Ints
-    own_holds: Cells
-    own_applies: Cells
-    other_holds: Cells
-    other_applies: Cells
+    others: Others
+    rows: Ints
+    is_own: Flags
     weights: Cells
     effective: float
+    numbers: Ints
+    same: Sequence[Ints]
+    may_be_implied: Flags
+    field: Ints
+    holds: Cells
+    applies: Cells
 
-    def count(self, conditions: tuple[int, ...], own: Flags, others: Flags) -> Counted:
+    def count(self, conditions: Sequence[int], among: Flags) -> Counted:
         """Count one set of conditions among these messages."""
-        of = list(conditions)
-        mine = self.own_holds[of].all(0) & own, self.own_applies[of].all(0) & own
-        rest = self.other_holds[of].all(0) & others, self.other_applies[of].all(0) & others
-        held, applied = (float(one.sum()) for one in mine)
-        other_held, other_applied = (float(self.weights[one].sum()) for one in rest)
-        counts = (held, applied, other_held, other_applied)
-        score = _score(np.array([counts]), float(own.sum()), len(of))
-        return Counted(conditions, float(score[0]), (held, applied), (other_held, other_applied))
+        cells = [matrix[list(conditions)].all(0) & among for matrix in (self.holds, self.applies)]
+        parts = self.is_own, ~self.is_own
+        counts = [float(self.weights[one & part].sum()) for part in parts for one in cells]
+        own = int((among & self.is_own).sum())
+        return self._counted(np.array([conditions]), np.array([counts]), own)[0]
 
-    def ranked(self, own: Flags, others: Flags, needed: Sequence[float]) -> list[Counted]:
+    def ranked(self, among: Flags, needed: Sequence[float]) -> list[Counted]:
         """Return the sets that make a significant difference among these messages, the best first.
 
         *needed* is the evidence that a set of so many conditions needs, by their number. If it has
         none for pairs, they are not searched.
         """
-        mine, rest = own.astype(np.float32), self.weights * others
-        # Many conditions apply to the same messages: these are counted once.
-        every, kinds = np.arange(len(self.field)), self.kind
-        first = np.unique(kinds, return_index=True)[1]
-        matrices = (
-            (self.own_holds, every, mine),
-            (self.own_applies[first], kinds, mine),
-            (self.other_holds, every, rest),
-            (self.other_applies[first], kinds, rest),
-        )
-        found = self._significant(
-            every[:, None], [(one @ weight)[of] for one, of, weight in matrices], mine, needed
-        )[0]
+        parts = [np.flatnonzero(among & part) for part in (self.is_own, ~self.is_own)]
+        matrices = [
+            (cells[:, part], self.weights[part])
+            for part in parts
+            for cells in (self.holds, self.applies)
+        ]
+        own = len(parts[0])
+        singles = [one @ weight for one, weight in matrices]
+        found = self._significant(np.arange(len(self.field))[:, None], singles, own, needed)[0]
         is_joined = (self.field[:, None] != self.field) & (self.field >= 0)
         pairs = np.argwhere(np.triu(is_joined & is_joined.T, 1))
         if len(needed) > MOST_CONDITIONS and len(pairs):
             products = [
-                ((one * weight) @ one.T)[of[pairs[:, 0]], of[pairs[:, 1]]]
-                for one, of, weight in matrices
+                ((one * weight) @ one.T)[pairs[:, 0], pairs[:, 1]] for one, weight in matrices
             ]
-            more, best = self._significant(pairs, products, mine, needed)
+            more, best = self._significant(pairs, products, own, needed)
             triples = [
-                ((one[of[best[:, 0]]] * one[of[best[:, 1]]] * weight) @ one.T)[:, of]
-                for one, of, weight in matrices
+                (one[best[:, 0]] * one[best[:, 1]] * weight) @ one.T for one, weight in matrices
             ]
             place = np.argwhere(is_joined[best].all(1))
             sets = np.sort(np.column_stack([best[place[:, 0]], place[:, 1]]), axis=1)
-            names = sets @ len(self.field) ** np.arange(3)
-            once = np.unique(names, return_index=True)[1]
-            sets, place = sets[once], place[once]
-            cells = [one[place[:, 0], place[:, 1]] for one in triples]
-            found += more + self._significant(sets, cells, mine, needed)[0]
+            sets, once = np.unique(sets, axis=0, return_index=True)
+            cells = [one[place[once, 0], place[once, 1]] for one in triples]
+            found += more + self._significant(sets, cells, own, needed)[0]
         return sorted(found, key=lambda one: -one.score)
 
     def _significant(
-        self, sets: Ints, cells: Sequence[npt.NDArray[Any]], own: Cells, needed: Sequence[float]
+        self, sets: Ints, cells: Sequence[npt.NDArray[Any]], own: int, needed: Sequence[float]
     ) -> tuple[list[Counted], Ints]:
         """Return the significant ones of *sets*, and of all the best, to be extended."""
-        conditions, counts = sets.shape[1], np.stack(cells, axis=1).astype(np.float64)
-        score = _score(counts, float(own.sum()), conditions)
-        best = np.argpartition(-score, _RANKED)[:_RANKED] if len(score) > _RANKED else slice(None)
-        sets, score, counts = sets[best], score[best], counts[best]
-        share, other = _shares(counts)
-        part = counts[:, 1] / max(len(own), 1)
-        is_large = ((share - other) * part >= _LEAST_SCORE) | (
-            (share * part >= LEAST_PART) & (share >= EXCLUSIVE * (share + other))
-        )
-        found = evidence(share, counts[:, 1], other, counts[:, 3] * self.effective)
-        chosen = np.flatnonzero(is_large & (share > other) & (found >= needed[conditions]))
-        numbers = zip(sets[chosen].tolist(), score[chosen], counts[chosen].tolist(), strict=True)
+        counts = np.stack(cells, axis=1).astype(np.float64)
+        best = np.argsort(-self._score(sets, counts, own), kind="stable")[:_RANKED]
+        sets, counts = sets[best], counts[best]
+        parts = counts[:, 1] / self.is_own.sum()
         significant = [
-            Counted(tuple(one), float(best), (a, b), (c, d)) for one, best, (a, b, c, d) in numbers
+            one
+            for one, part in zip(self._counted(sets, counts, own), parts, strict=True)
+            if one.evidence >= needed[len(one.conditions)]
+            and (
+                (one.own_share - one.other_share) * part >= _LEAST_SCORE
+                or (
+                    one.own_share * part >= LEAST_PART
+                    and one.own_share >= _EXCLUSIVE * (one.own_share + one.other_share)
+                )
+            )
         ]
-        return significant, sets[np.argsort(-score, kind="stable")[:_BEAM]]
+        return significant, sets[:_BEAM]
+
+    def _counted(self, sets: Ints, counts: Floats, own: int) -> list[Counted]:
+        share, other = _shares(counts)
+        found = evidence(share, counts[:, 1], other, counts[:, 3] * self.effective)
+        columns = self._score(sets, counts, own), share, other, np.where(share > other, found, 0.0)
+        numbers = np.column_stack(columns).tolist()
+        return [Counted(tuple(s), *one) for s, one in zip(sets.tolist(), numbers, strict=True)]
+
+    def _score(self, sets: Ints, counts: Floats, own: int) -> Floats:
+        score = balanced(*_shares(counts)) * counts[:, 1] * _LONGER ** (sets.shape[1] - 1)
+        is_implied = self.may_be_implied[sets].any(1)
+        score *= np.where(is_implied, MAY_BE_IMPLIED**2, 1.0) / max(own, 1)
+        return np.asarray(score)
 
 
 def _shares(counts: Floats) -> tuple[Floats, Floats]:
@@ -159,11 +166,6 @@ def _shares(counts: Floats) -> tuple[Floats, Floats]:
     """
     shares = np.minimum(counts[:, ::2] / np.maximum(counts[:, 1::2], 1e-9), 1.0)
     return shares[:, 0], shares[:, 1]
-
-
-def _score(counts: Floats, size: float, conditions: int) -> Floats:
-    score = balanced(*_shares(counts)) * counts[:, 1]
-    return np.asarray(score * (_LONGER ** (conditions - 1) / max(size, 1.0)))
 
 
 def balanced(own: Floats, other: Floats) -> Floats:

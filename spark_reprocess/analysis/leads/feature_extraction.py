@@ -28,7 +28,6 @@ from spark_reprocess.analysis.groups.signature import (
 )
 from spark_reprocess.analysis.leads.comparison import Sample, SampledGroup
 from spark_reprocess.analysis.leads.features import COLUMNS, OUR_ATTRIBUTES, features_of
-from spark_reprocess.analysis.leads.lead_format import lead_of
 from spark_reprocess.analysis.leads.leads import find_leads
 from spark_reprocess.analysis.leads.predicates import feature_table
 from spark_reprocess.analysis.outputs import LEAD_FIELDS
@@ -176,23 +175,17 @@ def find_leads_in(
     )
     shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
     lines = cast("pa.StringArray", rows.column("features").combine_chunks())
-    groups = _sampled_groups(rows, counts)
+    ids, is_by_shape = (rows.column(name).to_numpy() for name in ("group_id", "is_by_shape"))
+    firsts = np.unique(ids, return_index=True)[1]
+    groups = [
+        SampledGroup(ids[n], np.flatnonzero(ids == ids[n]), counts[ids[n]], bool(is_by_shape[n]))
+        for n in firsts
+    ]
     times = rows.column("failed_at").to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
-    found = find_leads(sample, counts)
     leads = [
-        {"group_id": group_id, **asdict(lead_of(lead, masks))}
-        for group_id, leads in found.items()
-        for lead in leads
+        {"group_id": group_id, **asdict(lead)}
+        for group_id, found in find_leads(sample, counts, masks).items()
+        for lead in found
     ]
     yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)
-
-
-def _sampled_groups(rows: pa.Table, counts: Mapping[str, int]) -> list[SampledGroup]:
-    ids = np.array(rows.column("group_id").to_pylist())
-    is_by_shape = rows.column("is_by_shape").to_numpy()
-    groups = []
-    for group_id in map(str, np.unique(ids)):
-        messages, is_shape = np.flatnonzero(ids == group_id), is_by_shape[ids == group_id]
-        groups.append(SampledGroup(group_id, messages, counts[group_id], bool(is_shape[0])))
-    return groups

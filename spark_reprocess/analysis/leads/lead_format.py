@@ -9,7 +9,7 @@ text that holds JSON, and where no object has a key twice.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from spark_reprocess.analysis.groups.mask import Masks, shorten
@@ -37,7 +37,6 @@ from spark_reprocess.analysis.leads.features import (
     VALUE,
     path_text,
 )
-from spark_reprocess.analysis.leads.leads import FoundLead
 from spark_reprocess.analysis.leads.predicates import Kind, Predicate
 from spark_reprocess.findings import Lead, Part, Synonym, state_of
 
@@ -75,22 +74,27 @@ _TYPES = {
 _Test = Callable[["_Place"], str | None]
 
 
-def lead_of(found: FoundLead, masks: Masks) -> Lead:
-    """Format a lead. What is masked is neither in its values nor in its condition."""
-    parts, conditions = [], []
-    for part in found.parts:
-        field, value, is_masked = _shown(part.predicate, masks)
-        same = tuple(Synonym(*_shown(one, masks)[:2]) for one in part.correlated)
-        parts.append(Part(field, value, part.group_share, part.other_share, same))
-        conditions.append("" if is_masked else condition(*part.predicate))
-    return Lead(
-        parts=tuple(parts),
-        group_share=found.group_share,
-        other_share=found.other_share,
-        score=found.score,
-        condition=" AND ".join(conditions) if all(conditions) else "",
-        compared_with=_ALIKE if found.others_alike else _ALL,
-    )
+def lead_of(
+    conditions: Iterable[tuple[Sequence[Predicate], tuple[float, float]]],
+    shares: tuple[float, float],
+    score: float,
+    masks: Masks,
+    *,
+    others_alike: bool,
+) -> Lead:
+    """Format a lead. What is masked is neither in its values nor in its condition.
+
+    Each of *conditions* has a predicate with its synonyms, and the shares of the group and of the
+    others for which it holds. *shares* are those for which all hold.
+    """
+    parts, sql = [], []
+    for (predicate, *same), of_part in conditions:
+        field, value, is_masked = _shown(predicate, masks)
+        synonyms = tuple(Synonym(*_shown(one, masks)[:2]) for one in same)
+        parts.append(Part(field, value, *of_part, synonyms))
+        sql.append("" if is_masked else condition(*predicate))
+    where, compared_with = " AND ".join(sql) if all(sql) else "", _ALIKE if others_alike else _ALL
+    return Lead(tuple(parts), *shares, score, where, compared_with)
 
 
 def _shown(predicate: Predicate, masks: Masks) -> tuple[str, str, bool]:

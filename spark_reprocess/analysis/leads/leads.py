@@ -19,10 +19,10 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.leads.comparison import (
     Comparisons,
     ConstantFields,
@@ -32,11 +32,11 @@ from spark_reprocess.analysis.leads.comparison import (
 )
 from spark_reprocess.analysis.leads.contrast import (
     LEAST_PART,
+    MAY_BE_IMPLIED,
     MOST_CONDITIONS,
     Contrast,
     Counted,
     balanced,
-    evidence,
 )
 from spark_reprocess.analysis.leads.features import (
     ELEMENT,
@@ -47,8 +47,9 @@ from spark_reprocess.analysis.leads.features import (
     VALUE,
     path_text,
 )
-from spark_reprocess.analysis.leads.predicates import Flags, Ints, Kind, Predicate, Predicates
-from spark_reprocess.findings import LEAST_GROUP
+from spark_reprocess.analysis.leads.lead_format import lead_of
+from spark_reprocess.analysis.leads.predicates import Flags, Kind, Predicates
+from spark_reprocess.findings import LEAST_GROUP, Lead
 
 LEADS = 5
 CORRELATED = 3
@@ -67,9 +68,6 @@ _LEFT_WITHOUT = 0.5
 _SAME_MESSAGES = 0.95
 """Predicates are correlated from this Jaccard index on."""
 
-_MAY_BE_IMPLIED = 1 / 3
-"""What the shape of a group's messages may imply counts for a third."""
-
 _ALL = 0.99
 _LEAST_MESSAGES = 5
 """Groups with fewer messages to which a lead applies do not count for what is usual."""
@@ -78,11 +76,7 @@ _LEAST_FOR_SETS = 40
 """In a smaller group a lead has one condition."""
 
 _SAME_COUNTS = 20
-_LEAST_PARTS, _MOST_PARTS = 24, 96
-_MOST_MESSAGES = 8000
-_LEAST_OTHERS, _OTHERS = 250, 25
-"""At most so many others are counted, and so many for each message of the group."""
-
+_LEAST_PARTS, _MOST_PARTS, _MOST_MESSAGES = 24, 96, 8000
 _LEAST_OF_A_VALUE = 20
 """A value that fewer messages have does not count as doing as well as another."""
 
@@ -95,55 +89,21 @@ _CLOCK = 0.1
 that would by chance."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPart:
-    """A condition of a lead.
-
-    Attributes:
-        group_share: share of the group's messages for which it holds.
-        other_share: share of the messages that the group is compared with.
-        correlated: predicates that hold for nearly the same messages; at most three.
-    """
-
-    predicate: Predicate
-    group_share: float
-    other_share: float
-    correlated: tuple[Predicate, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLead:
-    """A lead that is not formatted yet.
-
-    Attributes:
-        group_share: share of the group's messages for which all parts hold.
-        other_share: share of the messages that the group is compared with.
-        score: difference of the shares; a third of it where the shape may imply the lead.
-        others_alike: whether the group is compared with messages like its own.
-    """
-
-    parts: tuple[FoundPart, ...]
-    group_share: float
-    other_share: float
-    score: float
-    others_alike: bool
-
-
-def find_leads(sample: Sample, wanted: Iterable[str]) -> dict[str, tuple[FoundLead, ...]]:
+def find_leads(sample: Sample, wanted: Iterable[str], masks: Masks) -> dict[str, tuple[Lead, ...]]:
     """Return the leads of the groups with ids *wanted*: at most five each, the strongest first.
 
     Groups with fewer than ``LEAST_GROUP`` messages in the sample are left out.
     """
     groups = {one.group_id: one for one in sample.groups if len(one.messages) >= LEAST_GROUP}
-    context = _Context(sample, len(groups))
+    context = _Context(sample, len(groups), masks)
     return {one: tuple(_Search(context, groups[one]).leads()) for one in wanted if one in groups}
 
 
 class _Context:
     """What the searches of all groups share."""
 
-    def __init__(self, sample: Sample, groups: int) -> None:
-        self.sample, self.groups = sample, groups
+    def __init__(self, sample: Sample, groups: int, masks: Masks) -> None:
+        self.sample, self.groups, self.masks = sample, groups, masks
         self.predicates = Predicates(sample.table)
         self.constant = ConstantFields(sample.table, sample.shapes)
         self.comparisons = Comparisons(sample)
@@ -154,70 +114,38 @@ class _Context:
         self.needed = [math.log(max(one, 1) / ALPHA) for one in tests]
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """A comparison of the group with others.
-
-    Attributes:
-        rows, other_rows: the messages in the matrix.
-        numbers: of each condition in the matrix the predicates that hold for just these messages.
-        may_be_implied: of each condition, whether the shape may imply it.
-    """
-
-    others: Others
-    contrast: Contrast
-    rows: Ints
-    other_rows: Ints
-    numbers: list[Ints]
-    may_be_implied: Flags
-
-    def score(self, one: Counted) -> float:
-        """Return the score of a set for ranking; it grows with the square of the difference."""
-        is_implied = self.may_be_implied[list(one.conditions)].any()
-        return one.score * (_MAY_BE_IMPLIED**2 if is_implied else 1.0)
-
-    def evidence(self, one: Counted) -> float:
-        """Return the evidence for a set, in nats; 0 if the others have it more often."""
-        if one.own_share <= one.other_share:
-            return 0.0
-        other = one.others[1] * self.contrast.effective
-        numbers = (one.own_share, one.own[1], one.other_share, other)
-        return float(evidence(*(np.array([number]) for number in numbers))[0])
-
-
 class _Search:
     """The search for the leads of one group."""
 
     def __init__(self, context: _Context, group: SampledGroup) -> None:
         self._context, self._predicates = context, context.predicates
         self._group, self._size = group, len(group.messages)
-        table, some = context.sample.table, group.messages[:_MOST_MESSAGES]
-        marks = context.marks[some]
-        own, marked = table.counts(group.messages), table.counts(some, marks)
+        self._messages = group.messages[:_MOST_MESSAGES]
+        table, marks = context.sample.table, context.marks[self._messages]
+        own, marked = table.counts(group.messages), table.counts(self._messages, marks)
         self._own = context.predicates.counts(own, float(self._size))
         self._mark = context.predicates.counts(marked, float(marks.sum())).holds
         self._left = np.ones(table.messages, bool)
         self._needed = context.needed[: 2 if self._size < _LEAST_FOR_SETS else None]
 
-    def leads(self) -> Iterator[FoundLead]:
+    def leads(self) -> Iterator[Lead]:
         compared = [one for given in self._comparisons() if (one := self._compared(*given))]
-        alternatives: list[tuple[_Compared, Counted]] = []
+        alternatives: list[tuple[Contrast, Counted]] = []
         seen: list[Flags] = []
         while len(seen) < LEADS:
             found = [(one, best) for one in compared if (best := self._best(one))]
             if not found:
                 break
-            where, chosen = max(found, key=lambda pair: pair[0].score(pair[1][0]))
-            lead, others = chosen
+            where, (lead, others) = max(found, key=lambda pair: pair[1][0].score)
             yield self._lead(where, lead)
-            seen.append(self._predicates.all_hold(self._numbers(where, lead.conditions)))
+            seen.append(self._predicates.all_hold(where.numbers[[*lead.conditions]]))
             alternatives += [(where, one) for one in others]
             self._left &= ~seen[-1]
             if self._left[self._group.messages].sum() < LEAST_GROUP:
                 break
         for place, other in alternatives:
-            rows = np.append(place.rows, place.other_rows)
-            holds = self._predicates.all_hold(self._numbers(place, other.conditions))
+            rows, numbers = place.rows, place.numbers[[*other.conditions]]
+            holds = self._predicates.all_hold(numbers)
             if len(seen) < LEADS and all(jaccard(holds[rows], one[rows]) < _ALL for one in seen):
                 seen.append(holds)
                 yield self._lead(place, other)
@@ -262,17 +190,12 @@ class _Search:
                 is_exclusive = is_in_all & (theirs.holds <= (1 - _ALL) * everybody.weight)
                 yield everybody, compared, may_be_implied | is_exclusive
 
-    def _compared(self, others: Others, compared: Flags, implied: Flags) -> _Compared | None:
+    def _compared(self, others: Others, compared: Flags, implied: Flags) -> Contrast | None:
         """Build the matrix of the conditions that may make a difference; None if there are none."""
         own, theirs = self._own, self._predicates.counts(others.counts, others.weight)
         is_frequent = own.holds >= max(LEAST_PART * self._size, 2)
         varies = np.minimum(own.shares, theirs.shares) < 1 - LEAST_PART
         usable = np.flatnonzero(compared & is_frequent & varies)
-        if self._size < _LEAST_FOR_SETS:
-            effective = theirs.applies * (others.effective / others.weight)
-            arrays = own.shares, own.applies, theirs.shares, effective
-            found = evidence(*(one[usable] for one in arrays))
-            usable = usable[found >= self._needed[1]]
         if not len(usable):
             return None
         gain = balanced(own.shares[usable], theirs.shares[usable]) * own.applies[usable]
@@ -284,34 +207,34 @@ class _Search:
         _, first, same = np.unique(marks, return_index=True, return_inverse=True)
         # Few messages are no evidence for a choice among many sets.
         first = np.sort(first)[: min(_MOST_PARTS, _LEAST_PARTS + self._size // 10)]
-        numbers = [usable[same == same[place]] for place in first]
-        rows = self._group.messages[:_MOST_MESSAGES]
-        most = max(_LEAST_OTHERS, _OTHERS * len(rows))
-        place = np.arange(0, len(others.messages), -(-len(others.messages) // most) or 1)
-        other_rows, weights = others.messages[place], others.weights[place]
-        holds, applies = self._predicates.matrix(usable[first], np.append(rows, other_rows))
-        kinds = (applies @ self._context.marks[: applies.shape[1]]).round(3)
-        own_size = len(rows)
-        matrix = Contrast(
-            np.where(self._alone[usable[first]], -1, self._predicates.field_of(usable[first])),
-            np.unique(kinds, return_inverse=True)[1],
-            holds[:, :own_size],
-            applies[:, :own_size],
-            holds[:, own_size:],
-            applies[:, own_size:],
-            weights.astype(np.float32),
-            float(weights.sum() / (weights**2).sum()),
+        conditions, weights = usable[first], others.weights
+        own_size = len(self._messages)
+        rows = np.append(self._messages, others.messages)
+        holds, applies = (
+            np.array([of(one)[rows] for one in conditions.tolist()], np.float32)
+            for of in (self._predicates.holds, self._predicates.applies)
         )
-        is_implied = implied[usable[first]]
-        return _Compared(others, matrix, rows, other_rows, numbers, is_implied)
+        field = self._predicates.field_of(conditions)
+        return Contrast(
+            others,
+            rows,
+            is_own=np.arange(len(rows)) < own_size,
+            weights=np.append(np.ones(own_size), weights).astype(np.float32),
+            effective=others.effective / float(weights.sum()),
+            numbers=conditions,
+            same=[usable[same == same[place]] for place in first],
+            may_be_implied=implied[conditions],
+            field=np.where(self._alone[conditions], -1, field),
+            holds=holds,
+            applies=applies,
+        )
 
-    def _best(self, where: _Compared) -> tuple[Counted, list[Counted]] | None:
+    def _best(self, where: Contrast) -> tuple[Counted, list[Counted]] | None:
         """Return the best set among the messages left, and others that are nearly as good."""
-        left = self._left[where.rows], self._left[where.other_rows]
-        if left[0].sum() < LEAST_GROUP or not left[1].any():
+        left = self._left[where.rows]
+        if (left & where.is_own).sum() < LEAST_GROUP or not (left & ~where.is_own).any():
             return None
-        found = where.contrast.ranked(*left, self._needed)
-        ranked = sorted(found, key=where.score, reverse=True)
+        ranked = where.ranked(left, self._needed)
         place = next((n for n, one in enumerate(ranked) if self._is_lead(where, one)), None)
         if place is None:
             return None
@@ -326,11 +249,8 @@ class _Search:
             ]
         return best, others[:LEADS]
 
-    def _is_lead(self, where: _Compared, one: Counted) -> bool:
-        everything = self._left | True
-        in_all = where.contrast.count(
-            one.conditions, everything[where.rows], everything[where.other_rows]
-        )
+    def _is_lead(self, where: Contrast, one: Counted) -> bool:
+        in_all = where.count(one.conditions, np.ones(len(where.rows), bool))
         return (
             in_all.own_share > in_all.other_share
             and all(self._is_needed(where, one, which) for which in one.conditions)
@@ -338,68 +258,66 @@ class _Search:
             and self._is_unusual(where, one)
         )
 
-    def _is_needed(self, where: _Compared, one: Counted, which: int) -> bool:
+    def _is_needed(self, where: Contrast, one: Counted, which: int) -> bool:
         """Return whether a condition is significant among messages with the others of the set."""
-        if len(one.conditions) == 1:
-            return True
         rest = [other for other in one.conditions if other != which]
-        own = self._left[where.rows] & where.contrast.own_holds[rest].all(0)
-        others = self._left[where.other_rows] & where.contrast.other_holds[rest].all(0)
-        inside = where.contrast.count((which,), own, others)
+        inside = where.count((which,), self._left[where.rows] & where.holds[rest].all(0))
         tests = 2 * self._context.groups * len(where.numbers)
-        return where.evidence(inside) >= math.log(tests / ALPHA)
+        return inside.evidence >= math.log(tests / ALPHA)
 
-    def _generalized(self, where: _Compared, one: Counted) -> Counted:
+    def _generalized(self, where: Contrast, one: Counted) -> Counted:
         """Leave out conditions while most other values of the field do as well."""
         while len(one.conditions) > 1:
             breadth = {which: self._breadth(where, one, which) for which in one.conditions}
             widest = max(breadth, key=lambda which: breadth[which])
             if breadth[widest] <= _MOST_VALUES:
                 break
-            left = self._left[where.rows], self._left[where.other_rows]
             rest = tuple(other for other in one.conditions if other != widest)
-            shorter = where.contrast.count(rest, *left)
+            shorter = where.count(rest, self._left[where.rows])
             if shorter.score < _LEFT_WITHOUT * one.score:
                 break
             one = shorter
         return one
 
-    def _breadth(self, where: _Compared, one: Counted, which: int) -> float:
+    def _breadth(self, where: Contrast, one: Counted, which: int) -> float:
         """Return the share of the other values of a condition's field that do as well as its own.
 
         Among the messages for which the rest of the set holds, the odds that a message is of the
         group must be nearer to those of the condition's value than to those of messages for which
         the rest does not hold; on a logarithmic scale.
         """
-        number, table = int(where.numbers[which][0]), self._context.sample.table
+        number, table = int(where.numbers[which]), self._context.sample.table
         values = self._predicates.values_of(number)
         rest = [other for other in one.conditions if other != which]
-        matrix = where.contrast
-        own, others = self._left[where.rows], self._left[where.other_rows]
-        mine, theirs = matrix.own_holds[rest].all(0), matrix.other_holds[rest].all(0)
-        weights = matrix.weights.astype(np.float64) * matrix.effective
-        held = table.counts(where.rows[own & mine])[values]
-        inside = others & theirs
-        other_held = table.counts(where.other_rows[inside], weights[inside])[values]
+        left, is_in = self._left[where.rows], where.holds[rest].all(0)
+        weights = where.weights.astype(np.float64)
+        weights[~where.is_own] *= where.effective
+        held, other_held = (
+            table.counts(where.rows[inside], weights[inside])[values]
+            for inside in (left & is_in & where.is_own, left & is_in & ~where.is_own)
+        )
+        out, other_out = (
+            weights[left & ~is_in & part].sum() for part in (where.is_own, ~where.is_own)
+        )
         odds = np.log((held + 0.5) / (other_held + 0.5))
-        outside = math.log(((own & ~mine).sum() + 0.5) / (weights[others & ~theirs].sum() + 0.5))
+        outside = math.log((out + 0.5) / (other_out + 0.5))
         is_other = (values != number) & (held + other_held >= _LEAST_OF_A_VALUE)
         if not is_other.any():
             return 0.0
         enough = outside + _AS_WELL * (odds[values == number] - outside)
         return float((odds[is_other] >= enough).mean())
 
-    def _is_clock(self, where: _Compared, which: int) -> bool:
+    def _is_clock(self, where: Contrast, which: int) -> bool:
         """Return whether the condition is a magnitude of a number that grows with the time.
 
         In the time of most of its messages hardly any have another magnitude.
         """
-        number, times = int(where.numbers[which][0]), self._context.sample.times
+        number, times = int(where.numbers[which]), self._context.sample.times
         path, tag = self._predicates.predicate(number)[1:]
         if not tag.startswith(MAGNITUDE) or path == SIZE:
             return False
-        rows = np.append(where.rows, where.other_rows)
-        rows = rows[self._predicates.applies(number)[rows] & ~np.isnan(times[rows])]
+        rows = where.rows[where.applies[which] > 0]
+        rows = rows[~np.isnan(times[rows])]
         holds = self._predicates.holds(number)[rows]
         if holds.all() or not holds.any():
             return False
@@ -407,14 +325,14 @@ class _Search:
         is_then = (times[rows] >= first) & (times[rows] <= last)
         return bool((~holds[is_then]).mean() <= _CLOCK * (~holds).mean())
 
-    def _is_unusual(self, where: _Compared, one: Counted) -> bool:
+    def _is_unusual(self, where: Contrast, one: Counted) -> bool:
         """Return whether the median of the other groups differs too, not only their sum.
 
         At least half of the difference must be left. That a field is present must be unusual among
         all other groups, also where the group is compared with a part of them.
         """
         sample, rows = self._context.sample, where.others.messages
-        numbers = self._numbers(where, one.conditions)
+        numbers = where.numbers[[*one.conditions]]
         if self._predicates.is_present[numbers].any():
             rows = np.flatnonzero(sample.group_of != sample.group_of[self._group.messages[0]])
         groups, count = sample.group_of[rows], len(sample.groups)
@@ -426,7 +344,7 @@ class _Search:
         median = np.median(holds[is_counted] / applies[is_counted])
         return bool(one.own_share - median >= (one.own_share - one.other_share) / 2)
 
-    def _lead(self, where: _Compared, one: Counted) -> FoundLead:
+    def _lead(self, where: Contrast, one: Counted) -> Lead:
         rows = where.others.messages
         weights = where.others.weights / where.others.weights.sum()
         own = self._group.messages
@@ -435,43 +353,41 @@ class _Search:
             holds = self._predicates.all_hold(numbers)
             return float(holds[own].mean()), float(weights[holds[rows]].sum())
 
-        parts, numbers = [], []
+        conditions, numbers = [], []
         for which in one.conditions:
             correlated = self._correlated(where, which)
             numbers.append(correlated[0])
-            plainest, *same = map(self._predicates.predicate, correlated)
-            parts.append(FoundPart(plainest, *shares(numbers[-1:]), tuple(same)))
+            predicates = [self._predicates.predicate(number) for number in correlated]
+            conditions.append((predicates, shares(numbers[-1:])))
         applies = self._predicates.all_apply(numbers)
         group_share, other_share = shares(numbers)
         mine, theirs = applies[own].mean(), weights[applies[rows]].sum()
-        score = group_share - other_share * mine / max(theirs, 1e-9)
+        score = float(group_share - other_share * mine / max(theirs, 1e-9))
         if where.may_be_implied[list(one.conditions)].any():
-            score *= _MAY_BE_IMPLIED
-        return FoundLead(
-            tuple(parts), group_share, other_share, float(score), where.others.are_alike
+            score *= MAY_BE_IMPLIED
+        return lead_of(
+            conditions,
+            (group_share, other_share),
+            score,
+            self._context.masks,
+            others_alike=where.others.are_alike,
         )
 
-    def _correlated(self, where: _Compared, which: int) -> list[int]:
+    def _correlated(self, where: Contrast, which: int) -> list[int]:
         """Return the predicates that hold for nearly the same messages, each of another field.
 
         The plainest comes first.
         """
-        rows = np.append(where.rows, where.other_rows)
-        number = int(where.numbers[which][0])
-        mine, applies = (
-            one(number)[rows] for one in (self._predicates.holds, self._predicates.applies)
-        )
+        rows, mine, applies = where.rows, where.holds[which] > 0, where.applies[which] > 0
 
         def is_same(other: int) -> bool:
-            both = applies & self._predicates.applies(other)[rows]
-            theirs = self._predicates.holds(other)[rows]
-            return jaccard(mine[both], theirs[both]) >= _SAME_MESSAGES
+            both = applies & (where.applies[other] > 0)
+            return jaccard(mine[both], where.holds[other, both] > 0) >= _SAME_MESSAGES
 
-        alike = where.may_be_implied == where.may_be_implied[which]
-        conditions = [n for n in np.flatnonzero(alike) if is_same(int(where.numbers[n][0]))]
-        likely = np.concatenate([where.numbers[n][:_SAME_COUNTS] for n in conditions])
+        alike = np.flatnonzero(where.may_be_implied == where.may_be_implied[which]).tolist()
+        likely = [where.same[n][:_SAME_COUNTS] for n in alike if is_same(n)]
         found, paths = list[int](), list[str]()
-        for number in sorted(map(int, likely), key=self._plainness):
+        for number in sorted(map(int, np.concatenate(likely)), key=self._plainness):
             path = self._predicates.predicate(number).path
             if any(_is_same_place(path, other) for other in paths):
                 continue
@@ -481,9 +397,6 @@ class _Search:
             if len(found) > CORRELATED:
                 break
         return found
-
-    def _numbers(self, where: _Compared, conditions: Iterable[int]) -> list[int]:
-        return [int(where.numbers[which][0]) for which in conditions]
 
     def _plainness(self, number: int) -> tuple[bool, bool, bool, int, int, str]:
         """Sort key, the easiest to read first: a value, no link, no number, few steps, short."""

@@ -95,15 +95,11 @@ class FeatureTable:
         message = np.repeat(np.arange(self.messages), lengths)
         order = np.argsort(self.features.columns, kind="stable")
         counts = np.bincount(self.features.columns, minlength=len(self.tags))
-        return Occurrences(_starts(counts), message[order])
+        return Occurrences(np.concatenate([[0], np.cumsum(counts)]), message[order])
 
-    @cached_property
-    def types_of(self) -> Occurrences:
-        """Of each field the features that are types of it."""
-        types = np.flatnonzero(self.is_type)
-        order = np.argsort(self.field[types], kind="stable")
-        counts = np.bincount(self.field[types], minlength=len(self.paths))
-        return Occurrences(_starts(counts), types[order])
+    def types_of(self, field: int) -> Ints:
+        """Return the features that are types of a field."""
+        return np.flatnonzero(self.is_type & (self.field == field))
 
     def counts(self, messages: Ints, weights: Floats | None = None) -> Floats:
         """Return for each feature how many of these messages have it, or their total weight."""
@@ -193,7 +189,12 @@ class Predicates:
         self.is_predicate: Flags = np.concatenate([is_statement, is_in_object, is_in_object])
         nothing = np.zeros(self._fields, bool)
         self.is_present: Flags = np.concatenate([np.zeros(self._tags, bool), ~nothing, nothing])
-        self._magnitudes, self._numbers = _magnitudes(table)
+        is_number = np.array([tag == NUMBER for tag in table.tags], bool)
+        is_magnitude = np.array([tag[:1] == MAGNITUDE for tag in table.tags], bool)
+        number_of = np.full(self._fields, -1)
+        number_of[table.field[is_number]] = np.flatnonzero(is_number)
+        self._magnitudes = np.flatnonzero(is_magnitude & (number_of[table.field] >= 0))
+        self._numbers = number_of[table.field[self._magnitudes]]
 
     def counts(self, features: Floats, weight: float) -> Counts:
         """Count what holds for messages with these counts of features and this total weight."""
@@ -244,12 +245,6 @@ class Predicates:
         features = np.flatnonzero(table.field == table.field[number])
         return features[[table.tags[one][:1] == kind for one in features]]
 
-    def matrix(self, numbers: Ints, messages: Ints) -> tuple[Cells, Cells]:
-        """Return for each predicate and message whether it holds, and whether it applies."""
-        holds = [self.holds(int(one))[messages] for one in numbers]
-        applies = [self.applies(int(one))[messages] for one in numbers]
-        return np.array(holds, np.float32), np.array(applies, np.float32)
-
     def all_hold(self, numbers: Iterable[int]) -> Flags:
         """Return for each message of the sample whether all of these predicates hold."""
         return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
@@ -262,7 +257,7 @@ class Predicates:
         """Return for each message of the sample whether the predicate holds."""
         if number < self._tags:
             return self._with_any([number])
-        has_field = self._with_any(self._table.types_of.row((number - self._tags) % self._fields))
+        has_field = self._with_any(self._table.types_of((number - self._tags) % self._fields))
         if number < self._tags + self._fields:
             return has_field
         return np.asarray(self.applies(number) & ~has_field)
@@ -271,7 +266,7 @@ class Predicates:
         """Return for each message of the sample whether the predicate applies to it."""
         table = self._table
         if number < self._tags:
-            return self._with_any(table.types_of.row(int(table.field[number])))
+            return self._with_any(table.types_of(int(table.field[number])))
         parent = int(table.parent[(number - self._tags) % self._fields])
         return np.ones(table.messages, bool) if parent < 0 else self._with_any([parent])
 
@@ -280,18 +275,6 @@ class Predicates:
         for feature in features:
             has[self._table.holders.row(int(feature))] = True
         return has
-
-
-def _magnitudes(table: FeatureTable) -> tuple[Ints, Ints]:
-    """Return the features that are magnitudes, and of each the feature "the field is a number"."""
-    numbers = {int(table.field[i]): i for i, tag in enumerate(table.tags) if tag == NUMBER}
-    found = [
-        (i, numbers[int(table.field[i])])
-        for i, tag in enumerate(table.tags)
-        if tag.startswith(MAGNITUDE) and int(table.field[i]) in numbers
-    ]
-    pairs = np.array(found, np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
 
 
 def _is_in_object(path: str) -> bool:
@@ -307,7 +290,3 @@ def _parents(paths: tuple[str, ...], field: Ints, tags: tuple[str, ...]) -> Ints
         for path in paths
     )
     return np.array([complete.get(parent, -1) for parent in parents], dtype=np.int64)
-
-
-def _starts(counts: npt.NDArray[np.intp]) -> Ints:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -4,7 +4,7 @@
 is in no file that is older than its drain.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -25,16 +25,14 @@ REASONS = pa.schema(
 """``logged`` says in lines how and where it was found, with a link and frames."""
 
 
-def write_reasons(archive: Archive, plan_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_reasons(archive: Archive, plan_id: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Keep what an analysis found."""
     table = pa.Table.from_pylist(list(rows), schema=REASONS)
     archive.write(f"{REPORTS}/{plan_id}/{_FILE}", parquet_bytes(table))
 
 
-def read_reasons(
-    archive: Archive, oldest_drain: str, message_ids: Collection[str] | None = None
-) -> pa.Table:
-    """Return what was found last of *message_ids*, or of all messages, of this drain or later ones.
+def read_reasons(archive: Archive, oldest_drain: str) -> dict[str, dict[str, Any]]:
+    """Return what was found last of messages of this drain or later ones, by their id.
 
     Raises:
         ArchiveError: a file cannot be read.
@@ -47,6 +45,5 @@ def read_reasons(
             rows = pq.read_table(pa.BufferReader(content)).select(REASONS.names).to_pylist()
         except PARQUET_DAMAGE as error:
             raise ArchiveError(f"archive {archive.root}: {path} is damaged; remove it") from error
-        wanted = (row for row in rows if message_ids is None or row["message_id"] in message_ids)
-        found.update((row["message_id"], row) for row in wanted)
-    return pa.Table.from_pylist(list(found.values()), schema=REASONS)
+        found.update((row["message_id"], row) for row in rows)
+    return found

@@ -68,7 +68,7 @@ def test_a_field_is_there_as_often_as_it_has_a_type(messages: list[list[tuple[st
         path: types[path] for path in table.paths
     }
     for field, path in enumerate(table.paths):
-        tags = {table.tags[feature] for feature in table.types_of.row(field)}
+        tags = {table.tags[feature] for feature in table.types_of(field)}
         assert tags <= {"T", "N", "O"}, path
 
 

@@ -1,21 +1,22 @@
 """How a lead is formatted, and what of it is masked."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
 from spark_reprocess.analysis.leads.lead_format import lead_of
-from spark_reprocess.analysis.leads.leads import FoundLead, FoundPart
 from spark_reprocess.analysis.leads.predicates import Kind, Predicate
-from spark_reprocess.findings import format_predicate
+from spark_reprocess.findings import Lead, format_predicate
 
 
 def worded(kind: Kind, path: str, tag: str = "", masks: Masks | None = None) -> str:
-    return format_predicate(lead_of(a_found_lead(Predicate(kind, path, tag)), masks or Masks()))
+    return format_predicate(lead_with([Predicate(kind, path, tag)], masks))
 
 
-def a_found_lead(*predicates: Predicate) -> FoundLead:
-    parts = tuple(FoundPart(one, 1.0, 0.0) for one in predicates)
-    return FoundLead(parts, 1.0, 0.0, 1.0, others_alike=True)
+def lead_with(predicates: Sequence[Predicate], masks: Masks | None = None) -> Lead:
+    parts = [([one], (1.0, 0.0)) for one in predicates]
+    return lead_of(parts, (1.0, 0.0), 1.0, masks or Masks(), others_alike=True)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_what_is_masked_is_neither_shown_nor_in_the_condition(
 ) -> None:
     plain = Predicate(Kind.TAG, "body\x1fkind", "=x")
 
-    lead = lead_of(a_found_lead(plain, Predicate(Kind.TAG, path, tag)), masks)
+    lead = lead_with([plain, Predicate(Kind.TAG, path, tag)], masks)
 
     assert "***" in lead.parts[1].field + lead.parts[1].value
     assert lead.condition == ""
@@ -96,7 +97,7 @@ def test_what_is_masked_is_neither_shown_nor_in_the_condition(
 
 
 def test_that_a_secret_is_missing_may_be_said() -> None:
-    lead = lead_of(a_found_lead(Predicate(Kind.MISSING, "body\x1fpassword", "")), Masks())
+    lead = lead_with([Predicate(Kind.MISSING, "body\x1fpassword", "")])
 
     assert format_predicate(lead) == "body.password is missing"
     assert lead.condition
@@ -104,7 +105,7 @@ def test_that_a_secret_is_missing_may_be_said() -> None:
 
 
 def test_long_texts_are_cut() -> None:
-    lead = lead_of(a_found_lead(Predicate(Kind.TAG, "body\x1f" + "k" * 300, "=v")), Masks())
+    lead = lead_with([Predicate(Kind.TAG, "body\x1f" + "k" * 300, "=v")])
 
     assert len(lead.parts[0].field) == 120
     assert "k" * 300 in lead.condition
@@ -115,10 +116,10 @@ def test_the_conditions_of_all_parts_hold_together() -> None:
     version = Predicate(Kind.TAG, "attribute\x1fversion", "=7.2.0")
     packed = Predicate(Kind.TAG, "body\x1b\x1fkind", "=x")
 
-    lead = lead_of(a_found_lead(country, version), Masks())
+    lead = lead_with([country, version])
 
     assert format_predicate(lead) == "body.country = HR and attribute.version = 7.2.0"
     assert lead.condition == (
         "get_json_object(body, '$.country') = 'HR' AND attributes['version'].string_value = '7.2.0'"
     )
-    assert lead_of(a_found_lead(country, packed), Masks()).condition == ""
+    assert lead_with([country, packed]).condition == ""
