@@ -253,7 +253,8 @@ class Run:
         self._screen.say(self._shop.fix(), "green")
         # On a busy machine a message may be received too often, and come back without a bug.
         for _ in range(2):
-            self._operator.collect()
+            if self._queues.parked.depth().total:
+                self._operator.collect()
             self._operator.approve()
             if self._ramp("bugs fixed") != STOPPED:
                 break
