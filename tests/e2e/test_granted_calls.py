@@ -50,7 +50,6 @@ from tests.contract.template import (
     as_list,
     environment_of,
     statements_of,
-    statements_of_policy,
 )
 from tests.support.builders import context, counter, filler, lambda_record, message
 from tests.support.failure_table import create_failure_table
@@ -273,7 +272,7 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
 
     assert archive.list("commands") == archive.outdated("commands") == []
     assert "without an answer" in capsys.readouterr().err
-    statements = statements_of_policy(stack, "RunSparkJobPolicy")
+    statements = statements_of(stack, "RunSparkJobPolicy")
     assert {call for call in aws.calls if not is_allowed(call, statements)} == set()
     granted = {action for one in statements for action in as_list(one["Action"])}
     # Which stack it is, and, for `aws glue get-job-runs`, which run is under way.
