@@ -52,7 +52,7 @@ class KilledDrain:
 
     def run(self, archive: Path) -> int:
         """Drain; return the exit code."""
-        argv = [*DRAIN, "--archive", archive, "--parked-queue-url", self.url, "--tasks", "2"]
+        argv = [*DRAIN, "--archive", str(archive), "--parked-queue-url", self.url, "--tasks", "2"]
         environment = {**os.environ, **QUICK_SPARK, "AWS_ENDPOINT_URL": self.served.url}
         return subprocess.call(
             [sys.executable, "-m", "spark_reprocess", *argv],
