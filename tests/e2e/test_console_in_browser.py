@@ -8,15 +8,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from dlq_cli.console.site import Console
 from spark_reprocess.archive.storage.files import Archive
-from tests.e2e.watched_browser import assert_fits_and_is_accessible
+from tests.e2e.watched_browser import Watched, assert_fits_and_is_accessible
 from tests.support.console_world import archive_from, console_of, plan_of, running
 from tests.support.findings_builder import many_findings
 from tests.support.incident import incident_findings
@@ -27,21 +27,10 @@ WIDTHS = (360, 1280)
 
 
 @dataclass
-class Desk:
-    """One person's browser at one console.
+class Desk(Watched):
+    """One person's browser at one console."""
 
-    Attributes:
-        foreign: addresses of elsewhere that a page asked for; none was answered.
-        messages: what its console said, errors and policy violations included.
-        dialogs: what a page asked the reader.
-    """
-
-    page: Page
-    base: str
-    context: BrowserContext
-    foreign: list[str] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)
-    dialogs: list[str] = field(default_factory=list)
+    base: str = ""
 
     def go(self, path: str) -> Page:
         """Open a page, and wait for what it asks for by itself when it is opened."""
@@ -50,7 +39,8 @@ class Desk:
         return self.page
 
     def assert_quiet(self) -> None:
-        assert (self.foreign, self.messages, self.dialogs) == ([], [], [])
+        """Nothing ran, nothing of elsewhere was asked for."""
+        assert (self.requests, self.messages, self.dialogs) == ([], [], [])
         assert self.page.evaluate("'hostile' in window") is False
 
 
@@ -63,19 +53,12 @@ def desk(browser: Browser, console: Console, **context: Any) -> Iterator[Desk]:
     ):
         page = profile.new_page()
         base = f"http://127.0.0.1:{sessions.port}{sessions.base}"
-        it = Desk(page, base, profile)
-
-        def dismiss(dialog: Any) -> None:
-            it.dialogs.append(dialog.message)
-            dialog.dismiss()
+        it = Desk(page, base=base)
 
         def note(request: Any) -> None:
             if not request.url.startswith((f"{base}/", "data:")):
-                it.foreign.append(request.url)
+                it.requests.append(request.url)
 
-        page.on("console", lambda message: it.messages.append(message.text))
-        page.on("pageerror", lambda error: it.messages.append(str(error)))
-        page.on("dialog", dismiss)
         page.goto(sessions.address())
         page.wait_for_url(f"{base}/")
         profile.on("request", note)
@@ -114,7 +97,7 @@ def test_each_page_fits_and_is_accessible(browser: Browser, tmp_path: Path) -> N
                 expect(page.locator(".difference ins").first).to_be_visible()
             assert_fits_and_is_accessible(page, WIDTHS)
         failed = [one for one in it.messages if "422" not in one]
-        assert (failed, it.foreign, it.dialogs) == ([], [], [])
+        assert (failed, it.requests, it.dialogs) == ([], [], [])
 
 
 def test_many_groups_are_decided_with_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -64,60 +63,22 @@ def endpoint() -> Iterator[str]:
         yield url
 
 
-ONE_AFTER_ANOTHER = """
-import io, json, sys
-from contextlib import redirect_stdout
-from dlq_cli.__main__ import main
-
-for line in sys.stdin:
-    out = io.StringIO()
-    with redirect_stdout(out):
-        exit_code = main(json.loads(line))
-    print(json.dumps({"exit_code": exit_code, "out": out.getvalue()}), flush=True)
-"""
-
-
-@dataclass
-class Verbs:
-    """A process that runs one verb after another, as it is told; Spark starts once in it."""
-
-    process: "subprocess.Popen[str]"
-
-    def run(self, *words: str) -> str:
-        """Run a verb, which must succeed; return what it wrote to its standard output."""
-        assert self.process.stdin
-        assert self.process.stdout
-        print(json.dumps(words), file=self.process.stdin, flush=True)
-        answer = json.loads(self.process.stdout.readline())
-        assert answer["exit_code"] == 0
-        return str(answer["out"])
-
-
-@pytest.fixture
-def with_spark(endpoint: str) -> Iterator[Verbs]:
-    words = [sys.executable, "-c", ONE_AFTER_ANOTHER]
-    with subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(endpoint),
-        cwd=ROOT,
-    ) as process:
-        yield Verbs(process)
-        assert process.stdin
-        process.stdin.close()
-
-
-def environment(endpoint: str) -> dict[str, str]:
-    given = {"AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK}
-    return {**os.environ, **QUICK_SPARK, **given}
-
-
 def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        words, check=False, capture_output=True, text=True, env=environment(endpoint), cwd=ROOT
+        words,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **QUICK_SPARK, "AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK},
+        cwd=ROOT,
     )
+
+
+def succeed(endpoint: str, *words: str | Path) -> str:
+    """Run a command, which must succeed; return what it wrote to its standard output."""
+    finished = run(endpoint, *words)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
 
 
 def left_in(queue: str) -> int:
@@ -128,30 +89,27 @@ def left_in(queue: str) -> int:
 
 
 def test_one_group_goes_back_with_nothing_typed_by_hand(
-    endpoint: str, installed: Path, with_spark: Verbs, monkeypatch: pytest.MonkeyPatch
+    endpoint: str, installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    assert run(endpoint, installed, "doctor").returncode == 0
-    with_spark.run("collect")
-    groups = json.loads(run(endpoint, installed, "groups", "--json").stdout)["groups"]
+    with_spark = (sys.executable, "-m", "dlq_cli")
+    succeed(endpoint, installed, "doctor")
+    succeed(endpoint, *with_spark, "collect")
+    groups = json.loads(succeed(endpoint, installed, "groups", "--json"))["groups"]
     largest, other = (group["group_id"] for group in groups)
-    decided = run(endpoint, installed, "decide", other, "discard", "--note", "nobody needs them")
-    assert decided.returncode == 0, decided.stderr
+    succeed(endpoint, installed, "decide", other, "discard", "--note", "nobody needs them")
 
-    dry_run = with_spark.run("redrive", "--group", largest)
+    redrive = (*with_spark, "redrive", "--group", largest)
+    dry_run = succeed(endpoint, *redrive)
     assert left_in("main") == 0
-    # As an operator starts it: in a process that has only this verb.
-    execute = ("--group", largest, "--execute", "--reason", "it is fixed")
-    done = run(endpoint, sys.executable, "-m", "dlq_cli", "redrive", *execute)
-    assert done.returncode == 0, done.stderr
+    succeed(endpoint, *redrive, "--execute", "--reason", "it is fixed")
 
     assert [group["count"] for group in groups] == [8, 4]
     assert "dry run: nothing was sent. 8 would go to" in dry_run
     assert (left_in("main"), left_in("parked")) == (8, 0)
-    status = json.loads(run(endpoint, installed, "status", "--json").stdout)
+    status = json.loads(succeed(endpoint, installed, "status", "--json"))
     assert (status["counts"]["sent"], status["counts"]["pending"]) == (8, 4)
-    listed = run(endpoint, installed, "groups")
-    assert "note: nobody needs them" in listed.stdout
+    assert "note: nobody needs them" in succeed(endpoint, installed, "groups")
 
 
 def test_without_spark_a_verb_that_needs_it_names_the_command_that_installs_it(
@@ -166,14 +124,13 @@ def test_without_spark_a_verb_that_needs_it_names_the_command_that_installs_it(
 
 
 def test_help_version_and_completion_need_no_account(installed: Path) -> None:
-    help_ = subprocess.run([installed, "--help"], capture_output=True, text=True, check=True)
-    version = subprocess.run([installed, "--version"], capture_output=True, text=True, check=True)
+    help_, version, script = (
+        subprocess.run([installed, *words], capture_output=True, text=True, check=True).stdout
+        for words in (["--help"], ["--version"], ["--print-completion", "bash"])
+    )
 
-    completion = [str(installed), "--print-completion", "bash"]
-    script = subprocess.run(completion, capture_output=True, text=True, check=True)
-
-    assert "Every day:" in help_.stdout
-    assert Path(help_.stdout.rpartition("docs/ is ")[2].strip(), "analysis.md").is_file()
-    assert "--note" in script.stdout
-    assert "redrive" in script.stdout
-    assert version.stdout.startswith("dlq ")
+    assert "Every day:" in help_
+    assert Path(help_.rpartition("docs/ is ")[2].strip(), "analysis.md").is_file()
+    assert "--note" in script
+    assert "redrive" in script
+    assert version.startswith("dlq ")

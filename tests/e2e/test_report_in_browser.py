@@ -113,20 +113,6 @@ def test_the_chart_s_times_differ_and_none_is_cut(
             assert [text for _, text, is_whole in labels if not is_whole] == []
 
 
-def test_the_page_does_not_move_while_it_loads(browser: Browser, write: Write) -> None:
-    with opened(browser, write(incident_findings())) as watched:
-        shift = watched.page.evaluate(
-            """() => new Promise((done) => {
-                new PerformanceObserver((list) =>
-                    done(list.getEntries().reduce((sum, one) => sum + one.value, 0))
-                ).observe({ type: "layout-shift", buffered: true });
-                setTimeout(() => done(0), 500);
-            })"""
-        )
-
-        assert shift < 0.01
-
-
 def test_without_scripts_everything_can_be_read(browser: Browser, write: Write) -> None:
     with opened(browser, write(incident_findings()), java_script_enabled=False) as watched:
         page = watched.page

@@ -50,7 +50,7 @@ class Watched:
     """An open page and what it did that nobody asked for.
 
     Attributes:
-        requests: addresses that it asked for, besides its own file; none was answered.
+        requests: addresses of elsewhere that it asked for.
         messages: what its console said, errors and policy violations included.
         dialogs: what it asked the reader.
     """
@@ -59,6 +59,15 @@ class Watched:
     requests: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
 
     def assert_quiet(self) -> None:
         """Nothing ran, nothing was asked for, nothing was left behind."""
@@ -116,13 +125,5 @@ def opened(browser: Browser, path: Path, fragment: str = "", **context: Any) -> 
                 route.abort()
 
         profile.route("**/*", let_through_the_file)
-
-        def dismiss(dialog: Dialog) -> None:
-            watched.dialogs.append(dialog.message)
-            dialog.dismiss()
-
-        page.on("console", lambda message: watched.messages.append(message.text))
-        page.on("pageerror", lambda error: watched.messages.append(str(error)))
-        page.on("dialog", dismiss)
         page.goto(f"{path.as_uri()}{fragment}")
         yield watched

@@ -106,7 +106,7 @@ class _Outlet:
         return taken
 
 
-class World:
+class Outage:
     """A stack with its consumer through *scenario*, and what was seen of it.
 
     Attributes:
@@ -140,7 +140,7 @@ class World:
     def now(self) -> int:
         return START + self.second
 
-    def run(self, until: int = 40 * HOUR) -> "World":
+    def run(self, until: int = 40 * HOUR) -> "Outage":
         while (self._seconds or self._ready) and self.second < until:
             following = self.second + 1
             coming = self._seconds[0] if self._seconds else following

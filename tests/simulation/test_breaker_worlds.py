@@ -14,12 +14,12 @@ from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.message import Message, SendEntry
 from tests.simulation.event_source import EventSource, run
-from tests.simulation.outage import HOUR, Scenario, World
+from tests.simulation.outage import HOUR, Outage, Scenario
 from tests.simulation.stack import Stack
 from tests.support.breaker_tables import FakeBreaker
 
 
-def low(world: World) -> list[float]:
+def low(world: Outage) -> list[float]:
     """When a limit of 1 came into force, in minutes of the outage."""
     return [round(second / 60, 1) for second, limit in world.limits if limit == 1]
 
@@ -54,7 +54,7 @@ OUTAGES = {
 def test_an_outage_of_the_consumer(name: str) -> None:
     """Promises 1, 2 and 3: few failed tries, nothing parked, no flood, done in time; one alarm."""
     scenario, without_least, most, last_minutes = OUTAGES[name]
-    world = World(scenario).run()
+    world = Outage(scenario).run()
 
     assert all(letter.done is not None for letter in world.letters)
     assert world.parked == 0
@@ -70,7 +70,7 @@ def test_an_outage_of_the_consumer(name: str) -> None:
 @pytest.mark.parametrize("name", ["1 h", "1 in 5 minutes, 4 h"])
 def test_what_the_same_outage_costs_without_a_breaker(name: str) -> None:
     scenario, without_least, _, _ = OUTAGES[name]
-    without = World(replace(scenario, has_breaker=False)).run()
+    without = Outage(replace(scenario, has_breaker=False)).run()
 
     assert without.failed_tries >= without_least
 
@@ -92,8 +92,8 @@ def test_no_limit_where_the_consumer_works_or_nothing_says_that_it_does_not(name
     """Promises 4, 5 and 7; without a limit each message fares exactly as without a breaker."""
     scenario = NEVER[name]
     until = scenario.outage_seconds + scenario.after_seconds
-    world = World(scenario).run(until)
-    without = World(replace(scenario, has_breaker=False)).run(until)
+    world = Outage(scenario).run(until)
+    without = Outage(replace(scenario, has_breaker=False)).run(until)
 
     assert world.limits == []
     fates = [[(one.done, one.parked) for one in each.letters] for each in (world, without)]
@@ -137,7 +137,7 @@ def faulty_and_healthy(scenario: Scenario) -> tuple[list[int], list[int]]:
     until = scenario.outage_seconds + scenario.after_seconds
     parked, waits = [], []
     for has_breaker in (True, False):
-        world = World(replace(scenario, has_breaker=has_breaker)).run(until)
+        world = Outage(replace(scenario, has_breaker=has_breaker)).run(until)
         assert len(low(world)) == 1 or not (scenario.outage_seconds and has_breaker)
         early = [one for one in world.of("poison") if one.sent < until - int(3.5 * HOUR)]
         parked.append(middle([one.parked - one.sent for one in early if one.parked is not None]))
@@ -156,7 +156,7 @@ def middle(waits: list[int]) -> int:
 
 def test_nothing_but_faulty_messages_is_parked_half_a_day_later() -> None:
     """A queue without other traffic: nothing tells its faulty messages from an outage."""
-    world = World(Scenario(0, 0, faulty=20, after_seconds=0)).run()
+    world = Outage(Scenario(0, 0, faulty=20, after_seconds=0)).run()
 
     assert world.parked == 20
     waits = [one.parked - one.sent for one in world.letters if one.parked is not None]
@@ -165,7 +165,7 @@ def test_nothing_but_faulty_messages_is_parked_half_a_day_later() -> None:
 
 def test_what_was_held_for_hours_does_not_come_all_at_once() -> None:
     """An outage of 13 h, longer than limits apply: 11 to 12 h on, messages go on by themselves."""
-    world = World(Scenario(0, 13 * HOUR, burst=300, after_seconds=0)).run()
+    world = Outage(Scenario(0, 13 * HOUR, burst=300, after_seconds=0)).run()
     first = world.rules.minute(world.now - world.second)
     at_the_limit = [n for minute, n in world.replays.items() if minute - first >= 10 * 60]
 
@@ -174,7 +174,7 @@ def test_what_was_held_for_hours_does_not_come_all_at_once() -> None:
 
 def test_a_slow_return_is_noticed_too() -> None:
     """Five tries of 12 minutes: a message comes back after an hour."""
-    world = World(Scenario(0.02, 6 * HOUR, visibility_seconds=720)).run()
+    world = Outage(Scenario(0.02, 6 * HOUR, visibility_seconds=720)).run()
 
     assert len(low(world)) == 1
     assert world.parked == 0

@@ -56,7 +56,7 @@ class Client:
         return count
 
 
-class World:
+class TrialStack:
     """An installation with a real message in its parked queue."""
 
     def __init__(self, *, is_fifo: bool = False, visibility_seconds: int = 30) -> None:
@@ -140,7 +140,7 @@ def way(*, is_fifo: bool = False) -> str:
 
 @pytest.mark.parametrize("has_failed", [True, False])
 def test_the_consumer_has_to_fail_on_what_is_sent_through_it(*, has_failed: bool) -> None:
-    world = World()
+    world = TrialStack()
     world.sources.append(
         EventSource(world.stack.main, lambda batch: {one.message_id for one in batch if has_failed})
     )
@@ -155,7 +155,7 @@ def test_the_consumer_has_to_fail_on_what_is_sent_through_it(*, has_failed: bool
 
 @pytest.mark.parametrize("is_fifo", [False, True])
 def test_message_is_parked_compared_and_deleted_and_no_other_is(*, is_fifo: bool) -> None:
-    world = World(is_fifo=is_fifo)
+    world = TrialStack(is_fifo=is_fifo)
 
     assert verdicts(world.check()) == {
         "sent": True,
@@ -176,7 +176,7 @@ def test_message_is_parked_compared_and_deleted_and_no_other_is(*, is_fifo: bool
 def test_nothing_is_sent_where_a_rule_says_that_it_would_stay(
     changes: dict[str, Any], fault: str
 ) -> None:
-    world = World()
+    world = TrialStack()
 
     (check,) = world.check(installation=replace(world.installation, **changes))
 
@@ -196,7 +196,7 @@ def test_nothing_is_sent_where_a_rule_says_that_it_would_stay(
 def test_message_that_stays_in_the_dlq_is_explained_by_a_rule_and_removed(
     changes: dict[str, Any], fault: str
 ) -> None:
-    world = World()
+    world = TrialStack()
     world.sources.clear()
 
     sent, arrived, removed = world.check(installation=replace(world.installation, **changes))
@@ -207,7 +207,7 @@ def test_message_that_stays_in_the_dlq_is_explained_by_a_rule_and_removed(
 
 
 def test_send_that_sqs_refuses_names_the_right() -> None:
-    world = World()
+    world = TrialStack()
     world.client.at = 1
     world.client.error = ClientError(
         {
@@ -224,7 +224,7 @@ def test_send_that_sqs_refuses_names_the_right() -> None:
 
 
 def test_copy_that_differs_from_the_wire_format_is_a_fault_of_the_function() -> None:
-    world = World()
+    world = TrialStack()
     other = replace(world.installation, main=replace(world.installation.main, url="x"))
     attributes = {**other.main.attributes, "QueueArn": world.stack.main.arn + "-2"}
     of = replace(other, main=replace(other.main, attributes=attributes))
@@ -235,12 +235,12 @@ def test_copy_that_differs_from_the_wire_format_is_a_fault_of_the_function() -> 
     assert "source queue is main, not main-2" in compared.causes[0].fault
 
 
-def fill(world: World) -> None:
+def fill(world: TrialStack) -> None:
     for number in range(101):
         world.send(world.stack.parked, str(number))
 
 
-def limit_receives(world: World) -> None:
+def limit_receives(world: TrialStack) -> None:
     policy = f'{{"deadLetterTargetArn":"{world.stack.main.arn}","maxReceiveCount":"50"}}'
     world.client.client.set_queue_attributes(
         QueueUrl=world.stack.parked.url, Attributes={"RedrivePolicy": policy}
@@ -249,9 +249,9 @@ def limit_receives(world: World) -> None:
 
 @pytest.mark.parametrize("guard", [fill, limit_receives])
 def test_nothing_is_received_where_it_could_harm_and_that_is_said(
-    guard: Callable[[World], None],
+    guard: Callable[[TrialStack], None],
 ) -> None:
-    world = World()
+    world = TrialStack()
     guard(world)
     before = world.stack.front.log.count("ReceiveMessage")
 
@@ -266,7 +266,7 @@ def test_nothing_is_received_where_it_could_harm_and_that_is_said(
 
 
 def calls_of_a_test(*, is_fifo: bool) -> int:
-    world = World(is_fifo=is_fifo)
+    world = TrialStack(is_fifo=is_fifo)
     world.check()
     return world.client.calls
 
@@ -278,7 +278,7 @@ def test_whatever_call_does_not_end_well_the_next_test_cleans_up_and_nothing_rea
     error: BaseException, *, is_done: bool, is_fifo: bool
 ) -> None:
     for at in range(1, calls_of_a_test(is_fifo=is_fifo) + 1):
-        world = World(is_fifo=is_fifo)
+        world = TrialStack(is_fifo=is_fifo)
         world.client.at, world.client.error, world.client.is_done = at, error, is_done
         try:
             world.check()

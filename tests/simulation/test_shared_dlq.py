@@ -6,7 +6,7 @@ configurations of the function run side by side.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +21,6 @@ from local_sqs.model_queue import ModelQueue
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import FOURTEEN_DAYS, Stack
 from tests.support.builders import context
-from tests.support.inline_executor import InlineExecutor
 
 MAX_ATTEMPTS = 3
 ALONE = "one main queue configured"
@@ -48,7 +47,7 @@ class Letter:
 
 
 @dataclass
-class World:
+class SharedDlq:
     """The queues, their consumers, and a function; each batch may meet another configuration.
 
     Attributes:
@@ -60,9 +59,6 @@ class World:
     versions: Sequence[str] = (SHARED,)
     is_fifo: bool = False
     faults: Sequence[Fault] = ()
-    limits: QueueLimits = field(
-        default_factory=lambda: QueueLimits(dlq_retention_seconds=FOURTEEN_DAYS)
-    )
 
     def __post_init__(self) -> None:
         suffix, fifo = (".fifo", {"FifoQueue": "true"}) if self.is_fifo else ("", {})
@@ -85,7 +81,7 @@ class World:
         self.holds = 0
         self.replayers = {one: self._replayer(one) for one in (ALONE, SHARED)}
 
-    def play(self) -> "World":
+    def play(self) -> "SharedDlq":
         for number, letter in enumerate(self.letters):
             self.queues[letter.source].send([self._entry(number, letter)])
         self.stack.front.faults.add(*self.faults)
@@ -107,21 +103,17 @@ class World:
         )
 
     def _replayer(self, version: str) -> Replayer:
-        invoices = QueueAddress.from_arn(self.queues[INVOICES].arn)
-        is_shared = version == SHARED
-        wired = self.stack.replayer
-        randomness = random.Random(version)
-        return Replayer(
-            policy=replace(
-                wired.policy, other_main_queues={invoices: self.limits} if is_shared else {}
-            ),
-            main_queue=self.stack.main,
+        others: dict[QueueAddress, ModelQueue] = {}
+        if version == SHARED:
+            others = {QueueAddress.from_arn(self.queues[INVOICES].arn): self.queues[INVOICES]}
+        limits = QueueLimits(dlq_retention_seconds=FOURTEEN_DAYS)
+        wired, randomness = self.stack.replayer, random.Random(version)
+        return replace(
+            wired,
+            policy=replace(wired.policy, other_main_queues=dict.fromkeys(others, limits)),
             dlq=ModelQueue(self.stack.front, self.stack.dlq.queue.name),
-            parked_queue=self.stack.parked,
-            now_seconds=self.stack.now_seconds,
             draw_up_to=lambda top: randomness.randint(0, top),
-            executor=InlineExecutor(),
-            other_main_queues={invoices: self.queues[INVOICES]} if is_shared else {},
+            other_main_queues=others,
         )
 
     def _replay(self, batch: Sequence[Message]) -> set[str]:
@@ -157,13 +149,13 @@ class World:
         return [one.body for one in self.parked if one.history.context.reason == reason]
 
 
-def nothing_is_lost(world: World) -> None:
+def nothing_is_lost(world: SharedDlq) -> None:
     ended = {body for bodies in world.handled.values() for body in bodies}
     ended |= {one.body for one in world.parked}
     assert ended == {f"{number} {one.source}" for number, one in enumerate(world.letters)}
 
 
-def parked_copies_name_no_other_source(world: World) -> None:
+def parked_copies_name_no_other_source(world: SharedDlq) -> None:
     for one in world.parked:
         _, source = one.body.split()
         name = one.history.context.source_queue
@@ -196,7 +188,7 @@ faults = st.builds(
 def test_what_sqs_says_counts_and_not_what_a_producer_wrote(
     letters: list[Letter], versions: list[str], is_fifo: bool, faults: list[Fault]
 ) -> None:
-    world = World(letters, versions, is_fifo, faults).play()
+    world = SharedDlq(letters, versions, is_fifo, faults).play()
 
     nothing_is_lost(world)
     parked_copies_name_no_other_source(world)
@@ -207,7 +199,7 @@ def test_what_sqs_says_counts_and_not_what_a_producer_wrote(
 def test_only_messages_of_queues_that_are_not_configured_are_foreign(
     letters: list[Letter], is_fifo: bool
 ) -> None:
-    world = World(letters, is_fifo=is_fifo).play()
+    world = SharedDlq(letters, is_fifo=is_fifo).play()
 
     foreign = [f"{n} {one.source}" for n, one in enumerate(letters) if one.source == PAYMENTS]
     failing = {f"{n} {one.source}" for n, one in enumerate(letters) if one.failures > 0}
@@ -218,9 +210,9 @@ def test_only_messages_of_queues_that_are_not_configured_are_foreign(
     assert {*world.parked_for("attempts_exhausted")} == exhausted - {*foreign}
 
 
-def held_once_by(version: str, source: str, then: str) -> World:
+def held_once_by(version: str, source: str, then: str) -> SharedDlq:
     """A message whose first wait is a hold by *version*; *then* handles the rest."""
-    world = World([Letter(source, failures=1)], [version, then])
+    world = SharedDlq([Letter(source, failures=1)], [version, then])
     world.replayers = {
         name: replace(one, draw_up_to=lambda top: top) for name, one in world.replayers.items()
     }

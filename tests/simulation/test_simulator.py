@@ -3,8 +3,8 @@
 import pytest
 
 from dlq_cli.simulate.model import Scenario, simulate
+from tests.simulation.outage import Outage
 from tests.simulation.outage import Scenario as MessageScenario
-from tests.simulation.outage import World
 
 OUTAGE_SECONDS = 1200
 
@@ -14,7 +14,7 @@ def test_samples_and_messages_agree(*, has_breaker: bool) -> None:
     """Each sample stands for two messages."""
     rate = 3.0
     simulated = simulate(Scenario(OUTAGE_SECONDS, rate), has_breaker=has_breaker)
-    world = World(
+    world = Outage(
         MessageScenario(
             rate=rate, outage_seconds=OUTAGE_SECONDS, after_seconds=0, has_breaker=has_breaker
         )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.outage import HOUR, Scenario, World
+from tests.simulation.outage import HOUR, Outage, Scenario
 from tests.simulation.test_breaker_worlds import faulty_and_healthy, with_poison
 
 pytestmark = pytest.mark.timeout(4 * HOUR)
@@ -54,7 +54,7 @@ OUTAGES = {
 @pytest.mark.parametrize("name", OUTAGES)
 def test_an_outage_of_the_consumer(name: str) -> None:
     scenario, most, last_minutes, peak = OUTAGES[name]
-    world = World(scenario).run()
+    world = Outage(scenario).run()
     limits = [(round(second / 60, 1), limit) for second, limit in world.limits]
     sys.stdout.write(
         f"\n{name}: failed tries {world.failed_tries:,}, last {world.last_minutes} min, peak "
@@ -70,8 +70,8 @@ def test_an_outage_of_the_consumer(name: str) -> None:
 
 def test_a_burst_that_waits_for_half_a_day_never_comes_all_at_once() -> None:
     """50,000 in a minute, 13 h: no minute has more replays than the first have without a limit."""
-    world = World(burst(50_000, 13 * HOUR)).run()
-    without = World(replace(burst(50_000, 1200), has_breaker=False)).run()
+    world = Outage(burst(50_000, 13 * HOUR)).run()
+    without = Outage(replace(burst(50_000, 1200), has_breaker=False)).run()
     peaks = [max(one.replays.values()) for one in (world, without)]
     sys.stdout.write(f"\n50,000 in a minute, 13 h: peak {peaks[0]:,} a minute, not {peaks[1]:,}\n")
 

@@ -36,11 +36,26 @@ def arn(name: str) -> str:
     return f"arn:aws:sqs:{REGION}:123456789012:{name}"
 
 
-def _code() -> bytes:
+def _make_function(name: str, of: str, timeout_seconds: int, **variables: str) -> str:
+    """Make a Lambda function behind the queue *of*; return its ARN."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("handler.py", "")
-    return content.getvalue()
+    made = client("lambda").create_function(
+        FunctionName=name,
+        Runtime="python3.13",
+        Role=client("iam").get_role(RoleName="r")["Role"]["Arn"],
+        Handler="handler.lambda_handler",
+        Code={"ZipFile": content.getvalue()},
+        Timeout=timeout_seconds,
+        Environment={"Variables": variables},
+    )
+    client("lambda").create_event_source_mapping(
+        FunctionName=name,
+        EventSourceArn=arn(of),
+        FunctionResponseTypes=["ReportBatchItemFailures"],
+    )
+    return str(made["FunctionArn"])
 
 
 def make_installation(*others: str) -> str:
@@ -52,34 +67,22 @@ def make_installation(*others: str) -> str:
     dlq = make_queue("dlq", arn("parked"), 1000)
     main_queue = make_queue("main", arn("dlq"), MessageRetentionPeriod=str(4 * _DAY))
     trust = {"Version": "2012-10-17", "Statement": []}
-    role = client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))
-    function = client("lambda").create_function(
-        FunctionName="replay",
-        Runtime="python3.13",
-        Role=role["Role"]["Arn"],
-        Handler="handler.lambda_handler",
-        Code={"ZipFile": _code()},
-        Timeout=30,
-        Environment={
-            "Variables": {
-                "OTHER_MAIN_QUEUE_ARNS": ",".join(arn(name) for name in others),
-                "MAIN_QUEUE_URL": main_queue,
-                "DLQ_URL": dlq,
-                "PARKED_QUEUE_URL": parked,
-                "MAX_ATTEMPTS": "5",
-                "BACKOFF_RATE": "10",
-                "BACKOFF_CAP_SECONDS": "900",
-            }
-        },
-    )
-    client("lambda").create_event_source_mapping(
-        FunctionName="replay",
-        EventSourceArn=arn("dlq"),
-        FunctionResponseTypes=["ReportBatchItemFailures"],
+    client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))
+    function_arn = _make_function(
+        "replay",
+        "dlq",
+        30,
+        OTHER_MAIN_QUEUE_ARNS=",".join(arn(name) for name in others),
+        MAIN_QUEUE_URL=main_queue,
+        DLQ_URL=dlq,
+        PARKED_QUEUE_URL=parked,
+        MAX_ATTEMPTS="5",
+        BACKOFF_RATE="10",
+        BACKOFF_CAP_SECONDS="900",
     )
     make_stack(
         STACK,
-        ReplayFunctionArn=function["FunctionArn"],
+        ReplayFunctionArn=function_arn,
         MainQueueUrl=main_queue,
         DeadLetterQueueArn=arn("dlq"),
         ParkedQueueArn=arn("parked"),
@@ -92,16 +95,7 @@ def make_installation(*others: str) -> str:
 
 def make_consumer(name: str, timeout_seconds: int, of: str = "main") -> None:
     """Have a Lambda function consume the queue *of*."""
-    role = client("iam").get_role(RoleName="r")["Role"]["Arn"]
-    client("lambda").create_function(
-        FunctionName=name,
-        Runtime="python3.13",
-        Role=role,
-        Handler="handler.lambda_handler",
-        Code={"ZipFile": _code()},
-        Timeout=timeout_seconds,
-    )
-    client("lambda").create_event_source_mapping(FunctionName=name, EventSourceArn=arn(of))
+    _make_function(name, of, timeout_seconds)
 
 
 def make_stack(name: str, **outputs: str) -> None:

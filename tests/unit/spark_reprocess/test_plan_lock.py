@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.plan_lock import (
     ANALYZE,
     LOCK_SECONDS,
@@ -27,14 +28,6 @@ from tests.support.golden import assert_stored, stored_texts
 
 ANALYSIS = LockHolder("a-1", ANALYZE, "an analysis", "me@here")
 ERASE = erase_holder("e-1", "me@here")
-
-
-class Clock:
-    def __init__(self, now: float = NOW) -> None:
-        self.now = float(now)
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass(frozen=True)
@@ -73,14 +66,14 @@ class Locks:
     """The locks of an archive, at a time."""
 
     archive: FaultyArchive
-    clock: Clock = field(default_factory=Clock)
+    clock: VirtualClock = field(default_factory=VirtualClock)
 
     def hold(self, holder: LockHolder) -> AbstractContextManager[PlanLock]:
-        return plan_lock(self.archive, holder, now_seconds=self.clock)
+        return plan_lock(self.archive, holder, now_seconds=self.clock.time)
 
     def take(self, holder: LockHolder) -> PlanLock:
         """Take the lock, as a process does that is killed before it renews or releases it."""
-        return PlanLock(self.archive, holder, LOCK_SECONDS, self.clock)
+        return PlanLock(self.archive, holder, LOCK_SECONDS, self.clock.time)
 
     def try_to_take(self, holder: LockHolder) -> PlanLock | None:
         with suppress(BusyError):
@@ -93,7 +86,7 @@ class Locks:
         return lock is not None
 
     def observer(self, lock: PlanLock) -> LockObserver:
-        return LockObserver(self.archive, lock.view, self.clock)
+        return LockObserver(self.archive, lock.view, self.clock.time)
 
 
 @pytest.fixture
@@ -142,10 +135,12 @@ class Story:
         archive = self.locks.archive
         match words:
             case [seconds] if seconds.startswith("+"):
-                self.locks.clock.now += float(seconds)
+                self.locks.clock.advance(float(seconds))
             case [run_id, "takes", claims, *ahead]:
-                clock = Clock(self.locks.clock.now + float(ahead[1])) if ahead else self.locks.clock
-                lock = PlanLock(archive, _holder(run_id, claims), LOCK_SECONDS, clock)
+                clock = self.locks.clock
+                if ahead:
+                    clock = VirtualClock(clock.now_ms() + 1000 * int(ahead[1]))
+                lock = PlanLock(archive, _holder(run_id, claims), LOCK_SECONDS, clock.time)
                 self.held[run_id] = lock
                 return lock.view.path
             case [run_id, "renews"]:
@@ -288,20 +283,20 @@ def test_view_travels_to_tasks(locks: Locks) -> None:
 
 def test_observer_counts_renewals_on_its_own_clock(locks: Locks) -> None:
     lock = locks.take(run("r-1", "p-1"))
-    task_clock = Clock(NOW - 86_400)
-    observer = LockObserver(locks.archive, lock.view, task_clock)
+    task_clock = VirtualClock((NOW - 86_400) * 1000)
+    observer = LockObserver(locks.archive, lock.view, task_clock.time)
     for _ in range(5):
-        locks.clock.now += 50
-        task_clock.now += 50
+        locks.clock.advance(50)
+        task_clock.advance(50)
         lock.renew()
         assert observer.trouble() == ""
 
-    task_clock.now += 59
+    task_clock.advance(59)
     assert observer.trouble() == ""
-    task_clock.now += 1
+    task_clock.advance(1)
     assert observer.trouble() == "the driver has not renewed locks/000001.json for 60 s"
     lock.renew()
-    locks.clock.now += 1
+    locks.clock.advance(1)
     lock.renew()
     assert observer.trouble() == ""
 

@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from local_sqs.clock import VirtualClock
 from spark_reprocess import progress
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import HowFar, in_file, in_lines, on_terminal, share_of
 from spark_reprocess.redrive.execution import status_line
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.parametrize(
@@ -37,22 +30,22 @@ class Clock:
 def test_line_says_how_far_how_fast_and_how_long(
     done: int, total: int, is_estimate: bool, seconds: float, text: str
 ) -> None:
-    clock = Clock()
-    how_far = HowFar(total, clock, is_estimate=is_estimate)
+    clock = VirtualClock()
+    how_far = HowFar(total, clock.time, is_estimate=is_estimate)
 
-    clock.now += seconds
+    clock.advance(seconds)
 
     assert how_far.line(done) == text
 
 
 def test_rate_is_that_of_late() -> None:
-    clock = Clock()
-    how_far = HowFar(100_000, clock)
+    clock = VirtualClock()
+    how_far = HowFar(100_000, clock.time)
     for second in range(60):
-        clock.now += 1
+        clock.advance(1)
         how_far.line(100 * (second + 1))
     for second in range(60):
-        clock.now += 1
+        clock.advance(1)
         line = how_far.line(6_000 + 5 * (second + 1))
 
     assert "6,300 of 100,000 messages, 5/s" in line
@@ -61,13 +54,16 @@ def test_rate_is_that_of_late() -> None:
 def test_trouble_of_a_run_is_named() -> None:
     counts = Counter(sent=90, failed=3, in_doubt=5, busy=2)
 
-    assert status_line(HowFar(100, Clock()), 100, counts) == (
+    assert status_line(HowFar(100, VirtualClock().time), 100, counts) == (
         "100 of 100 messages, 0/s, 90 sent, 3 failed, 5 in doubt, 2 busy"
     )
 
 
 def test_task_that_runs_again_does_not_count_beyond_the_total() -> None:
-    assert status_line(HowFar(100, Clock()), 100, Counter(sent=120)) == "100 of 100 messages, 0/s"
+    assert (
+        status_line(HowFar(100, VirtualClock().time), 100, Counter(sent=120))
+        == "100 of 100 messages, 0/s"
+    )
 
 
 @pytest.fixture
@@ -173,7 +169,7 @@ def test_work_goes_on_where_its_progress_cannot_be_written(tmp_path: Path) -> No
 def test_share_is_read_back_from_the_line(
     done: int, total: int, is_estimate: bool, share: float | None
 ) -> None:
-    assert share_of(HowFar(total, Clock(), is_estimate=is_estimate).line(done)) == share
+    assert share_of(HowFar(total, VirtualClock().time, is_estimate=is_estimate).line(done)) == share
 
 
 def test_other_text_has_no_share() -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.plan_lock import LockHolder, PlanLock, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
@@ -25,37 +25,31 @@ MARKER = stop_marker("p-1", "r-1", "s-1")
 LIFE = 60.0
 
 
-@dataclass
-class Clock:
-    now: float = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
     return open_archive(str(tmp_path))
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> VirtualClock:
+    return VirtualClock()
 
 
 @pytest.fixture
-def lock(archive: Archive, clock: Clock) -> Iterator[PlanLock]:
+def lock(archive: Archive, clock: VirtualClock) -> Iterator[PlanLock]:
     """Renewed by the tests alone: its thread's next turn comes when they are long over."""
     holder = LockHolder("r-1", "p-1", "plan p-1", "me")
-    with plan_lock(archive, holder, LIFE, clock) as held:
+    with plan_lock(archive, holder, LIFE, clock.time) as held:
         yield held
 
 
-def test_task_goes_on_while_all_is_well(archive: Archive, lock: PlanLock, clock: Clock) -> None:
-    signals = StopSignals(archive, MARKER, lock.view, clock)
+def test_task_goes_on_while_all_is_well(
+    archive: Archive, lock: PlanLock, clock: VirtualClock
+) -> None:
+    signals = StopSignals(archive, MARKER, lock.view, clock.time)
 
     for _ in range(10):
-        clock.now += LIFE / 3
+        clock.advance(LIFE / 3)
         lock.renew()
         assert signals.may_go_on()
     assert signals.stopped_by == ""
@@ -71,12 +65,14 @@ def test_marker_stops_a_task_before_its_next_claim(archive: Archive) -> None:
     assert signals.stopped_by == "interrupted"
 
 
-def test_marker_stops_a_task_between_calls_within_a_second(archive: Archive, clock: Clock) -> None:
-    signals = StopSignals(archive, MARKER, None, clock)
+def test_marker_stops_a_task_between_calls_within_a_second(
+    archive: Archive, clock: VirtualClock
+) -> None:
+    signals = StopSignals(archive, MARKER, None, clock.time)
     assert signals.look()
     write_stop_marker(archive, MARKER, "interrupted")
 
-    clock.now += LOOK_SECONDS
+    clock.advance(LOOK_SECONDS)
     assert not signals.may_go_on()
 
 
@@ -129,12 +125,12 @@ def test_damaged_marker_stops_too(archive: Archive) -> None:
 
 
 def test_dead_or_frozen_driver_stops_its_tasks_within_half_the_life_of_its_lock(
-    archive: Archive, lock: PlanLock, clock: Clock
+    archive: Archive, lock: PlanLock, clock: VirtualClock
 ) -> None:
-    signals = StopSignals(archive, MARKER, lock.view, clock)
+    signals = StopSignals(archive, MARKER, lock.view, clock.time)
     assert signals.may_go_on()
 
-    clock.now += LIFE / 2 + 1
+    clock.advance(LIFE / 2 + 1)
 
     assert not signals.may_go_on()
     assert "has not renewed" in signals.stopped_by
@@ -148,8 +144,8 @@ def test_stop_ends_a_wait(archive: Archive) -> None:
         waiting.result(60)
 
 
-def test_wait_ends_by_itself(archive: Archive, clock: Clock) -> None:
-    signals = StopSignals(archive, MARKER, None, clock)
+def test_wait_ends_by_itself(archive: Archive, clock: VirtualClock) -> None:
+    signals = StopSignals(archive, MARKER, None, clock.time)
 
     signals.wait(0.0)
 

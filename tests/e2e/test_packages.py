@@ -1,0 +1,214 @@
+"""What is built and packed holds all that it needs where it will run, and no more than is allowed.
+
+``make build`` comes first for what ``sam build`` and ``sam package`` make.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import distribution
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from tests.contract.cloudformation import load_template
+from tests.support.needs import needs_build
+from tests.support.served import served_aws
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / ".aws-sam" / "build"
+LAYER = BUILD / "CoreLayer" / "python"
+
+# https://github.com/awslabs/aws-glue-libs, base-requirements.txt, and Spark itself.
+ON_THE_CLUSTER = ["boto3", "numpy", "pandas", "pyarrow", "pyspark"]
+CARRIED = ["jinja2", "jsonpatch", "jsonpointer", "markupsafe", "rich", "simplejson", "sqlglot"]
+CARRIED += ["yaml"]
+
+IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+sys.path[1:1] = json.loads(sys.argv[1])
+found = {}
+for name in json.loads(sys.argv[2]):
+    package = importlib.import_module(name)
+    found[name] = package.__file__
+    for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}."):
+        if not module.name.endswith("__main__"):
+            found[module.name] = importlib.import_module(module.name).__file__
+print(json.dumps(found))
+"""
+
+
+def installed_alone(folder: Path, names: Iterable[str]) -> Path:
+    """Fill *folder* with links to these distributions and what they require; return it."""
+    folder.mkdir()
+    wanted, seen = list(names), set[str]()
+    while wanted:
+        name = wanted.pop().lower().replace("_", "-")
+        if name in seen:
+            continue
+        seen.add(name)
+        found = distribution(name)
+        requirements = (Requirement(text) for text in found.requires or ())
+        wanted += [one.name for one in requirements if not one.marker or one.marker.evaluate()]
+        for top in {file.parts[0] for file in found.files or () if file.parts[0] != ".."}:
+            link = folder / top
+            if top != "__pycache__" and not link.exists():
+                link.symlink_to(Path(str(found.locate_file(top))))
+    return folder
+
+
+def python_alone(*words: object) -> str:
+    """Run Python without environment, current folder and site-packages; return its output.
+
+    Raises:
+        AssertionError: it failed; the text is what it wrote to standard error.
+    """
+    finished = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def import_all(packages: list[str], path: Iterable[Path]) -> dict[str, str]:
+    """Import *packages*, with every module in them, from *path* alone; return where each lay."""
+    printed = python_alone(IMPORT_ALL, json.dumps([*map(str, path)]), json.dumps(packages))
+    found = json.loads(printed.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+# --- The functions and their layer
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Lambda's Python has."""
+    return installed_alone(tmp_path_factory.mktemp("lambda") / "runtime", ["boto3"])
+
+
+@needs_build
+def test_every_module_of_the_layer_can_be_imported(runtime: Path) -> None:
+    found = import_all(["dlq_replay"], [LAYER, runtime])
+
+    assert len(found) > 20
+    assert all(Path(place).is_relative_to(LAYER) for place in found.values())
+
+
+@needs_build
+@pytest.mark.parametrize("name", ["ReplayFunction", "ReminderFunction", "PublishJobFunction"])
+def test_every_function_can_be_imported(name: str, runtime: Path) -> None:
+    layers = [] if name == "PublishJobFunction" else [LAYER]
+
+    found = import_all(["handler"], [BUILD / name, *layers, runtime])
+
+    assert Path(found["handler"]) == BUILD / name / "handler.py"
+
+
+# --- The Spark job's zip
+
+
+def package(folder: Path) -> Path:
+    subprocess.run([sys.executable, ROOT / "scripts" / "package_job.py", folder], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return package(tmp_path_factory.mktemp("first"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed_alone(tmp_path_factory.mktemp("spark") / "cluster", ON_THE_CLUSTER)
+
+
+def test_every_module_of_the_job_can_be_imported_from_the_zip(packed: Path, cluster: Path) -> None:
+    archive = packed / "spark_reprocess.zip"
+
+    found = import_all(["spark_reprocess", "dlq_replay"], [archive, cluster])
+
+    assert len(found) > 50
+    assert all(Path(place).is_relative_to(archive) for place in found.values())
+
+
+def test_what_the_cluster_lacks_is_in_the_zip(packed: Path) -> None:
+    archive = packed / "spark_reprocess.zip"
+    imports = "".join(f"import {name}; print({name}.__file__)\n" for name in CARRIED)
+
+    places = python_alone(f"import sys; sys.path[1:1] = [{str(archive)!r}]\n{imports}").split()
+    assert all(Path(place).is_relative_to(archive) for place in places)
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments"),
+    [
+        ("spark_job.py", ["--help"]),
+        ("glue_job.py", ["--JOB_NAME", "job", "--command-line", "--help"]),
+    ],
+)
+def test_the_scripts_start_with_nothing_but_the_zip_and_the_cluster(
+    packed: Path, cluster: Path, script: str, arguments: list[str]
+) -> None:
+    path = [str(packed / "spark_reprocess.zip"), str(cluster)]
+    start = (
+        f"import runpy, sys; sys.path[1:1] = {path!r}\n"
+        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+
+    assert "collect" in python_alone(start, packed / script, *arguments)
+
+
+def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> None:
+    first, again = (
+        {one.name: one.read_bytes() for one in folder.iterdir()}
+        for folder in (packed, package(tmp_path / "again"))
+    )
+
+    assert first.keys() == {"spark_reprocess.zip", "spark_job.py", "glue_job.py"}
+    assert first == again
+
+
+# --- What a deployment and the Serverless Application Repository get
+
+
+@needs_build
+def test_every_local_file_is_in_the_bucket_and_all_are_small_enough(tmp_path: Path) -> None:
+    sam, target = ROOT / ".tools" / "sam" / "bin" / "sam", tmp_path / "template.yaml"
+    with served_aws() as url:
+        s3 = boto3.client("s3", region_name="us-east-1", endpoint_url=url)
+        s3.create_bucket(Bucket="artefacts")
+        subprocess.run(
+            [
+                *(sam, "package", "--template-file", BUILD / "template.yaml"),
+                *("--s3-bucket", "artefacts", "--no-resolve-s3", "--region", "us-east-1"),
+                *("--output-template-file", target),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "AWS_ENDPOINT_URL": url, "SAM_CLI_TELEMETRY": "0"},
+            check=True,
+            capture_output=True,
+        )
+        objects = s3.list_objects_v2(Bucket="artefacts")["Contents"]
+    packaged = load_template(target)
+    application = packaged["Metadata"]["AWS::ServerlessRepo::Application"]
+    properties = [resource["Properties"] for resource in packaged["Resources"].values()]
+    uris = [application["LicenseUrl"], application["ReadmeUrl"]]
+    uris += [one[path] for one in properties for path in ("CodeUri", "ContentUri") if path in one]
+
+    assert len(uris) == 6
+    sizes = {f"/{one['Key']}": one["Size"] for one in objects}
+    assert {urlsplit(uri).netloc for uri in uris} == {"artefacts"}
+    assert all(sizes[urlsplit(uri).path] > 0 for uri in uris)
+    assert sum(sizes.values()) < 50 * 2**20
+    # CloudFormation's limit of a template in S3.
+    assert len(yaml.safe_dump(packaged)) < 2**20
