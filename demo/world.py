@@ -22,7 +22,7 @@ import boto3
 from botocore.config import Config
 
 from demo import ROOT
-from local_sqs.process import ServerProcess
+from local_sqs.process import server_process
 from spark_reprocess.clients import QueueCounts
 
 if TYPE_CHECKING:
@@ -106,16 +106,17 @@ def local_aws(log: Path) -> Iterator[None]:
 
     Every AWS setting of the user's shell is removed, so that no run reaches a real account.
     """
-    sqs, others = ServerProcess(log=log), ServerProcess(module="demo.world", log=log)
-    try:
-        sqs.start()
-        others.start()
+    with (
+        log.open("a") as errors,
+        server_process(log=errors) as sqs,
+        server_process(module="demo.world", log=errors) as others,
+    ):
         for name in list(os.environ):
             if name.startswith(("AWS_", "POWERTOOLS_")) or name in _OPTIONAL:
                 del os.environ[name]
-        sqs_url = sqs.wait_for_url()
+        sqs_url = sqs()
         os.environ.update(
-            AWS_ENDPOINT_URL=others.wait_for_url(),
+            AWS_ENDPOINT_URL=others(),
             AWS_ENDPOINT_URL_SQS=sqs_url,
             AWS_ENDPOINT_URL_CLOUDWATCH=sqs_url,
             DLQ_MINUTE_SECONDS="1",
@@ -131,9 +132,6 @@ def local_aws(log: Path) -> Iterator[None]:
             PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "layers" / "core")]),
         )
         yield
-    finally:
-        sqs.stop()
-        others.stop()
 
 
 def create_queues(*, is_fifo: bool) -> Queues:

@@ -7,6 +7,7 @@ Characters, ids and delays: .../APIReference/API_SendMessage.html
 
 import re
 from collections.abc import Mapping
+from decimal import Context, Decimal
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -22,7 +23,8 @@ MAX_DELAY_SECONDS = 900
 _REFUSED_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.-]+")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
-_NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?=\.?\d)\d*\.?\d*(?:[eE][+-]?\d+)?")
+_DIGITS = Context(prec=MAX_NUMBER_DIGITS)
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _WRONG_TYPE = "The request include parameter that is not valid for this queue type."
 
@@ -157,11 +159,8 @@ def _base_type(data_type: str) -> str | None:
 
 
 def _is_number(text: str) -> bool:
-    matched = _NUMBER.fullmatch(text)
-    if not matched:
-        return False
-    digits = (matched.group(2) or "") + (matched.group(3) or "")
-    return bool(digits) and len(digits.strip("0")) <= MAX_NUMBER_DIGITS
+    digits = re.sub(r"[eE].*|\D", "", text).strip("0")
+    return _NUMBER.fullmatch(text) is not None and len(digits) <= MAX_NUMBER_DIGITS
 
 
 def normalised(attributes: Attributes) -> Attributes:
@@ -169,23 +168,12 @@ def normalised(attributes: Attributes) -> Attributes:
 
     A number with an exponent is not changed: its normalisation is not documented.
     """
-    if not any(data_type.startswith("Number") for data_type, _ in attributes.values()):
-        return attributes
-    return {
-        name: AttributeValue(a.data_type, _trimmed(a.value))
-        if a.data_type.startswith("Number") and isinstance(a.value, str)
-        else a
-        for name, a in attributes.items()
-    }
-
-
-def _trimmed(number: str) -> str:
-    matched = _NUMBER.fullmatch(number)
-    if matched is None or matched.group(4):
-        return number
-    sign, whole, fraction = (part or "" for part in matched.groups()[:3])
-    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
-    return sign + whole + ("." + fraction if fraction else "")
+    trimmed = dict(attributes)
+    for name, (data_type, value) in attributes.items():
+        if data_type.startswith("Number") and not set("eE") & set(str(value)):
+            text = f"{Decimal(str(value)).normalize(_DIGITS):f}"
+            trimmed[name] = AttributeValue(data_type, text)
+    return trimmed
 
 
 def size_bytes(submission: Submission) -> int:

@@ -1,8 +1,7 @@
-"""What ``sam build`` made, run as Lambda runs it: in a container, and on the Runtime API."""
+"""What ``sam build`` made, run as Lambda runs it, in a container."""
 
 import json
 import subprocess
-import sys
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from demo import ROOT
-from demo.sam_local import ENGINES, EVENTS, architecture, event_names, server_for, try_event
+from demo.sam_local import EVENTS, architecture, event_names, reachable_server, try_event
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from tests.support.needs import needs_build
@@ -38,22 +37,16 @@ REASONS = {
 }
 
 
-@pytest.fixture(scope="module", params=sorted(ENGINES, reverse=True))
-def engine(request: pytest.FixtureRequest) -> str:
-    if request.param == "docker":
-        started = subprocess.run(
-            [str(ROOT / "scripts" / "ensure-docker.sh")],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if started.returncode:
-            pytest.skip(f"no Docker engine could be started: {started.stderr}")
-        if fault := missing_image():
-            pytest.skip(f"no image {IMAGE}: {fault}")
-    elif sys.platform != "linux":
-        pytest.skip("the Runtime API's emulator runs on Linux only")
-    return str(request.param)
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    ensure = str(ROOT / "scripts" / "ensure-docker.sh")
+    started = subprocess.run([ensure], capture_output=True, text=True, check=False)
+    if started.returncode:
+        pytest.skip(f"no Docker engine could be started: {started.stderr}")
+    if fault := missing_image():
+        pytest.skip(f"no image {IMAGE}: {fault}")
+    with reachable_server() as url:
+        yield url
 
 
 def missing_image() -> str:
@@ -68,12 +61,6 @@ def missing_image() -> str:
     except subprocess.TimeoutExpired:
         return f"not pulled within {PULL_SECONDS} s"
     return pulled.stderr.strip() if pulled.returncode else ""
-
-
-@pytest.fixture(scope="module")
-def server(engine: str) -> Iterator[str]:
-    with server_for(engine) as url:
-        yield url
 
 
 def records(name: str) -> list[Mapping[str, Any]]:
@@ -108,8 +95,8 @@ def test_every_event_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DESTINATIONS))
-def test_event(name: str, engine: str, server: str) -> None:
-    answer, arrivals = try_event(name, engine, server)
+def test_event(name: str, server: str) -> None:
+    answer, arrivals = try_event(name, server)
 
     dispositions = list(zip(records(name), DESTINATIONS[name], strict=True))
     left = [{"itemIdentifier": record["messageId"]} for record, to in dispositions if to == "left"]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from local_sqs.api import call
-from local_sqs.clock import SystemClock
+from local_sqs.clock import Clock
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
@@ -37,7 +37,7 @@ GROUPS = 6
 HIDDEN_SECONDS = 301
 
 
-class AdjustableClock(SystemClock):
+class AdjustableClock(Clock):
     """The time of day, until a test lets some of it pass at once."""
 
     def __init__(self) -> None:
