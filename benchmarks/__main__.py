@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.findings import Finding, markdown
-from benchmarks.rig import Rig, measuring_server
+from benchmarks.rig import running_rig
 
 BENCHMARKS = ("cold_start", "replay", "small", "transfers", "analysis", "growth")
 RESULTS = Path(".bench") / "latest.json"
@@ -36,8 +36,8 @@ def main() -> int:
     for name in options.only or BENCHMARKS:
         try:
             # Each has its own server, so that messages of one do not slow down the next.
-            with measuring_server() as server:
-                findings += import_module(f"benchmarks.{name}").measure(Rig(server, options.short))
+            with running_rig(is_short=options.short) as rig:
+                findings += import_module(f"benchmarks.{name}").measure(rig)
         except Exception:  # noqa: BLE001 - the findings of the others must not be lost
             traceback.print_exc()
             broken.append(name)

@@ -62,14 +62,14 @@ class Queue:
             MessageSystemAttributeNames=["All"],
             **options,
         )
-        return [_to_record(message, self.arn) for message in answer.get("Messages", [])]
+        return [to_record(message, self.arn) for message in answer.get("Messages", [])]
 
     def delete(self, record: Mapping[str, Any]) -> None:
         """Delete a received message."""
         self.client.delete_message(QueueUrl=self.url, ReceiptHandle=record["receiptHandle"])
 
 
-def _to_record(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
+def to_record(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
