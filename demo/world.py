@@ -70,6 +70,7 @@ class Queue:
 
 
 def to_record(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
+    """Convert a message as boto3 returns it into a record of a Lambda event."""
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
