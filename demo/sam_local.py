@@ -21,8 +21,9 @@ import boto3
 import yaml
 
 from demo import ROOT, DemoError
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from demo.messages import CONTEXT, from_record
+from demo.world import Queue, create_queue
+from dlq_replay.context import ReplayContext
 from local_sqs.process import server_process
 
 EVENTS = ROOT / "events"
@@ -63,15 +64,13 @@ def reachable_server() -> Iterator[str]:
         yield wait_for_url()
 
 
-def try_event(
-    name: str, server: str
-) -> tuple[Mapping[str, Any], dict[str, list[Mapping[str, Any]]]]:
+def try_event(name: str, server: str) -> tuple[Mapping[str, Any], dict[str, list[dict[str, Any]]]]:
     """Invoke the function with an event, on empty queues of the server at the URL *server*.
 
     A cap of 0 s makes every replay arrive at once.
 
     Returns:
-        The answer, and the messages that the function sent to ``main``, ``dlq`` and ``parked``.
+        The answer, and what the function sent to ``main``, ``dlq`` and ``parked``, as records.
 
     Raises:
         DemoError: the function is not built, did not answer, or with an error.
@@ -80,9 +79,13 @@ def try_event(
         raise DemoError("Nothing is built; run make build first.")
     environment = EVENTS / ("env-fifo.json" if name.startswith("fifo") else "env.json")
     variables = json.loads(environment.read_text(encoding="utf-8"))[_FUNCTION]
-    names = {queue: variables[variable].rpartition("/")[2] for queue, variable in _QUEUES.items()}
-    for queue_name in names.values():
-        _take(server, queue_name)
+    client = _SESSION.client("sqs", endpoint_url=server)
+    queues = {
+        queue: create_queue(client, variables[variable].rpartition("/")[2], 30)
+        for queue, variable in _QUEUES.items()
+    }
+    for queue in queues.values():
+        _take(queue)
     variables["AWS_ENDPOINT_URL"] = server.replace(*_hosts())
     variables["BACKOFF_CAP_SECONDS"] = "0"
     text, log = _invoke(EVENTS / f"{name}.json", variables)
@@ -92,7 +95,7 @@ def try_event(
         raise DemoError(f"The function gave no answer:\n{log}") from error
     if "errorMessage" in answer:
         raise DemoError(f"The function failed: {answer}\n{log}")
-    return answer, {queue: _take(server, n) for queue, n in names.items()}
+    return answer, {name: _take(queue) for name, queue in queues.items()}
 
 
 def architecture() -> str:
@@ -100,25 +103,21 @@ def architecture() -> str:
     return "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
 
 
-def _take(server: str, queue_name: str) -> list[Mapping[str, Any]]:
-    """Receive, delete and return the visible messages of a queue, which is made if need be."""
-    client = _SESSION.client("sqs", endpoint_url=server)
-    attributes: Any = {"FifoQueue": "true"} if queue_name.endswith(".fifo") else {}
-    url = client.create_queue(QueueName=queue_name, Attributes=attributes)["QueueUrl"]
-    taken: list[Mapping[str, Any]] = []
-    while messages := client.receive_message(
-        QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
-    ).get("Messages"):
-        taken += messages
-        for message in messages:
-            client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+def _take(queue: Queue) -> list[dict[str, Any]]:
+    """Receive, delete and return the visible messages of a queue."""
+    taken: list[dict[str, Any]] = []
+    while records := queue.receive():
+        taken += records
+        for record in records:
+            queue.delete(record)
     return taken
 
 
-def _describe(message: Mapping[str, Any]) -> str:
-    values = {n: a.get("StringValue") for n, a in message.get("MessageAttributes", {}).items()}
-    count, context = values.get(REPLAY_COUNT_ATTRIBUTE), values.get(CONTEXT_ATTRIBUTE)
-    reason = ReplayContext.from_json(context).reason if context else None
+def _describe(record: Mapping[str, Any]) -> str:
+    content = from_record(record)
+    _, context = content.attributes.get(CONTEXT, ("", ""))
+    reason = ReplayContext.from_json(str(context)).reason if context else None
+    count = content.replay_count
     return f"parked: {reason}" if reason else f"replay {count}" if count else "as it was"
 
 

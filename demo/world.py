@@ -141,10 +141,10 @@ def create_queues(*, is_fifo: bool) -> Queues:
     config = Config(connect_timeout=2, read_timeout=15, retries=retries)
     client = boto3.client("sqs", config=config)
     suffix = ".fifo" if is_fifo else ""
-    parked = _create(client, f"orders-parked{suffix}", 30)
-    dlq = _create(client, f"orders-dlq{suffix}", 6, parked, 1000)
+    parked = create_queue(client, f"orders-parked{suffix}", 30)
+    dlq = create_queue(client, f"orders-dlq{suffix}", 6, parked, 1000)
     # A ramp waits for its multiple; the consumer's heartbeat hides messages for longer.
-    main = _create(client, f"orders{suffix}", 1, dlq, MAIN_MAX_RECEIVE_COUNT)
+    main = create_queue(client, f"orders{suffix}", 1, dlq, MAIN_MAX_RECEIVE_COUNT)
     for table, key in ((FAILURE_TABLE, "message_id"), (_PROCESSED_TABLE, "id")):
         boto3.client("dynamodb").create_table(
             TableName=table,
@@ -169,13 +169,14 @@ def create_queues(*, is_fifo: bool) -> Queues:
     return Queues(main, dlq, parked)
 
 
-def _create(
+def create_queue(
     client: "SQSClient",
     name: str,
     visibility_seconds: int,
     target: Queue | None = None,
     max_receive_count: int = 0,
 ) -> Queue:
+    """Create a queue, whose dead-letter queue is *target*; its suffix says whether it is FIFO."""
     attributes: dict[Any, str] = {"VisibilityTimeout": str(visibility_seconds)}
     if target:
         policy = {"deadLetterTargetArn": target.arn, "maxReceiveCount": max_receive_count}
