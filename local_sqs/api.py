@@ -256,7 +256,7 @@ def wait_seconds(model: SqsModel, operation: str, request: Request) -> int:
         return 0
     with model.changed:
         settings = model.find(request["QueueUrl"]).settings
-    seconds = int(request.get("WaitTimeSeconds", settings.wait_seconds))
+    seconds = int(request.get("WaitTimeSeconds", settings.number("ReceiveMessageWaitTimeSeconds")))
     _range_check("WaitTimeSeconds", seconds, 0, MAX_WAIT_SECONDS)
     return seconds
 

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from local_sqs.content import Submission
 from local_sqs.errors import SqsError, invalid_value, namespaced
@@ -32,14 +32,6 @@ _MAX_VISIBILITY_MS = MAX_VISIBILITY_SECONDS * 1000
 
 _HANDLE = re.compile(r"AQEB-(\d+)-(.+)-\d+-(\d+)")
 """A receipt handle: queue, message, which receive of it, and its time."""
-
-
-class Accepted(NamedTuple):
-    """The answer to a send. A duplicate gets the answer of the first send."""
-
-    message_id: str
-    order: int
-    at_ms: int
 
 
 class Queue:
@@ -65,8 +57,9 @@ class Queue:
         self._timers = Timers(lambda message: message.due_ms)
         self._expiries = Timers(self._expiry_of)
         # An id is remembered even after its message was deleted: SQSAPI, SendMessage.
-        self._window: dict[Hashable, Accepted] = {}
-        self._attempts: dict[str, _Attempt] = {}
+        self._window: dict[Hashable, StoredMessage] = {}
+        # Each message of a receive that had an attempt id, its handle and the end of its timeout.
+        self._attempts: dict[str, list[tuple[StoredMessage, str, int | None]]] = {}
 
     def tick(self) -> int:
         """Carry out everything that is due, expiries first; return the time."""
@@ -77,26 +70,28 @@ class Queue:
             self._make_ready(message)
         return now_ms
 
-    def send(self, submission: Submission) -> Accepted:
-        """Store a checked message. On a FIFO queue a duplicate is not stored."""
+    def send(self, submission: Submission) -> StoredMessage:
+        """Store a checked message. On a FIFO queue a duplicate is not; its first is returned."""
         now_ms = self.tick()
         if not self.settings.is_fifo:
             return self._store(submission, None, now_ms)
-        while self._window and next(iter(self._window.values())).at_ms + WINDOW_MS <= now_ms:
+        while self._window and next(iter(self._window.values())).sent_ms + WINDOW_MS <= now_ms:
             del self._window[next(iter(self._window))]
         # Without an id, the SHA-256 of the body is the id: SQSAPI, SendMessage.
         content = submission.body.encode("utf-8", "surrogatepass")
         deduplication_id = submission.deduplication_id or hashlib.sha256(content).hexdigest()
-        scope = submission.group_id if self.settings.deduplicates_per_group else None
-        key = (scope, deduplication_id)
+        is_per_group = self.settings.values["DeduplicationScope"] == "messageGroup"
+        key = (submission.group_id if is_per_group else None, deduplication_id)
         if key not in self._window:
             self._window[key] = self._store(submission, deduplication_id, now_ms)
         return self._window[key]
 
-    def _store(self, submission: Submission, deduplication_id: str | None, now_ms: int) -> Accepted:
-        delay_ms = self.settings.delay_ms
-        if submission.delay_seconds is not None and not self.settings.is_fifo:
-            delay_ms = submission.delay_seconds * 1000
+    def _store(
+        self, submission: Submission, deduplication_id: str | None, now_ms: int
+    ) -> StoredMessage:
+        delay_seconds = submission.delay_seconds
+        if delay_seconds is None or self.settings.is_fifo:
+            delay_seconds = self.settings.number("DelaySeconds")
         message = StoredMessage(
             message_id=self._model.new_message_id(),
             body=submission.body,
@@ -106,10 +101,10 @@ class Queue:
             group_id=submission.group_id,
             deduplication_id=deduplication_id,
             trace_header=submission.trace_header,
-            due_ms=now_ms + delay_ms if delay_ms else None,
+            due_ms=now_ms + delay_seconds * 1000 if delay_seconds else None,
         )
         self._put(message)
-        return Accepted(message.message_id, message.order, now_ms)
+        return message
 
     def take_in(self, message: StoredMessage) -> None:
         """Store a message that SQS moves here. It is visible at once."""
@@ -140,21 +135,20 @@ class Queue:
             SqsError: a short poll of a standard queue whose quota is in flight.
         """
         now_ms = self.tick()
-        timeout_ms = self.settings.visibility_timeout_ms
-        if visibility_seconds is not None:
-            timeout_ms = visibility_seconds * 1000
+        if visibility_seconds is None:
+            visibility_seconds = self.settings.number("VisibilityTimeout")
+        due_ms = now_ms + visibility_seconds * 1000
         batch = self._repeated(attempt_id, now_ms)
         for message in batch:
-            self._set_due(message, now_ms + timeout_ms)
+            self._set_due(message, due_ms)
         if not batch:
             room = min(limit, self.in_flight_quota - self._counts[State.IN_FLIGHT])
             if room <= 0 and not self.settings.is_fifo and not is_long_poll:
                 text = "Too many messages in flight for the queue to hand out another."
                 raise SqsError("OverLimit", text, status=403)
-            batch = self._take(room, timeout_ms, now_ms)
-        if attempt_id and batch:
-            handed = [(message, message.handle, message.due_ms) for message in batch]
-            self._attempts[attempt_id] = _Attempt(now_ms, handed)
+            batch = self._take(room, due_ms, now_ms)
+        if attempt_id:
+            self._attempts[attempt_id] = [(one, one.handle, one.due_ms) for one in batch]
         return batch
 
     def _repeated(self, attempt_id: str | None, now_ms: int) -> list[StoredMessage]:
@@ -162,17 +156,16 @@ class Queue:
 
         Only if all are still in flight, and none was deleted or had its visibility changed.
         """
-        recent = {k: a for k, a in self._attempts.items() if a.at_ms + WINDOW_MS > now_ms}
-        self._attempts = recent
-        attempt = recent.get(attempt_id or "")
-        if attempt is None or not all(
-            message.handle == handle and message.due_ms == due_ms
-            for message, handle, due_ms in attempt.handed
-        ):
-            return []
-        return [message for message, _, _ in attempt.handed]
+        attempt = self._attempts.get(attempt_id or "", [])
+        is_same = all(
+            message.handle == handle
+            and message.due_ms == due_ms
+            and message.received_ms + WINDOW_MS > now_ms
+            for message, handle, due_ms in attempt
+        )
+        return [message for message, _, _ in attempt] if is_same else []
 
-    def _take(self, room: int, timeout_ms: int, now_ms: int) -> list[StoredMessage]:
+    def _take(self, room: int, due_ms: int, now_ms: int) -> list[StoredMessage]:
         """Receive messages, and move those that were received too often.
 
         They move at a receive, never before (SQSAPI, CreateQueue, RedrivePolicy). If the target
@@ -188,7 +181,7 @@ class Queue:
                 self._move(message, target)
                 continue
             self._enter(message, State.IN_FLIGHT)
-            self._set_due(message, now_ms + timeout_ms)
+            self._set_due(message, due_ms)
             self._delivery.was_handed_out(message)
             message.receive_count += 1
             message.received_ms = now_ms
@@ -307,7 +300,8 @@ class Queue:
             if "MessageRetentionPeriod" in given:
                 self._expiries.add(message)
             if self.settings.is_fifo and message.state is State.DELAYED:
-                self._set_due(message, message.sent_ms + self.settings.delay_ms)
+                delay_ms = self.settings.number("DelaySeconds") * 1000
+                self._set_due(message, message.sent_ms + delay_ms)
 
     def messages(self) -> Sequence[StoredMessage]:
         """Return all messages, in no order, for tests."""
@@ -351,11 +345,6 @@ class Queue:
         message.state = state
 
     def _expiry_of(self, message: StoredMessage) -> int | None:
-        return None if message.state is State.GONE else message.sent_ms + self.settings.retention_ms
-
-
-class _Attempt(NamedTuple):
-    """A receive that had a ReceiveRequestAttemptId: each message, its handle, its timeout."""
-
-    at_ms: int
-    handed: Sequence[tuple[StoredMessage, str, int | None]]
+        if message.state is State.GONE:
+            return None
+        return message.sent_ms + self.settings.number("MessageRetentionPeriod") * 1000
