@@ -108,7 +108,7 @@ def running_rig(*, is_short: bool = False) -> Iterator[Rig]:
     Raises:
         RuntimeError: it did not start.
     """
-    with server_process("--latency-ms", str(LATENCY_MS)) as wait_for_url:
+    with server_process() as wait_for_url:
         url = wait_for_url()
         environment = {
             "AWS_ENDPOINT_URL": url,
@@ -119,4 +119,6 @@ def running_rig(*, is_short: bool = False) -> Iterator[Rig]:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         with patch.dict(os.environ, environment):
-            yield Rig(url, is_short)
+            rig = Rig(url, is_short)
+            rig.set_latency(LATENCY_MS)
+            yield rig

@@ -185,38 +185,32 @@ def send_message(model: SqsModel, request: Request) -> Answer:
     submission = _submission(request)
     if missing := missing_for_fifo(submission, queue.settings):
         raise missing
-    return _accept(queue, submission, size_bytes(submission))
+    return _accept(queue, submission)
 
 
 def send_message_batch(model: SqsModel, request: Request) -> Answer:
     queue = model.find(request["QueueUrl"])
     entries = _checked_entries(request, "SendMessageBatch")
     submissions = {entry["Id"]: _submission(entry) for entry in entries}
-    sizes = {entry_id: size_bytes(submission) for entry_id, submission in submissions.items()}
-    total = sum(sizes.values())
+    total = sum(map(size_bytes, submissions.values()))
     if total > MAX_BATCH_BYTES:
         text = f"Batch requests cannot be longer than {MAX_BATCH_BYTES} bytes."
         raise namespaced("BatchRequestTooLong", f"{text} You have sent {total} bytes.")
     for submission in submissions.values():
         if missing := missing_for_fifo(submission, queue.settings):
             raise invalid_parameter(missing.message)
-
-    def send(entry: Request) -> Answer:
-        return _accept(queue, submissions[entry["Id"]], sizes[entry["Id"]])
-
-    return _each(entries, send)
+    return _each(entries, lambda entry: _accept(queue, submissions[entry["Id"]]))
 
 
-def _accept(queue: Queue, submission: Submission, size: int) -> Answer:
-    check_for(submission, queue.settings, size)
+def _accept(queue: Queue, submission: Submission) -> Answer:
+    check_for(submission, queue.settings)
     accepted = queue.send(submission._replace(attributes=normalised(submission.attributes)))
-    answer: Answer = {
+    order = {"SequenceNumber": str(accepted.order)} if queue.settings.is_fifo else {}
+    return {
         "MessageId": accepted.message_id,
         "MD5OfMessageBody": _md5(submission.body),
+        **order,
     }
-    if queue.settings.is_fifo:
-        answer["SequenceNumber"] = str(accepted.order)
-    return answer
 
 
 def _submission(entry: Request) -> Submission:

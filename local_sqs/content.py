@@ -67,8 +67,8 @@ def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | N
     return None
 
 
-def check_for(submission: Submission, settings: Settings, size_bytes: int) -> None:
-    """Check a submission of *size_bytes* for a queue with *settings*.
+def check_for(submission: Submission, settings: Settings) -> None:
+    """Check a submission for a queue with *settings*.
 
     Raises:
         SqsError: invalid content, size, delay or ids.
@@ -87,7 +87,7 @@ def check_for(submission: Submission, settings: Settings, size_bytes: int) -> No
         raise missing_parameter("MessageBody")
     _check_attributes(submission.attributes)
     max_bytes = settings.number("MaximumMessageSize")
-    if size_bytes > max_bytes:
+    if size_bytes(submission) > max_bytes:
         raise invalid_parameter(
             "One or more parameters are invalid. Reason: Message must be shorter than "
             f"{max_bytes} bytes."

@@ -41,12 +41,10 @@ class RunningServer(ThreadingHTTPServer):
 
     request_queue_size = 512
 
-    def __init__(
-        self, front: Front, host: str = LOOPBACK, port: int = 0, latency_ms: float = 0.0
-    ) -> None:
-        super().__init__((host, port), _Handler)
+    def __init__(self, front: Front, host: str = LOOPBACK) -> None:
+        super().__init__((host, 0), _Handler)
         self.front = front
-        self.latency_ms = latency_ms
+        self.latency_ms = 0.0
         self.url = front.model.base_url = f"http://{host}:{self.server_port}"
         self._connections: set[Any] = set()
 
@@ -145,12 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_in_thread(
-    model: SqsModel | Front | None = None, *, latency_ms: float = 0.0
-) -> Iterator[RunningServer]:
+def serve_in_thread(model: SqsModel | Front | None = None) -> Iterator[RunningServer]:
     """Serve *model*, or a new one with the system clock, until the block ends."""
-    front = Front.of(model or SqsModel(Clock()))
-    with RunningServer(front, latency_ms=latency_ms) as server:
+    with RunningServer(Front.of(model or SqsModel(Clock()))) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
         thread.start()
         try:
@@ -163,13 +158,10 @@ def main(argv: list[str] | None = None) -> None:
     """Serve a new model with the system clock; print its URL in one line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--host", default=LOOPBACK, help="default: %(default)s")
-    parser.add_argument("--port", type=int, default=0, help="0 means any free port")
-    parser.add_argument("--latency-ms", type=float, default=0.0, help="added to every answer")
     options = parser.parse_args(argv)
     # A garbage collection visits all messages, possibly hundreds of thousands.
     gc.set_threshold(50_000)
-    front = Front(SqsModel(Clock()))
-    with RunningServer(front, options.host, options.port, options.latency_ms) as server:
+    with RunningServer(Front(SqsModel(Clock())), options.host) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         print(server.url, flush=True)  # noqa: T201 - the parent process reads it
         sys.stdin.buffer.read()

@@ -64,7 +64,7 @@ def test_the_server_says_for_cloudwatch_how_many_messages_were_deleted(
 
 
 def test_server_of_another_process_counts_its_requests_and_adds_latency() -> None:
-    with server_process("--latency-ms", "1") as wait_for_url:
+    with server_process() as wait_for_url:
         url = wait_for_url()
         change = Request(f"{url}/_control/latency", b'{"ms": 0}', method="POST")  # noqa: S310 - our own server
         urlopen(change, timeout=10).close()  # noqa: S310 - our own server

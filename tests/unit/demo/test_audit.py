@@ -151,7 +151,7 @@ def test_own_messages_are_read_up_to_the_limit(tmp_path: Path) -> None:
     first, second = read_input(path, limit=2)
 
     assert (first.number, second.number) == (1, 3)
-    assert first.content.own == second.content.own
+    assert first.content.body == second.content.body == "a"
     assert first.content.attributes["n"] == ("Number", "3")
 
 
