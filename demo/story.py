@@ -26,12 +26,11 @@ from demo.world import (
     local_aws,
     poll,
 )
-from dlq_replay.consumer.heartbeat import TIMEOUT_SECONDS
 from spark_reprocess.command_line.verb import STOPPED
 from spark_reprocess.figures import counted
 
 # A heartbeat, a backoff and a visibility timeout end within this time.
-_PATIENCE_SECONDS = TIMEOUT_SECONDS + 30
+_PATIENCE_SECONDS = 150
 
 
 def play(options: argparse.Namespace, work: Path) -> int:
