@@ -193,10 +193,10 @@ def _failure_finder(
     table = FailureTable(make_client(session, "dynamodb", table_client_config()), table_name)
 
     def find(message_ids: Sequence[str]) -> Mapping[str, Failure]:
-        found = table.find(message_ids)
-        if found.fault:
-            logger.warning("failure reasons are missing", extra={"reason": found.fault})
-        return found.failures
+        failures, fault = table.find(message_ids)
+        if fault:
+            logger.warning("failure reasons are missing", extra={"reason": fault})
+        return failures
 
     return find
 
