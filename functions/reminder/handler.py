@@ -19,14 +19,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dlq_replay.measures import (
-    MAIN_QUEUE_DIMENSION,
-    SERVICE,
-    SERVICE_DIMENSION,
-    Measurement,
-    Metric,
-    metric_lines,
-)
+from dlq_replay.measures import Metric, publish
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -275,10 +268,8 @@ def oldest_parked(
 
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
-    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: os.environ["MAIN_QUEUE_NAME"]}
-    measurement = Measurement(metric.value, (max(0, int(age.total_seconds())),))
-    for line in metric_lines([measurement], dimensions, datetime.now(UTC).timestamp()):
-        print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
+    age_seconds = max(0, int(age.total_seconds()))
+    publish({metric: [age_seconds]}, os.environ["MAIN_QUEUE_NAME"], datetime.now(UTC).timestamp())
 
 
 def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - JSON
