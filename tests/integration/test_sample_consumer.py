@@ -55,7 +55,7 @@ class Consumer:
 
     def invoke(self, received: list[Received]) -> set[str]:
         """Call the function and delete nothing; the ids of what failed."""
-        records = [lambda_record(Message.from_receive(one), self.queue.name) for one in received]
+        records = [lambda_record(Message.from_received(one), self.queue.name) for one in received]
         answer = self.handler.lambda_handler({"Records": records}, LambdaContext())
         return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
 

@@ -56,7 +56,7 @@ def test_whole_kit_stands_around_a_batch_of_powertools(table: FakeFailureTable) 
     # The table of processed messages is DynamoDB's, which has its tests in tests/integration.
     names["record_handler"] = work
     received = queue.receive()
-    records = [lambda_record(Message.from_receive(one), queue=queue.name) for one in received]
+    records = [lambda_record(Message.from_received(one), queue=queue.name) for one in received]
 
     answer = names["lambda_handler"]({"Records": records}, LambdaContext())
 

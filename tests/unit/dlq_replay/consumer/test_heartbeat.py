@@ -265,8 +265,8 @@ def test_message_without_id_or_handle_is_refused(received: Any) -> None:
 
 def test_core_messages_and_lambda_records_are_taken_too() -> None:
     work = Work(count=2)
-    core = Message.from_receive(work.received[0])
-    work.received = [core, lambda_record(Message.from_receive(work.received[1]))]  # type: ignore[list-item]
+    core = Message.from_received(work.received[0])
+    work.received = [core, lambda_record(Message.from_received(work.received[1]))]  # type: ignore[list-item]
     with work.beat() as beat:
         work.pass_time(beat, 60)
         beat.check()
@@ -301,7 +301,7 @@ def test_batch_processor_shows_what_failed_and_hides_what_is_done(options: dict[
     no_context: Any = None
     with work.beat() as beat:
         answer = process_partial_response(
-            {"Records": [lambda_record(Message.from_receive(one)) for one in work.received]},
+            {"Records": [lambda_record(Message.from_received(one)) for one in work.received]},
             beat.guarded(handler),
             BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False, **options),
             no_context,
