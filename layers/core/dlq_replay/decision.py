@@ -105,7 +105,6 @@ def hold_by_breaker(
     message: Message,
     replay: Replay,
     policy: ReplayPolicy,
-    now_seconds: int,
     draw_up_to: DrawUpTo,
     view: BreakerView,
 ) -> Hold | None:
@@ -115,7 +114,7 @@ def hold_by_breaker(
         None where the limit does not apply: it has touched the message for 11 to 12 hours already,
         or the message cannot be held without the risk that it is lost or forgets what it waits for.
     """
-    least, most = view.rules.hold_limit_seconds
+    now_seconds, (least, most) = view.now_seconds, view.rules.hold_limit_seconds
     limits_end = held_since_seconds(message, policy, now_seconds) + least
     limits_end += reproducible_draw(message.first_id, 0)(most - least)
     is_fifo = policy.main_queue.is_fifo
