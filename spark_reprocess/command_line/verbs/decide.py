@@ -22,9 +22,10 @@ from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage import Statement, is_group_id, note_of
 
 _ABOUT = """\
-Writes a decision about one group into the plan of the newest report, on disk or on S3; everything
-else in the file stays as it is. With --edit it also writes how a redrive changes the bodies of the
-group. If somebody else changes the plan at the same moment, exactly one of you succeeds.
+Writes a decision about one group into the plan of the newest report, on disk or on S3. Everything
+else in the file stays, but comments within the group's entry. With --edit it also writes how a
+redrive changes the bodies of the group. If somebody else changes the plan at the same moment,
+exactly one of you succeeds.
 
 The archive remembers the decision, the note, and since when the group is resolved: later reports
 show them. What is sent to the parked queue after that time makes the group regressed. Without an
