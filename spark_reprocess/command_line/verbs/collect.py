@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_reprocess.analysis.groups.mask import shorten
 from spark_reprocess.archive.messages.message_index import REPORTS
-from spark_reprocess.command_line.arguments import (
-    WHERE,
-    add_masks,
-    add_policy_sha256,
-    add_time_budget,
-    since,
-    whole_number,
-)
+from spark_reprocess.command_line.arguments import add_shared, since, whole_number
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -67,18 +60,15 @@ _NOT_OF = {
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=(_DRAIN, _ANALYZE), help="do one of the two parts")
     drain = parser.add_argument_group("the drain")
-    add = drain.add_argument
-    add("--parked-queue-url", metavar="URL", help="the queue to empty")
-    add("--limit", type=whole_number(1), metavar="N", help="take at most N messages")
-    add_time_budget(drain)
-    add(
+    add_shared(drain, "--parked-queue-url", "--limit", "--time-budget-seconds")
+    drain.add_argument(
         "--tasks",
         type=whole_number(1),
         metavar="N",
         help="tasks in parallel (default: one for each 2,000 messages that SQS counts, at most "
         "30, and on one machine at most one for each core)",
     )
-    add(
+    drain.add_argument(
         "--wait-seconds",
         type=whole_number(0, 20),
         metavar="S",
@@ -88,7 +78,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     analysis = parser.add_argument_group("the analysis")
     add = analysis.add_argument
     add("--out", metavar="FOLDER", help="the report's folder (default: PLACE/reports/ID)")
-    add("--where", metavar="SQL", help=WHERE)
+    add_shared(analysis, "--where")
     add(
         "--since",
         type=since,
@@ -96,33 +86,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only messages parked since then: 45m, 12h, 7d, 2w, or a time such as "
         "2026-11-01T09:30:00Z; the plan keeps the time",
     )
-    add(
-        "--policy",
-        metavar="FILE",
-        help="rules that set the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
-    )
-    add_policy_sha256(analysis)
+    add_shared(analysis, "--policy", "--policy-sha256")
     add(
         "--logs",
         metavar="GROUP|FILE",
         action="append",
+        default=[],
         help="a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
         "errors of messages without a recorded one; may be repeated",
     )
-    add_masks(
-        analysis,
-        "hide a field with everything below it (body.customer.name, attribute.tenant), or what a "
-        "regular expression matches, in samples, titles and leads; e-mail addresses, card, phone "
-        "and account numbers, tokens and fields named like secrets are always hidden, but not "
-        "names, addresses and free text",
-        "show no values of messages: no samples, no words of text bodies in titles; keys, values "
-        "that name a kind of message (type, action) and recorded errors are still shown",
-    )
+    add_shared(analysis, "--mask", "--no-samples")
 
 
 def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
     only = values["only"]
-    if idle := [name for name in _NOT_OF.get(only, ()) if values[name] is not None]:
+    if idle := [name for name in _NOT_OF.get(only, ()) if values[name]]:
         raise InputError(f"--{idle[0].replace('_', '-')} does nothing with --only {only}")
     if only != _ANALYZE and not values["parked_queue_url"]:
         raise InputError(f"--parked-queue-url is missing: without it only --only {_ANALYZE} works")
@@ -140,7 +118,6 @@ def _run(values: dict[str, Any]) -> int:
 
     only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
     place, sha256 = values.pop("archive"), values.pop("policy_sha256")
-    values["logs"] = values["logs"] or ()
     of_drain = {name: value for name in _OF_DRAIN if (value := values.pop(name)) is not None}
     spark = start_spark()
     # Only Spark can check its conditions.

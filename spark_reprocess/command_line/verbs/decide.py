@@ -8,7 +8,7 @@ from typing import Any
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.group_records import add_statement, read_memory
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.command_line.arguments import add_group, add_plan
+from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.editing.edit import Patch, patch_faults
@@ -35,7 +35,7 @@ it. Sends nothing: redrive carries out the plan. Needs no Spark."""
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_group(parser)
+    add_shared(parser, "group_id")
     add("action", nargs="?", type=_action, metavar="ACTION", help=f"{', '.join(Action)}")
     add("--note", metavar="TEXT", help="why, for the next reader; '' takes the last note away")
     add(
@@ -50,7 +50,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="change the bodies on their way: a JSON Patch (RFC 6902), as text that begins with [ "
         "or as a file; [] takes the group's patch away",
     )
-    add_plan(parser)
+    add_shared(parser, "--plan")
 
 
 def _action(text: str) -> Action:

@@ -2,7 +2,7 @@
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,16 +17,8 @@ from dlq_replay.measures import (
 )
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.clients import aws_client, aws_session, region_of
-from spark_reprocess.command_line.arguments import (
-    add_breaker,
-    add_destination,
-    add_execution,
-    add_masks,
-    add_policy_sha256,
-    add_time_budget,
-    positive_number,
-)
-from spark_reprocess.command_line.ramp import add_ramp, minute_seconds
+from spark_reprocess.command_line.arguments import add_shared
+from spark_reprocess.command_line.ramp import add_ramp
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -41,8 +33,6 @@ from spark_reprocess.command_line.verbs.collect import analysis_fields, print_an
 from spark_reprocess.command_line.verbs.redrive import print_redrive, redrive_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mypy_boto3_cloudwatch import CloudWatchClient
 
     from spark_reprocess.run import Pending, RunOptions, RunSummary
@@ -85,34 +75,24 @@ alarm."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--parked-queue-url", required=True, metavar="URL", help="the queue to empty")
-    add_destination(parser)
-    add("--policy", metavar="FILE", help="the rules: a file, or s3://BUCKET/KEY")
-    add_policy_sha256(parser)
-    add_time_budget(parser)
-    add("--max-rate", type=positive_number, metavar="R", help="redrive at most R messages a second")
-    add_breaker(parser)
-    add_masks(
-        parser,
-        "hide it in the report (see collect --help)",
-        "show no values of messages in the report (see collect --help)",
-    )
-    add(
+    add_shared(parser, "--parked-queue-url", required=True)
+    add_shared(parser, "--main-queue-url", "--to-queue-url", "--policy", "--policy-sha256")
+    add_shared(parser, "--time-budget-seconds", "--max-rate", "--failure-table")
+    add_shared(parser, "--mask", "--no-samples")
+    parser.add_argument(
         "--no-metrics",
         dest="has_metrics",
         action="store_false",
         help="publish nothing to CloudWatch",
     )
-    add_execution(parser)
+    add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
 
 
-def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
+def _make_options(**values: Any) -> "RunOptions":  # noqa: ANN401 - argparse's
     from spark_reprocess.run import RunOptions
 
-    make: Callable[..., RunOptions] = RunOptions
-    return make(masks=tuple(masks), minute_seconds=minute_seconds(), stack=STACK.get(), **values)
+    return RunOptions(stack=STACK.get(), **values)
 
 
 def _run(options: "RunOptions") -> int:
