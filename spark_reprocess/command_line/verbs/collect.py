@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ from spark_reprocess.findings import (
     Findings,
     GroupFinding,
     format_lead,
-    format_predicate,
     format_statuses,
 )
 
@@ -132,9 +130,9 @@ def _run(values: dict[str, Any]) -> int:
     finally:
         # Whatever ends the analysis, the answer says what was drained.
         if drained or findings:
-            parts = (drained and asdict(drained), findings and analysis_fields(findings))
-            answer = dict(zip(("drained", "findings"), parts, strict=True))
-            print_answer(answer, lambda: _print(drained, findings))
+            fields = findings and analysis_fields(findings)
+            answer = {"drained": drained and asdict(drained), "findings": fields}
+            print_answer(answer, lambda: print_collected(drained, findings))
         for fault in drained.stopped_by if drained else ():
             print_error(
                 f"the drain stopped early: {fault}; what is not archived is still in the queue, "
@@ -143,7 +141,8 @@ def _run(values: dict[str, Any]) -> int:
     return BAD_INPUT if drained and drained.stopped_by else DONE
 
 
-def _print(drained: "DrainSummary | None", findings: Findings | None) -> None:
+def print_collected(drained: "DrainSummary | None", findings: Findings | None) -> None:
+    """Print what was drained and what was found; None for what was not done."""
     if drained:
         print_drain(drained)
     if findings:
@@ -184,7 +183,6 @@ def print_drain(summary: "DrainSummary") -> None:
         )
 
 
-_COLUMNS = ("group", "count", "share", "trend")
 _FIELDS = (
     *("plan_id", "archive", "analyzed_at", "messages"),
     *("statuses", "unreadable", "left_for_people", "logs"),
@@ -194,8 +192,6 @@ _GROUPS_IN_A_LOG = 30
 _GROUPS_ON_A_TERMINAL = 12
 _TITLE_ON_A_TERMINAL = 100
 """Characters: two lines in a table of 100 columns. The report has the whole title."""
-_TREND_CHARACTERS = 12
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 def analysis_fields(findings: Findings) -> dict[str, object]:
@@ -238,19 +234,12 @@ def print_analysis(findings: Findings) -> None:
         return
     is_terminal = sys.stdout.isatty()
     shown = findings.groups[: _GROUPS_ON_A_TERMINAL if is_terminal else _GROUPS_IN_A_LOG]
-    print_table(
-        (*_COLUMNS, "what failed, and what sets it apart") if is_terminal else _COLUMNS,
-        [
-            (
-                group.group_id,
-                group.count,
-                percent(group.share),
-                f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip(),
-                *(["\n".join(_title_and_lead(group))] if is_terminal else []),
-            )
-            for group in shown
-        ],
-    )
+    rows = [(one.group_id, one.count, percent(one.share), one.trend) for one in shown]
+    if is_terminal:
+        texts = [(_title_and_lead(one),) for one in shown]
+        rows = [row + text for row, text in zip(rows, texts, strict=True)]
+    headings = ("group", "count", "share", "trend", "what failed, and what sets it apart")
+    print_table(headings[: len(rows[0])], rows)
     if groups > len(shown):
         rest = findings.messages - sum(group.count for group in shown)
         more = counted(groups - len(shown), "smaller group")
@@ -262,27 +251,11 @@ def print_analysis(findings: Findings) -> None:
     print_line(f"next: {suggestion('groups', findings.archive, *words)}")
 
 
-def _title_and_lead(group: GroupFinding) -> Iterator[str]:
-    yield shorten(group.title, _TITLE_ON_A_TERMINAL)
-    for lead in group.leads[:1]:
-        yield f"↳ {format_lead(lead)}"
-        synonyms = [synonym for part in lead.parts for synonym in part.synonyms]
-        for synonym in synonyms[:1]:
-            more = len(synonyms) - 1
-            rest = f" and {more} more" if more else ""
-            yield f"  same messages: {format_predicate(synonym)}{rest}"
-    if not group.leads and group.count < LEAST_GROUP:
-        yield f"↳ {TOO_FEW}"
-
-
-def trend_bars(arrivals: Sequence[int]) -> str:
-    """Draw arrivals as a row of bars, the highest at full height; a space where none arrived."""
-    if not any(arrivals):
-        return ""
-    per_bar = -(-len(arrivals) // _TREND_CHARACTERS)
-    sums = [sum(arrivals[start : start + per_bar]) for start in range(0, len(arrivals), per_bar)]
-    highest = max(sums)
-    return "".join(_BARS[-(-one * len(_BARS) // highest) - 1] if one else " " for one in sums)
+def _title_and_lead(group: GroupFinding) -> str:
+    lead = TOO_FEW if group.count < LEAST_GROUP else ""
+    if group.leads:
+        lead = format_lead(group.leads[0])
+    return shorten(group.title, _TITLE_ON_A_TERMINAL) + (f"\n↳ {lead}" if lead else "")
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -155,7 +155,7 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     Titles quote messages, so they are printed on a terminal only. With *names_plan* what a dry run
     suggests names the plan, because the command did not: a newer report may come.
     """
-    words = columns(summary.counts, executed=summary.executed)
+    words = columns(summary.counts)
     is_terminal = sys.stdout.isatty()
     rows = [
         (
@@ -171,7 +171,7 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     if summary.ramp:
         print_ramp(summary.ramp)
     for problem in summary.problems:
-        print_line(problem_sentence(*problem.sentence_parts))
+        print_line(problem_sentence(problem))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.forecast and summary.forecast.sizes:

@@ -43,14 +43,14 @@ def _run(options: RestoreOptions) -> int:
 
 def print_restore(summary: RedriveSummary) -> None:
     """Print, for each drain, what was restored to the parked queue, or would be."""
-    words = columns(summary.counts, executed=summary.executed, restores=True)
+    words = columns(summary.counts)
     rows = [
         (drain.group_id, *(sum(drain.counts.get(one, 0) for one in of) for of in words.values()))
         for drain in summary.groups
     ]
     print_table(("drain", *words), rows)
     for problem in summary.problems:
-        print_line(problem_sentence(*problem.sentence_parts, restores=True))
+        print_line(problem_sentence(problem))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.executed:
