@@ -234,12 +234,13 @@ def print_analysis(findings: Findings) -> None:
         return
     is_terminal = sys.stdout.isatty()
     shown = findings.groups[: _GROUPS_ON_A_TERMINAL if is_terminal else _GROUPS_IN_A_LOG]
-    rows = [(one.group_id, one.count, percent(one.share), one.trend) for one in shown]
-    if is_terminal:
-        texts = [(_title_and_lead(one),) for one in shown]
-        rows = [row + text for row, text in zip(rows, texts, strict=True)]
     headings = ("group", "count", "share", "trend", "what failed, and what sets it apart")
-    print_table(headings[: len(rows[0])], rows)
+    rows = [
+        (one.group_id, one.count, percent(one.share), one.trend, _title_and_lead(one))
+        for one in shown
+    ]
+    columns = len(headings) if is_terminal else len(headings) - 1
+    print_table(headings[:columns], [row[:columns] for row in rows])
     if groups > len(shown):
         rest = findings.messages - sum(group.count for group in shown)
         more = counted(groups - len(shown), "smaller group")
