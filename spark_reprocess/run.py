@@ -50,7 +50,6 @@ class RunOptions(RedriveOptions):
     Attributes:
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
         policy_sha256: the SHA-256 that this file must have, in hex; None for any.
-        has_metrics: whether to publish metrics of pending messages.
         stack: name of the stack, for the report; None without one.
     """
 
@@ -58,7 +57,6 @@ class RunOptions(RedriveOptions):
     parked_queue_url: str
     policy: str | None = None
     policy_sha256: str | None = None
-    has_metrics: bool = True
     stack: str | None = None
 
     def check(self) -> None:

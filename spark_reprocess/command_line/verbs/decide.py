@@ -61,24 +61,23 @@ def _action(text: str) -> Action:
 
 
 def _run(options: argparse.Namespace) -> int:
-    archive, group_id = open_archive(options.archive), options.group_id
-    if not is_group_id(group_id):
-        group_id = options.group_id = find_plan(archive, options.plan).plan().full_id(group_id)
+    archive, action = open_archive(options.archive), options.action
     note = None if options.note is None else note_of(options.note)
+    if action is None and (
+        options.edit is not None or (note is None and options.is_resolved is None)
+    ):
+        raise InputError("say something: ACTION, --note or --resolved; --edit needs an ACTION")
+    group_id = _full_id(archive, options)
     answer: dict[str, Any] = dict.fromkeys(("plan_id", "plan", "before", "action", "is_edited"))
-    if options.action is not None:
-        answer |= _decide(archive, options, note)
-    else:
-        if options.edit is not None or (note is None and options.is_resolved is None):
-            raise InputError("say something: ACTION, --note or --resolved; --edit needs an ACTION")
-        _require_group(archive, group_id)
+    if action is not None:
+        answer = _decide(archive, options, group_id, note)
     resolved_at = None
     if is_group_id(group_id):
         # After the plan, which alone decides: if this fails, the same command repeats both.
         said = Statement(
             datetime.now(UTC),
             actor(),
-            answer["action"],
+            action,
             answer["plan_id"],
             note,
             options.is_resolved,
@@ -87,30 +86,41 @@ def _run(options: argparse.Namespace) -> int:
         resolved_at = add_statement(archive, group_id, said).resolved_at
 
     def show() -> None:
-        if options.action is not None:
+        if action is not None:
             edited = ", edited" if answer["is_edited"] else ""
-            change = f"{answer['before']} -> {options.action}{edited}"
+            change = f"{answer['before']} -> {action}{edited}"
             print_line(f"plan {answer['plan_id']}, group {group_id}: {change}")
         if note is not None:
             print_line(f"group {group_id}: noted")
         if options.is_resolved is not None:
             since = f"resolved since {second(resolved_at)} UTC" if resolved_at else "not resolved"
             print_line(f"group {group_id}: {since}")
-        if options.action is not None:
+        if action is not None:
             print_line(f"next, a dry run: {suggestion('redrive', options.archive)}")
 
     print_answer({"group_id": group_id, **answer, "resolved_at": resolved_at}, show)
     return DONE
 
 
-def _decide(archive: Archive, options: argparse.Namespace, note: str | None) -> dict[str, Any]:
+def _full_id(archive: Archive, options: argparse.Namespace) -> str:
+    group_id: str = options.group_id
+    if options.action is None and is_group_id(group_id):
+        memory = read_memory(archive)
+        if group_id in memory.groups or group_id in memory.said:
+            return group_id
+    return find_plan(archive, options.plan).plan().full_id(group_id)
+
+
+def _decide(
+    archive: Archive, options: argparse.Namespace, group_id: str, note: str | None
+) -> dict[str, Any]:
     """Write the decision into the plan; return what the answer says of it."""
     file = find_plan(archive, options.plan)
     text = file.read()
     before = read_plan(text, name=file.path)
-    changed = decide(text, [options.group_id], options.action, note)
+    changed = decide(text, [group_id], options.action, note)
     if options.edit is not None:
-        changed = with_patch(changed, options.group_id, read_patch(options.edit))
+        changed = with_patch(changed, group_id, read_patch(options.edit))
     if not file.replace(text, changed):
         raise BusyError(
             f"{file.path}: somebody else has changed it at this moment; look at it with groups, "
@@ -120,16 +130,10 @@ def _decide(archive: Archive, options: argparse.Namespace, note: str | None) -> 
     return {
         "plan_id": after.plan_id,
         "plan": file.path,
-        "before": before.actions[options.group_id],
+        "before": before.actions[group_id],
         "action": options.action,
-        "is_edited": after.groups[after.index(options.group_id)].edit is not None,
+        "is_edited": after.groups[after.index(group_id)].edit is not None,
     }
-
-
-def _require_group(archive: Archive, group_id: str) -> None:
-    memory = read_memory(archive)
-    if group_id not in memory.groups and group_id not in memory.said:
-        find_plan(archive, None).plan().index(group_id)
 
 
 def read_patch(place: str) -> Patch | None:

@@ -78,12 +78,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--main-queue-url", "--to-queue-url", "--policy", "--policy-sha256")
     add_shared(parser, "--time-budget-seconds", "--max-rate", "--failure-table")
     add_shared(parser, "--mask", "--no-samples")
-    parser.add_argument(
-        "--no-metrics",
-        dest="has_metrics",
-        action="store_false",
-        help="publish nothing to CloudWatch",
-    )
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
 
@@ -100,7 +94,7 @@ def _run(options: "RunOptions") -> int:
 
     def publish(pending: "Pending") -> str | None:
         url = options.destination
-        if not url or not options.has_metrics:
+        if not url:
             return None
         client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
         return publish_pending(client, QueueAddress.from_url(url).name, pending)
