@@ -73,9 +73,9 @@ outages: setup ## Simulate outages at full size, message by message; prints what
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build
 
-sam-local: setup build ## Invoke the built function with events/ in a container [EVENT=standard] [ENGINE=emulator]
-	@$(if $(ENGINE),,scripts/ensure-docker.sh)
-	@$(BIN)/python -m demo.sam_local $(if $(ENGINE),--engine $(ENGINE)) $(EVENT)
+sam-local: setup build ## Invoke the built function with events/ in a container [EVENT=standard]
+	@scripts/ensure-docker.sh
+	@$(BIN)/python -m demo.sam_local $(EVENT)
 
 wheel: $(VENV)/.dev ## Build the wheel of the dlq command into dist/
 	@rm -f dist/sqs_dlq_replay-*.whl

@@ -193,7 +193,8 @@ class Job:
 def job(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     messages = [parked(2 * n) for n in range(MESSAGES)]
     archive = archive_of(tmp_path / "archive", messages)
-    with serve_in_thread(latency_ms=5) as world:
+    with serve_in_thread() as world:
+        world.latency_ms = 5
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")
         destination = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])

@@ -741,7 +741,7 @@ def test_status_says_the_limit_and_what_waits(
     breaker.update(Update(put=limited))
     assert run("status", "--stack", stack) == 0
     out = " ".join(capsys.readouterr().out.split())
-    since = f"{datetime.fromtimestamp(seconds - 720, UTC):%H:%M} UTC"
+    since = f"{datetime.fromtimestamp(seconds - 720, UTC):%Y-%m-%d %H:%M} UTC"
     assert "circuit breaker: limited to 1 replay a minute since " in out
     assert f"{since}; the consumer has deleted nothing for 20 minutes" in out
     assert "DLQ: about 3 wait" in out
