@@ -5,15 +5,18 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import botocore.endpoint
 import pytest
+from botocore.config import Config
 
+from dlq_replay.breaker_table import breaker_client_config
 from dlq_replay.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
+from tests.support.failure_table import create_failure_table
 from tests.support.served import served_aws
 from tests.support.small_jobs import QUICK_SPARK
 
@@ -42,6 +45,22 @@ def moto_endpoint() -> Iterator[str]:
         boto3.client("dynamodb", endpoint_url=url).list_tables()
         boto3.client("sts", endpoint_url=url).get_caller_identity()
         yield url
+
+
+@pytest.fixture
+def dynamodb(moto_endpoint: str) -> Any:
+    """A client that waits for longer than the product's: this server is slower than DynamoDB."""
+    config = breaker_client_config().merge(Config(read_timeout=10))
+    region = os.environ["AWS_REGION"]
+    return boto3.client("dynamodb", region, endpoint_url=moto_endpoint, config=config)
+
+
+@pytest.fixture
+def failure_table(dynamodb: Any) -> str:
+    """Make a table of failures that no other test knows; return its name."""
+    name = f"failures-{next(_numbers)}"
+    create_failure_table(dynamodb, name)
+    return name
 
 
 @pytest.fixture(scope="session")

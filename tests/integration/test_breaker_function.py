@@ -2,11 +2,9 @@
 
 import json
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from botocore.config import Config
 
@@ -16,28 +14,21 @@ from dlq_replay.returns_table import ReturnsTable
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
 from tests.support.builders import message
-from tests.support.failure_table import create_failure_table
 from tests.support.replay_stack import ReplayStack, invoke, moved
 from tests.support.sqs_driver import receive_all
 
 
 @pytest.fixture
-def dynamodb(moto_endpoint: str) -> Any:
-    return boto3.client("dynamodb", endpoint_url=moto_endpoint)
-
-
-@pytest.fixture
 def stack(
-    moto_endpoint: str, dynamodb: Any, monkeypatch: pytest.MonkeyPatch
+    moto_endpoint: str, failure_table: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ReplayStack]:
-    table = f"failures-{uuid.uuid4().hex[:8]}"
-    create_failure_table(dynamodb, table)
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")  # as Lambda does
     # The servers of the tests are slower than AWS's.
     monkeypatch.setattr(handler, "breaker_client_config", lambda: Config(read_timeout=20))
     with (
         serve_in_thread() as served,
-        ReplayStack.at(served.url, FAILURE_TABLE=table).wired() as stack,
+        ReplayStack.at(served.url, FAILURE_TABLE=failure_table).wired() as stack,
     ):
         yield stack
 

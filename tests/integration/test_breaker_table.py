@@ -1,39 +1,19 @@
 """The circuit breaker against a DynamoDB server over HTTP: what ``apply`` says, DynamoDB does."""
 
-import itertools
-import os
 from collections.abc import Mapping
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from dlq_replay.breaker import Update, apply
-from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreaker, breaker_client_config
+from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreaker
 from dlq_replay.errors import TableError
 from tests.support.builders import NOW
-from tests.support.failure_table import create_failure_table
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
-def client(moto_endpoint: str) -> Any:
-    return boto3.client(
-        "dynamodb",
-        endpoint_url=moto_endpoint,
-        region_name=os.environ["AWS_REGION"],
-        # The server of the tests is slower than DynamoDB.
-        config=breaker_client_config().merge(Config(read_timeout=10)),
-    )
-
-
-@pytest.fixture
-def table(client: Any) -> DynamoDbBreaker:
-    name = f"breakers-{next(_numbers)}"
-    create_failure_table(client, name)
-    return DynamoDbBreaker(client, name, "orders", lambda: NOW)
+def table(dynamodb: Any, failure_table: str) -> DynamoDbBreaker:
+    return DynamoDbBreaker(dynamodb, failure_table, "orders", lambda: NOW)
 
 
 def of(numbers: Mapping[str, int]) -> Mapping[str, int]:
@@ -70,7 +50,7 @@ def test_without_an_item_there_is_no_limit(table: DynamoDbBreaker) -> None:
     assert table.read() == {}
 
 
-def test_what_nobody_of_ours_wrote_is_left_out(client: Any, table: DynamoDbBreaker) -> None:
+def test_what_nobody_of_ours_wrote_is_left_out(dynamodb: Any, table: DynamoDbBreaker) -> None:
     item = {
         "message_id": {"S": "breaker#orders"},
         "limit": {"S": "1"},
@@ -79,13 +59,13 @@ def test_what_nobody_of_ours_wrote_is_left_out(client: Any, table: DynamoDbBreak
         "n1": {"M": {}},
         "b1": {"N": "7"},
     }
-    client.put_item(TableName=table.table_name, Item=item)
+    dynamodb.put_item(TableName=table.table_name, Item=item)
 
     assert table.read() == {"b1": 7}
 
 
-def test_a_table_that_is_missing_is_an_error_that_says_so(client: Any) -> None:
-    table = DynamoDbBreaker(client, "missing", "orders", lambda: NOW)
+def test_a_table_that_is_missing_is_an_error_that_says_so(dynamodb: Any) -> None:
+    table = DynamoDbBreaker(dynamodb, "missing", "orders", lambda: NOW)
 
     with pytest.raises(TableError, match="ResourceNotFoundException"):
         table.read()

@@ -1,7 +1,5 @@
 """The table of failures against a DynamoDB server over HTTP."""
 
-import itertools
-import os
 from typing import Any
 
 import boto3
@@ -12,26 +10,11 @@ from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.failure_table import MAX_READS, MAX_WRITES, FailureTable, table_client_config
 from dlq_replay.failures import Failure
 from tests.support.builders import NOW, lambda_record, message
-from tests.support.failure_table import create_failure_table
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
-def client(moto_endpoint: str) -> Any:
-    return boto3.client(
-        "dynamodb",
-        endpoint_url=moto_endpoint,
-        region_name=os.environ["AWS_REGION"],
-        config=table_client_config(),
-    )
-
-
-@pytest.fixture
-def table(client: Any) -> FailureTable:
-    name = f"failures-{next(_numbers)}"
-    create_failure_table(client, name)
-    return FailureTable(client, name)
+def table(dynamodb: Any, failure_table: str) -> FailureTable:
+    return FailureTable(dynamodb, failure_table)
 
 
 def failure(message_id: str = "m-1", text: str = "bad") -> Failure:
@@ -61,9 +44,9 @@ def test_the_last_failure_of_a_message_stands(table: FailureTable) -> None:
 
 
 def test_an_item_of_another_program_without_a_type_is_left_out(
-    table: FailureTable, client: Any
+    table: FailureTable, dynamodb: Any
 ) -> None:
-    client.put_item(TableName=table.table_name, Item={"message_id": {"S": "strange"}})
+    dynamodb.put_item(TableName=table.table_name, Item={"message_id": {"S": "strange"}})
     table.record([failure()])
 
     found, fault = table.find(["strange", "m-1"])
@@ -71,12 +54,12 @@ def test_an_item_of_another_program_without_a_type_is_left_out(
     assert (set(found), fault) == ({"m-1"}, "items without an error_type: 1")
 
 
-def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(client: Any) -> None:
+def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(dynamodb: Any) -> None:
     absent = boto3.client(
         "dynamodb", endpoint_url="http://127.0.0.1:9", config=table_client_config()
     )
     for table, code in (
-        (FailureTable(client, "nowhere"), "ResourceNotFoundException: "),
+        (FailureTable(dynamodb, "nowhere"), "ResourceNotFoundException: "),
         (FailureTable(absent, "failures"), "EndpointConnectionError: "),
     ):
         recorded, (found, fault) = table.record(failures(2)), table.find(ids(2))
@@ -89,9 +72,9 @@ def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(client: Any)
 @pytest.mark.parametrize(
     "code", ["AccessDeniedException", "ProvisionedThroughputExceededException"]
 )
-def test_a_refusal_is_said_and_not_raised(client: Any, code: str) -> None:
-    table = FailureTable(client, "failures")
-    with Stubber(client) as stub:
+def test_a_refusal_is_said_and_not_raised(dynamodb: Any, code: str) -> None:
+    table = FailureTable(dynamodb, "failures")
+    with Stubber(dynamodb) as stub:
         for operation in ("batch_write_item", "batch_get_item"):
             stub.add_client_error(operation, code, "no, and\nno")
 
@@ -99,11 +82,11 @@ def test_a_refusal_is_said_and_not_raised(client: Any, code: str) -> None:
         assert table.find(ids(3)) == ({}, f"{code}: no, and no")
 
 
-def test_the_requests_are_what_dynamodb_documents(client: Any) -> None:
-    table = FailureTable(client, "failures")
+def test_the_requests_are_what_dynamodb_documents(dynamodb: Any) -> None:
+    table = FailureTable(dynamodb, "failures")
     puts = [{"PutRequest": {"Item": one.to_item()}} for one in failures(2)]
     keys = [{"message_id": {"S": one}} for one in ids(2)]
-    with Stubber(client) as stub:
+    with Stubber(dynamodb) as stub:
         stub.add_response("batch_write_item", {}, {"RequestItems": {"failures": puts}})
         request = {"failures": {"Keys": keys, "ConsistentRead": True}}
         stub.add_response("batch_get_item", {}, {"RequestItems": request})

@@ -1,42 +1,21 @@
 """The counters of returns against a DynamoDB server over HTTP."""
 
-import itertools
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
-from dlq_replay.breaker_table import breaker_client_config
 from dlq_replay.errors import TableError
 from dlq_replay.failure_table import FailureTable
 from dlq_replay.returns import Returns
 from dlq_replay.returns_table import KEPT_SECONDS, ReturnsTable
 from tests.support.builders import NOW
-from tests.support.failure_table import create_failure_table
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
-def client(moto_endpoint: str) -> Any:
-    return boto3.client(
-        "dynamodb",
-        endpoint_url=moto_endpoint,
-        region_name=os.environ["AWS_REGION"],
-        # The server of the tests is slower than DynamoDB.
-        config=breaker_client_config().merge(Config(read_timeout=10)),
-    )
-
-
-@pytest.fixture
-def table(client: Any) -> ReturnsTable:
-    name = f"returns-{next(_numbers)}"
-    create_failure_table(client, name)
-    return ReturnsTable(client, name, lambda: NOW)
+def table(dynamodb: Any, failure_table: str) -> ReturnsTable:
+    return ReturnsTable(dynamodb, failure_table, lambda: NOW)
 
 
 def ids(*numbers: int) -> frozenset[str]:
@@ -161,8 +140,8 @@ def test_an_answer_that_is_lost_is_an_error_and_its_ids_count_once(table: Return
     assert table.read("p", ["g"])["g"].returned == 1
 
 
-def test_a_table_that_is_missing_is_an_error_that_says_so(client: Any) -> None:
-    table = ReturnsTable(client, "missing", lambda: NOW)
+def test_a_table_that_is_missing_is_an_error_that_says_so(dynamodb: Any) -> None:
+    table = ReturnsTable(dynamodb, "missing", lambda: NOW)
 
     for call in (
         lambda: table.begin("p", ["g"]),
@@ -173,9 +152,9 @@ def test_a_table_that_is_missing_is_an_error_that_says_so(client: Any) -> None:
             call()
 
 
-def test_counters_are_no_failure(client: Any, table: ReturnsTable) -> None:
+def test_counters_are_no_failure(dynamodb: Any, table: ReturnsTable) -> None:
     """Nothing has such a message id; and without an error type it would be no failure either."""
     table.begin("p", ["g"])
-    found, _ = FailureTable(client, table.table_name).find(["returns#p#g", "m-1"])
+    found, _ = FailureTable(dynamodb, table.table_name).find(["returns#p#g", "m-1"])
 
     assert found == {}
