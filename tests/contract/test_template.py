@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from dlq_cli.simulate.bill import EVENT_MESSAGES, FUNCTION_GB
+from dlq_cli.simulate.model import Scenario, policy_of, simulate
+from dlq_cli.verbs.simulate import ACCEPTED_SHARE
 from dlq_replay import __version__
 from dlq_replay.settings import ReplaySettings
 from spark_reprocess.command_line.cli import parse
@@ -244,6 +247,30 @@ def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:
     assert layer["CompatibleRuntimes"] == [function_of(stack)["Runtime"]]
 
 
+# --- The defaults
+
+
+def test_the_simulator_starts_from_the_template() -> None:
+    stack = Stack.of(TEMPLATE)
+    main = stack.resources["MainQueue"]["Properties"]
+    rules, policy = ReplaySettings.from_env(environment_of(stack)).policy, policy_of()
+
+    assert (rules.max_attempts, rules.backoff) == (policy.max_attempts, policy.backoff)
+    assert rules.max_age_seconds is policy.max_age_seconds is None
+    assert main["RedrivePolicy"]["maxReceiveCount"] == Scenario(1, 1).max_receive_count
+    assert main.get("VisibilityTimeout", 30) == Scenario(1, 1).visibility_timeout_seconds
+    assert function_of(stack)["MemorySize"] == FUNCTION_GB * 1024
+    events = stack.resources["ReplayFunctionDeadLetters"]["Properties"]
+    assert int(events["BatchSize"]) == EVENT_MESSAGES
+
+
+def test_the_defaults_survive_an_hour() -> None:
+    """Without the breaker, also if the first failed try makes a dead letter."""
+    hour = Scenario(3600, 10.0)
+    for outage in (hour, replace(hour, visibility_timeout_seconds=0, max_receive_count=1)):
+        assert simulate(outage, has_breaker=False).parked_share < ACCEPTED_SHARE
+
+
 # --- Rights
 
 STAR_ALONE = {
@@ -343,5 +370,5 @@ def test_what_is_decided_expires_by_the_command_of_the_second_job() -> None:
 
     assert command.name == "erase"
     assert command.options == EraseOptions(
-        "s3://archivebucket/archive", ids=[], older_than_days=90, wait_seconds=1800, execute=True
+        "s3://archivebucket/archive", older_than_days=90, wait_seconds=1800, execute=True
     )
