@@ -49,12 +49,7 @@ _STANDARD_NAMES = {
 # An empty value removes one of these.
 _REMOVABLE = {"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId"}
 
-READABLE = {
-    *("All", "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"),
-    *("ApproximateNumberOfMessages" + state for state in ("", "NotVisible", "Delayed")),
-    *_STANDARD_NAMES,
-    *_CHOICES,
-}
+SETTABLE = {*_STANDARD_NAMES, *_CHOICES}
 
 
 class RedrivePolicy(NamedTuple):
