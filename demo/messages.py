@@ -78,18 +78,6 @@ def from_record(record: Mapping[str, Any]) -> Content:
     return Content(record["body"], values)
 
 
-def from_archived(row: Mapping[str, Any]) -> Content:
-    """Read a row of the archive from pyarrow, where a map is a list of pairs."""
-    values = {
-        name: (
-            a["data_type"],
-            a["binary_value"] if a["string_value"] is None else a["string_value"],
-        )
-        for name, a in row["attributes"] or ()
-    }
-    return Content(row["body"], values)
-
-
 class Trait(StrEnum):
     """The planned failure of a message."""
 

@@ -34,7 +34,13 @@ def play(options: argparse.Namespace, work: Path) -> int:
     Raises:
         DemoError: it cannot begin.
     """
-    messages = load(options)
+    share = FIFO_BROKEN_SHARE if options.queue == "fifo" else BROKEN_SHARE
+    if options.input is None:
+        messages = invent(options.messages, options.seed, share)
+    else:
+        messages = select_failures(read_input(options.input, options.messages), share)
+    if options.queue == "fifo":
+        messages = in_groups(messages)
     with ExitStack() as stack:
         screen = Screen(stack.enter_context(terminal_only(work)))
         screen.note("Starting an SQS server on this machine ...")
@@ -48,16 +54,6 @@ def play(options: argparse.Namespace, work: Path) -> int:
     sys.stdout.write(json.dumps(counts) + "\n")
     sys.stdout.flush()
     return 1 if result.faults else 0
-
-
-def load(options: argparse.Namespace) -> list[DemoMessage]:
-    """Generate or read the messages, with their planned failures."""
-    share = FIFO_BROKEN_SHARE if options.queue == "fifo" else BROKEN_SHARE
-    if options.input is None:
-        messages = invent(options.messages, options.seed, share)
-    else:
-        messages = select_failures(read_input(options.input, options.messages), share)
-    return in_groups(messages) if options.queue == "fifo" else messages
 
 
 class Run:

@@ -21,9 +21,6 @@ from local_sqs.model import SqsModel
 from local_sqs.queues import MAX_VISIBILITY_SECONDS, Queue
 from local_sqs.settings import MIB, SETTABLE
 
-MAX_ENTRIES = 10
-"""SQSDeveloperGuide, message quotas."""
-
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 Request = Mapping[str, Any]
@@ -69,7 +66,8 @@ def create_queue(model: SqsModel, request: Request) -> Answer:
 
 
 def delete_queue(model: SqsModel, request: Request) -> Answer:
-    model.delete_queue(model.find(request["QueueUrl"]))
+    # AWS takes up to 60 s, and keeps the name for as long.
+    del model.queues[model.find(request["QueueUrl"]).name]
     return {}
 
 
@@ -110,7 +108,7 @@ def get_queue_attributes(model: SqsModel, request: Request) -> Answer:
 
 
 def set_queue_attributes(model: SqsModel, request: Request) -> Answer:
-    model.change_queue(model.find(request["QueueUrl"]), request["Attributes"])
+    model.find(request["QueueUrl"]).change(request["Attributes"])
     return {}
 
 
@@ -139,9 +137,9 @@ def _checked_entries(request: Request, kind: str) -> Sequence[Request]:
     if not entries:
         text = f"There should be at least one {kind}RequestEntry in the request."
         raise namespaced("EmptyBatchRequest", text)
-    if len(entries) > MAX_ENTRIES:
-        text = f"Maximum number of entries per request are {MAX_ENTRIES}. You have sent"
-        raise namespaced("TooManyEntriesInBatchRequest", f"{text} {len(entries)}.")
+    if len(entries) > 10:
+        text = f"Maximum number of entries per request are 10. You have sent {len(entries)}."
+        raise namespaced("TooManyEntriesInBatchRequest", text)
     ids = [entry["Id"] for entry in entries]
     if not all(_ENTRY_ID.fullmatch(entry_id) for entry_id in ids):
         text = "A batch entry id can only contain alphanumeric characters, hyphens and underscores."
@@ -229,8 +227,7 @@ def wait_seconds(model: SqsModel, operation: str, request: Request) -> int:
     """
     if operation != "ReceiveMessage" or "QueueUrl" not in request:
         return 0
-    with model.changed:
-        settings = model.find(request["QueueUrl"]).settings
+    settings = model.find(request["QueueUrl"]).settings
     seconds = int(request.get("WaitTimeSeconds", settings.number("ReceiveMessageWaitTimeSeconds")))
     _range_check("WaitTimeSeconds", seconds, 0, 20)
     return seconds

@@ -14,7 +14,6 @@ from local_sqs.settings import Settings
 
 MAX_ATTRIBUTES = 10
 MAX_NUMBER_DIGITS = 38
-MAX_DELAY_SECONDS = 900
 
 _REFUSED_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.-]{1,256}")
@@ -49,7 +48,7 @@ def check_for(message: StoredMessage, settings: Settings) -> None:
     delay_seconds = message.delay_seconds
     if delay_seconds and settings.is_fifo:
         raise invalid_value("DelaySeconds", delay_seconds, _WRONG_TYPE)
-    if delay_seconds is not None and not 0 <= delay_seconds <= MAX_DELAY_SECONDS:
+    if delay_seconds is not None and not 0 <= delay_seconds <= 900:
         reason = "DelaySeconds must be >= 0 and <= 900."
         raise invalid_value("DelaySeconds", delay_seconds, reason)
     _check_id("MessageGroupId", message.group_id)

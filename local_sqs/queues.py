@@ -24,9 +24,6 @@ MAX_VISIBILITY_SECONDS = 43_200
 WINDOW_MS = 300_000
 """Of a deduplication id and of a ReceiveRequestAttemptId: SQSAPI, SendMessage, ReceiveMessage."""
 
-IN_FLIGHT_QUOTA = 120_000
-"""SQSDeveloperGuide, message quotas."""
-
 _MAX_VISIBILITY_MS = MAX_VISIBILITY_SECONDS * 1000
 
 _HANDLE = re.compile(r"AQEB-(\d+)-(.+)-\d+-(\d+)")
@@ -46,7 +43,7 @@ class Queue:
         self.name = arn.rpartition(":")[2]
         self.settings = settings
         self.created_ms = self.modified_ms = model.clock.now_ms()
-        self.in_flight_quota = IN_FLIGHT_QUOTA
+        self.in_flight_quota = 120_000  # SQSDeveloperGuide, message quotas
         self.deleted = Counter[int]()
         self._model = model
         self._serial = serial
@@ -278,11 +275,13 @@ class Queue:
         does not (SQSAPI, SetQueueAttributes; SQSDeveloperGuide, delay queues).
 
         Raises:
-            SqsError: an unknown name, or a value that SQS refuses.
+            SqsError: an unknown name, a value that SQS refuses, or an invalid redrive policy.
         """
-        now_ms = self.tick()
-        self.settings = self.settings.changed(given)
-        self.modified_ms = now_ms
+        settings = self.settings.changed(given)
+        if given.get("RedrivePolicy"):
+            self._model.check_redrive(self.arn, settings)
+        self.modified_ms = self.tick()
+        self.settings = settings
         for message in self._messages.values():
             if "MessageRetentionPeriod" in given:
                 self._expiries.add(message)
