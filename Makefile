@@ -34,8 +34,7 @@ mutants: setup-test ## Put each fault of tests/mutants.toml into a copy: its tes
 	@$(BIN)/python scripts/mutants.py $(ARGS)
 
 snapshot: setup-test ## Write tests/contract/stacks.yaml and tests/golden anew: read how they differ
-	@$(BIN)/python -m tests.contract.stored_stacks
-	@SNAPSHOT=1 $(BIN)/python -m pytest -q $$(grep -rlE "assert_(stored|page)" tests --include "test_*.py")
+	@SNAPSHOT=1 $(BIN)/python -m pytest -q $$(grep -rlE "assert_(stored|page)|SNAPSHOT" tests --include "test_*.py")
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .

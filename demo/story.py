@@ -19,13 +19,18 @@ from demo.messages import DemoMessage, read_input
 from demo.operator import Operator, open_console
 from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
 from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
-from demo.world import MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, create_queues, local_aws, poll
-from dlq_replay.consumer.heartbeat import TIMEOUT_SECONDS
+from demo.world import (
+    MAIN_MAX_RECEIVE_COUNT,
+    MAX_ATTEMPTS,
+    create_queues,
+    local_aws,
+    poll,
+)
 from spark_reprocess.command_line.verb import STOPPED
 from spark_reprocess.figures import counted
 
 # A heartbeat, a backoff and a visibility timeout end within this time.
-_PATIENCE_SECONDS = TIMEOUT_SECONDS + 30
+_PATIENCE_SECONDS = 150
 
 
 def play(options: argparse.Namespace, work: Path) -> int:
