@@ -19,13 +19,7 @@ from demo.messages import DemoMessage, read_input
 from demo.operator import Operator, open_console
 from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
 from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
-from demo.world import (
-    MAIN_MAX_RECEIVE_COUNT,
-    MAX_ATTEMPTS,
-    create_queues,
-    local_aws,
-    poll,
-)
+from demo.world import MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, create_queues, local_aws, poll
 from spark_reprocess.command_line.verb import STOPPED
 from spark_reprocess.figures import counted
 
