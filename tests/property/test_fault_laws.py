@@ -4,7 +4,7 @@
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from dlq_replay.sqs import SqsQueue
 from local_sqs.client import client_for
 from local_sqs.faults import Effect, Fault
 from tests.property.strategies import binary_attributes, names, sqs_text
-from tests.simulation.event_source import EventSource, run
+from tests.simulation.event_source import EventSource, collect, run
 from tests.simulation.stack import Stack
 from tests.support.builders import context, counter
 
@@ -185,8 +185,8 @@ def play(scenario: Scenario) -> Ending:
     ending = Ending(scenario, stack, [], [])
     sources = [
         stack.replay_source(batch_size=10),
-        EventSource(stack.main, _collector(ending.handled)),
-        EventSource(stack.parked, _collector(ending.parked)),
+        EventSource(stack.main, collect(ending.handled)),
+        EventSource(stack.parked, collect(ending.parked)),
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.endpoint, "time", stack.clock)
@@ -202,14 +202,6 @@ def _entry(place: int, letter: Letter, *, is_fifo: bool) -> SendEntry:
         message_group_id=letter.group if is_fifo else None,
         deduplication_id=str(place) if is_fifo else None,
     )
-
-
-def _collector(into: list[Message]) -> Callable[[Sequence[Message]], set[str]]:
-    def collect(batch: Sequence[Message]) -> set[str]:
-        into.extend(batch)
-        return set()
-
-    return collect
 
 
 # The laws. Each takes an ending and asserts.
