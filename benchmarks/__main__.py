@@ -7,6 +7,7 @@ import platform
 import sys
 import time
 import traceback
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def main() -> int:
             broken.append(name)
     table = markdown(findings)
     print(table)  # noqa: T201
-    results = [finding.to_json() for finding in findings]
+    results = [{**asdict(one), "median": one.figure, "is_met": one.is_met} for one in findings]
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
     if options.publish and not broken:

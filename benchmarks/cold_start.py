@@ -16,9 +16,6 @@ from benchmarks.findings import Finding
 from benchmarks.replay import POLICY, QUEUES
 from benchmarks.rig import Rig
 
-TURNS = 15
-TIME_TARGET = 1.25
-
 _BASELINE = "import boto3; boto3.client('sqs')"
 _PRODUCT = "import handler; handler.sqs_client()"
 _SAY_READY = "; import os; os.write(1, b'.')"
@@ -42,7 +39,7 @@ def measure(rig: Rig) -> list[Finding]:
         product(), baseline()
         programs = {"ms": product, "ms, boto3 and a client": baseline}
         what = "cold start, to the first client"
-        return [rig.compare(what, programs, TURNS, at_most=TIME_TARGET)]
+        return [rig.compare(what, programs, turns=15, at_most=1.25)]
 
 
 def _start(program: str, variables: dict[str, str]) -> float:

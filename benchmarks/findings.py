@@ -1,9 +1,8 @@
 """A figure, its values, and its target; how a run prints them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +45,6 @@ class Finding:
         is_too_low = self.at_least is not None and self.figure < self.at_least
         return not is_too_low and (self.at_most is None or self.figure <= self.at_most)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the form for the results: the values of every turn."""
-        return {**asdict(self), "median": self.figure, "is_met": self.is_met}
-
     def cells(self) -> tuple[str, ...]:
         """Return what, median, range, target, product and baseline as text."""
         figures = [format_figure(value) for value in (min(self.values), max(self.values))]
@@ -65,12 +60,10 @@ class Finding:
         )
 
 
-HEADINGS = ("what", "median", "lowest to highest", "target", "product", "baseline")
-
-
 def markdown(findings: Sequence[Finding]) -> str:
     """Return the table in Markdown."""
-    rows = [HEADINGS, ("---",) * len(HEADINGS), *(finding.cells() for finding in findings)]
+    headings = ("what", "median", "lowest to highest", "target", "product", "baseline")
+    rows = [headings, ("---",) * len(headings), *(finding.cells() for finding in findings)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

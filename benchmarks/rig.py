@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,11 +25,10 @@ SHORT_TURNS = 3
 
 @dataclass(slots=True)
 class Watch:
-    """The work of the server during a block of *seconds*: requests by operation, CPU time."""
+    """The work of the server during a block: requests by operation, CPU time."""
 
     requests: Mapping[str, int] = field(default_factory=dict)
     processor_seconds: float = 0.0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +74,9 @@ class Rig:
     @contextmanager
     def watched(self) -> Iterator[Watch]:
         """Count the server's requests and its processor time until the block ends."""
-        watch = Watch()
-        before, began = self._state(), time.perf_counter()
+        watch, before = Watch(), self._state()
         yield watch
-        watch.seconds, after = time.perf_counter() - began, self._state()
+        after = self._state()
         watch.processor_seconds = after["cpu_seconds"] - before["cpu_seconds"]
         counts = after["counts"]
         watch.requests = {name: counts[name] - before["counts"].get(name, 0) for name in counts}

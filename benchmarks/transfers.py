@@ -31,14 +31,6 @@ MESSAGES = 100_000
 LOOP_MESSAGES = 3000
 """The rate of the loop does not depend on their number."""
 
-DRAIN_TURNS = 2
-REDRIVE_TURNS = 3
-
-DRAIN_TARGET = 5
-REDRIVE_TARGET = 10
-DRAIN_REQUESTS_TARGET = 0.23
-REDRIVE_REQUESTS_TARGET = 0.12
-
 BODY_BYTES = 1024
 _BATCH = 10
 _ERRORS = ("Timeout", "NoVatRate", "UnknownSku", "StockConflict", "BadAddress")
@@ -59,9 +51,9 @@ def measure(rig: Rig) -> list[Finding]:
         redrive_by_loop(client, source, target, messages)
         return messages / (time.perf_counter() - began)
 
-    def compared(verb: str, turns: int, run: Callable[[], float], target: float) -> Finding:
+    def compared(verb: str, run: Callable[[], float], turns: int, at_least: float) -> Finding:
         programs = {"messages a second": run, "messages a second, the loop": loop}
-        return rig.compare(f"{verb}, {count:,} messages", programs, turns, at_least=target)
+        return rig.compare(f"{verb}, {count:,} messages", programs, turns, at_least=at_least)
 
     with tempfile.TemporaryDirectory(prefix="bench-archives-") as name:
         folder = Path(name, "archive")
@@ -76,7 +68,7 @@ def measure(rig: Rig) -> list[Finding]:
             return drains.run(messages, *DRAIN, *words)
 
         drain(count // 10)
-        drained = compared("drain", DRAIN_TURNS, drain, DRAIN_TARGET)
+        drained = compared("drain", drain, turns=2, at_least=5)
         rig.notify(f"redrive of {count:,} messages, against the same")
         timed_verb(*ANALYZE, "--archive", str(folder))
         redrives, plan = _Runs(rig, "redrive"), approved(folder)
@@ -93,10 +85,10 @@ def measure(rig: Rig) -> list[Finding]:
             return rate
 
         redrive()
-        redriven = compared("redrive", REDRIVE_TURNS, redrive, REDRIVE_TARGET)
+        redriven = compared("redrive", redrive, turns=3, at_least=10)
     return [
-        *(drained, *drains.findings(DRAIN_REQUESTS_TARGET)),
-        *(redriven, *redrives.findings(REDRIVE_REQUESTS_TARGET)),
+        *(drained, *drains.findings(requests_target=0.23)),
+        *(redriven, *redrives.findings(requests_target=0.12)),
     ]
 
 

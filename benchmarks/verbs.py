@@ -62,14 +62,13 @@ def timed_verb(
     with tempfile.TemporaryDirectory(prefix="bench-verb-") as folder:
         result, calls = Path(folder, "timed.json"), Path(folder, "calls")
         calls.touch()
+        environment = {"PYSPARK_SUBMIT_ARGS": _TWO_CORES.format(memory=driver_memory)}
+        if counts:
+            environment[_CALLS] = str(calls)
         ended = subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-m", "benchmarks.verbs", str(result), str(days_later), *arguments],
             cwd=ROOT,
-            env={
-                **os.environ,
-                "PYSPARK_SUBMIT_ARGS": _TWO_CORES.format(memory=driver_memory),
-                **({_CALLS: str(calls)} if counts else {}),
-            },
+            env=os.environ | environment,
             capture_output=True,
             text=True,
             check=False,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from demo.messages import Content, DemoMessage, from_archived, from_record
+from demo.messages import DEMO_ID, Content, DemoMessage, from_record
 from demo.world import Queue
 
 
@@ -189,11 +189,10 @@ def account(
 
 def read_archive(archive: Path) -> frozenset[str]:
     """Return the identity of every archived copy, without the product's reader."""
-    tables = (
-        pq.read_table(path, columns=["body", "attributes"], partitioning=None)
-        for path in archive.glob("messages/drain_id=*/*.parquet")
-    )
-    return frozenset(from_archived(row).identity for table in tables for row in table.to_pylist())
+    files = archive.glob("messages/drain_id=*/*.parquet")
+    tables = (pq.read_table(path, columns=["attributes"], partitioning=None) for path in files)
+    rows = (dict(own or ()) for table in tables for own in table["attributes"].to_pylist())
+    return frozenset(own[DEMO_ID]["string_value"] for own in rows if DEMO_ID in own)
 
 
 def read_queue(queue: Queue, patience_seconds: float) -> frozenset[str]:

@@ -19,6 +19,11 @@ DEMO_ID = "demo-id"
 _MAX_OWN_ATTRIBUTES = 7
 """With so many, ``demo-id``, counter and context still fit."""
 
+_RULE = (
+    "must be a JSON object as --help shows it: a body, which is text, and at most"
+    f" {_MAX_OWN_ATTRIBUTES} attributes, none of them {DEMO_ID}"
+)
+
 COUNTER = "sqs-dlq-replay-nb"
 CONTEXT = "sqs-dlq-context"
 
@@ -71,18 +76,6 @@ def from_record(record: Mapping[str, Any]) -> Content:
         for name, a in record["messageAttributes"].items()
     }
     return Content(record["body"], values)
-
-
-def from_archived(row: Mapping[str, Any]) -> Content:
-    """Read a row of the archive from pyarrow, where a map is a list of pairs."""
-    values = {
-        name: (
-            a["data_type"],
-            a["binary_value"] if a["string_value"] is None else a["string_value"],
-        )
-        for name, a in row["attributes"] or ()
-    }
-    return Content(row["body"], values)
 
 
 class Trait(StrEnum):
@@ -150,8 +143,8 @@ def read_input(path: Path, limit: int) -> list[DemoMessage]:
         try:
             if line.strip():
                 messages.append(DemoMessage.of(number, *_parse(line)))
-        except ValueError as error:
-            raise InputError(f"{path}, line {number}: {error}.") from None
+        except (ValueError, RecursionError):
+            raise InputError(f"{path}, line {number}: {_RULE}.") from None
     if not messages:
         raise InputError(f"{path} holds no message to send.")
     return messages[:limit]
@@ -161,34 +154,23 @@ def _parse(line: bytes) -> tuple[str, Attributes]:
     """Read a line.
 
     Raises:
-        ValueError: the text is the rule that the line breaks.
+        ValueError: it breaks the rule.
     """
-    try:
-        raw = json.loads(line.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        raise ValueError("must be JSON in UTF-8, one object a line") from None
+    raw = json.loads(line.decode("utf-8-sig"))
     match raw:
         case {"body": str(body)} if isinstance(raw.get("attributes", {}), dict):
-            attributes = raw.get("attributes", {})
-        case _:
-            raise ValueError("must have a body, which is text, and perhaps attributes, an object")
-    if DEMO_ID in attributes or len(attributes) > _MAX_OWN_ATTRIBUTES:
-        rule = f"at most {_MAX_OWN_ATTRIBUTES} attributes, none of them {DEMO_ID}: the demo adds it"
-        raise ValueError(f"must have {rule}, and the product two more")
-    return body, {name: _attribute(name, value) for name, value in attributes.items()}
+            own = {name: _attribute(value) for name, value in raw.get("attributes", {}).items()}
+            if DEMO_ID not in own and len(own) <= _MAX_OWN_ATTRIBUTES:
+                return body, own
+    raise ValueError
 
 
-def _attribute(name: str, raw: object) -> tuple[str, str | bytes]:
+def _attribute(raw: object) -> tuple[str, str | bytes]:
     match raw:
         case str():
             return "String", raw
         case {"DataType": str(data_type), "StringValue": str(text)}:
             return data_type, text
         case {"DataType": str(data_type), "BinaryValue": str(text)}:
-            try:
-                return data_type, base64.b64decode(text, validate=True)
-            except ValueError:
-                raise ValueError(f"attribute {name}: BinaryValue must be base64") from None
-    raise ValueError(
-        f"attribute {name}: must be text, or an object with DataType and StringValue or BinaryValue"
-    )
+            return data_type, base64.b64decode(text, validate=True)
+    raise ValueError

@@ -6,6 +6,8 @@ With ``--console`` the viewer does the last of them.
 import json
 import logging
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -35,7 +37,7 @@ class Operator:
     """
 
     def __init__(self, screen: Screen, work: Path, queues: Queues) -> None:
-        self._screen, self._work, self._queues = screen, work, queues
+        self._screen, self._queues = screen, queues
         self._archive = ("--archive", str(work / "archive"))
         self._executor = ThreadPoolExecutor(1)
         self._session: Future[None] | None = None
@@ -110,12 +112,8 @@ class Operator:
     def _run(
         self, verb: str, *words: str, exit_codes: Sequence[int] = (0,)
     ) -> tuple[int, list[str]]:
-        shown = [
-            word.rsplit("/", 1)[-1] if "://" in word else word.replace(f"{self._work}/", "")
-            for word in words
-        ]
-        shown = [f'"{word}"' if " " in word else word for word in shown]
-        self._screen.command(" ".join(["dlq", verb, *shown]))
+        # Of addresses and paths only the end.
+        self._screen.command(re.sub(r"\S+/", "", shlex.join(["dlq", verb, *words])))
         exit_code, lines = self._run_silently(verb, *words)
         if exit_code not in exit_codes:
             raise DemoError(f"{verb} ended with exit code {exit_code}: {(lines or [''])[-1]}")

@@ -84,9 +84,8 @@ class Screen:
     def __init__(self, out: TextIO) -> None:
         self._phase = ""
         self._is_terminal = out.isatty()
-        is_pipe = not self._is_terminal
-        width = 100 if is_pipe else None
-        self.console = Console(file=out, width=width, highlight=False, soft_wrap=is_pipe)
+        pipe: Any = {} if self._is_terminal else {"width": 100, "soft_wrap": True}
+        self.console = Console(file=out, highlight=False, **pipe)
         self._started = time.monotonic()
         self._notified: set[str] = set()
         self._closing = threading.Event()

@@ -19,13 +19,7 @@ from demo.messages import DemoMessage, read_input
 from demo.operator import Operator, open_console
 from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
 from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
-from demo.world import (
-    MAIN_MAX_RECEIVE_COUNT,
-    MAX_ATTEMPTS,
-    create_queues,
-    local_aws,
-    poll,
-)
+from demo.world import MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, create_queues, local_aws, poll
 from spark_reprocess.command_line.verb import STOPPED
 from spark_reprocess.figures import counted
 
@@ -39,7 +33,13 @@ def play(options: argparse.Namespace, work: Path) -> int:
     Raises:
         DemoError: it cannot begin.
     """
-    messages = load(options)
+    share = FIFO_BROKEN_SHARE if options.queue == "fifo" else BROKEN_SHARE
+    if options.input is None:
+        messages = invent(options.messages, options.seed, share)
+    else:
+        messages = select_failures(read_input(options.input, options.messages), share)
+    if options.queue == "fifo":
+        messages = in_groups(messages)
     with ExitStack() as stack:
         screen = Screen(stack.enter_context(terminal_only(work)))
         screen.note("Starting an SQS server on this machine ...")
@@ -53,16 +53,6 @@ def play(options: argparse.Namespace, work: Path) -> int:
     sys.stdout.write(json.dumps(counts) + "\n")
     sys.stdout.flush()
     return 1 if result.faults else 0
-
-
-def load(options: argparse.Namespace) -> list[DemoMessage]:
-    """Generate or read the messages, with their planned failures."""
-    share = FIFO_BROKEN_SHARE if options.queue == "fifo" else BROKEN_SHARE
-    if options.input is None:
-        messages = invent(options.messages, options.seed, share)
-    else:
-        messages = select_failures(read_input(options.input, options.messages), share)
-    return in_groups(messages) if options.queue == "fifo" else messages
 
 
 class Run:

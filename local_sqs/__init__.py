@@ -6,8 +6,9 @@ own process, on a virtual clock, and inject faults (throttling, errors, lost ans
 Bottom up::
 
     clock, errors            time; the errors of SQS
-    content, settings        what SQS accepts, as AWS documents it
-    messages, queues         messages and their order; one queue
+    settings, messages       the attributes of a queue; messages and their order
+    content                  what a message may contain, as AWS documents it
+    queues                   one queue
     model                    all queues of an account; redrive policies
     api                      the operations by their AWS names
     faults, front            fault injection; the log of requests

@@ -7,14 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from local_sqs.content import (
-    AttributeValue,
-    Submission,
-    check_for,
-    missing_for_fifo,
-    normalised,
-    size_bytes,
-)
+from local_sqs.content import check_for, missing_for_fifo, normalised, size_bytes
 from local_sqs.errors import (
     SqsError,
     invalid_parameter,
@@ -23,21 +16,10 @@ from local_sqs.errors import (
     namespaced,
     unknown_queue_attribute,
 )
-from local_sqs.messages import State, StoredMessage
+from local_sqs.messages import AttributeValue, State, StoredMessage
 from local_sqs.model import SqsModel
 from local_sqs.queues import MAX_VISIBILITY_SECONDS, Queue
-from local_sqs.settings import MIB, READABLE
-
-MAX_BATCH_BYTES = MIB
-"""Sum over a SendMessageBatch: SQSAPI, SendMessageBatch."""
-
-MAX_ENTRIES = 10
-"""SQSDeveloperGuide, message quotas."""
-
-MAX_PAGE = 1000
-MAX_RECEIVE = 10
-MAX_WAIT_SECONDS = 20
-SENDER_ID = "AIDAEXAMPLEEXAMPLE123"
+from local_sqs.settings import MIB, SETTABLE
 
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
@@ -84,7 +66,8 @@ def create_queue(model: SqsModel, request: Request) -> Answer:
 
 
 def delete_queue(model: SqsModel, request: Request) -> Answer:
-    model.delete_queue(model.find(request["QueueUrl"]))
+    # AWS takes up to 60 s, and keeps the name for as long.
+    del model.queues[model.find(request["QueueUrl"]).name]
     return {}
 
 
@@ -96,8 +79,8 @@ def list_dead_letter_source_queues(model: SqsModel, request: Request) -> Answer:
     arn = model.find(request["QueueUrl"]).arn
     policies = [(queue, queue.settings.redrive) for queue in model.queues.values()]
     sources = [queue for queue, policy in policies if policy and policy.target_arn == arn]
-    size, start = request.get("MaxResults", MAX_PAGE), int(request.get("NextToken", 0))
-    _range_check("MaxResults", size, 1, MAX_PAGE)
+    size, start = request.get("MaxResults", 1000), int(request.get("NextToken", 0))
+    _range_check("MaxResults", size, 1, 1000)
     urls = [model.url_of(queue) for queue in sources[start : start + size]]
     answer: Answer = {"queueUrls": urls}
     if "MaxResults" in request and start + size < len(sources):
@@ -107,10 +90,6 @@ def list_dead_letter_source_queues(model: SqsModel, request: Request) -> Answer:
 
 def get_queue_attributes(model: SqsModel, request: Request) -> Answer:
     queue = model.find(request["QueueUrl"])
-    names = request.get("AttributeNames", [])
-    for name in names:
-        if name not in READABLE:
-            raise unknown_queue_attribute(name)
     values = {
         "QueueArn": queue.arn,
         "CreatedTimestamp": str(queue.created_ms // 1000),
@@ -120,12 +99,16 @@ def get_queue_attributes(model: SqsModel, request: Request) -> Answer:
         "ApproximateNumberOfMessagesDelayed": str(queue.count(State.DELAYED)),
         **queue.settings.values,
     }
+    names = request.get("AttributeNames", [])
+    for name in names:
+        if name not in {"All", *values, *SETTABLE}:
+            raise unknown_queue_attribute(name)
     chosen = {name: value for name, value in values.items() if "All" in names or name in names}
     return {"Attributes": chosen} if chosen else {}
 
 
 def set_queue_attributes(model: SqsModel, request: Request) -> Answer:
-    model.change_queue(model.find(request["QueueUrl"]), request["Attributes"])
+    model.find(request["QueueUrl"]).change(request["Attributes"])
     return {}
 
 
@@ -154,9 +137,9 @@ def _checked_entries(request: Request, kind: str) -> Sequence[Request]:
     if not entries:
         text = f"There should be at least one {kind}RequestEntry in the request."
         raise namespaced("EmptyBatchRequest", text)
-    if len(entries) > MAX_ENTRIES:
-        text = f"Maximum number of entries per request are {MAX_ENTRIES}. You have sent"
-        raise namespaced("TooManyEntriesInBatchRequest", f"{text} {len(entries)}.")
+    if len(entries) > 10:
+        text = f"Maximum number of entries per request are 10. You have sent {len(entries)}."
+        raise namespaced("TooManyEntriesInBatchRequest", text)
     ids = [entry["Id"] for entry in entries]
     if not all(_ENTRY_ID.fullmatch(entry_id) for entry_id in ids):
         text = "A batch entry id can only contain alphanumeric characters, hyphens and underscores."
@@ -181,44 +164,40 @@ def failed_entry(entry: Request, error: SqsError) -> dict[str, Any]:
 
 
 def send_message(model: SqsModel, request: Request) -> Answer:
-    queue = model.find(request["QueueUrl"])
-    submission = _submission(request)
-    if missing := missing_for_fifo(submission, queue.settings):
+    queue, message = model.find(request["QueueUrl"]), _message(request)
+    if missing := missing_for_fifo(message, queue.settings):
         raise missing
-    return _accept(queue, submission)
+    return _accept(queue, message)
 
 
 def send_message_batch(model: SqsModel, request: Request) -> Answer:
     queue = model.find(request["QueueUrl"])
     entries = _checked_entries(request, "SendMessageBatch")
-    submissions = {entry["Id"]: _submission(entry) for entry in entries}
-    total = sum(map(size_bytes, submissions.values()))
-    if total > MAX_BATCH_BYTES:
-        text = f"Batch requests cannot be longer than {MAX_BATCH_BYTES} bytes."
+    messages = {entry["Id"]: _message(entry) for entry in entries}
+    total = sum(map(size_bytes, messages.values()))
+    if total > MIB:
+        text = f"Batch requests cannot be longer than {MIB} bytes."
         raise namespaced("BatchRequestTooLong", f"{text} You have sent {total} bytes.")
-    for submission in submissions.values():
-        if missing := missing_for_fifo(submission, queue.settings):
+    for message in messages.values():
+        if missing := missing_for_fifo(message, queue.settings):
             raise invalid_parameter(missing.message)
-    return _each(entries, lambda entry: _accept(queue, submissions[entry["Id"]]))
+    return _each(entries, lambda entry: _accept(queue, messages[entry["Id"]]))
 
 
-def _accept(queue: Queue, submission: Submission) -> Answer:
-    check_for(submission, queue.settings)
-    accepted = queue.send(submission._replace(attributes=normalised(submission.attributes)))
+def _accept(queue: Queue, message: StoredMessage) -> Answer:
+    check_for(message, queue.settings)
+    message.attributes = normalised(message.attributes)
+    accepted = queue.send(message)
     order = {"SequenceNumber": str(accepted.order)} if queue.settings.is_fifo else {}
-    return {
-        "MessageId": accepted.message_id,
-        "MD5OfMessageBody": _md5(submission.body),
-        **order,
-    }
+    return {"MessageId": accepted.message_id, "MD5OfMessageBody": _md5(message.body), **order}
 
 
-def _submission(entry: Request) -> Submission:
+def _message(entry: Request) -> StoredMessage:
     system = entry.get("MessageSystemAttributes") or {}
     unknown = next((name for name in system if name != "AWSTraceHeader"), None)
     if unknown is not None:
         raise invalid_parameter(f"Message system attribute name '{unknown}' is invalid.")
-    return Submission(
+    return StoredMessage(
         body=entry.get("MessageBody") or "",
         attributes={
             name: AttributeValue(
@@ -248,17 +227,16 @@ def wait_seconds(model: SqsModel, operation: str, request: Request) -> int:
     """
     if operation != "ReceiveMessage" or "QueueUrl" not in request:
         return 0
-    with model.changed:
-        settings = model.find(request["QueueUrl"]).settings
+    settings = model.find(request["QueueUrl"]).settings
     seconds = int(request.get("WaitTimeSeconds", settings.number("ReceiveMessageWaitTimeSeconds")))
-    _range_check("WaitTimeSeconds", seconds, 0, MAX_WAIT_SECONDS)
+    _range_check("WaitTimeSeconds", seconds, 0, 20)
     return seconds
 
 
 def receive_message(model: SqsModel, request: Request) -> Answer:
     queue = model.find(request["QueueUrl"])
     limit, visibility = request.get("MaxNumberOfMessages", 1), request.get("VisibilityTimeout")
-    _range_check("MaxNumberOfMessages", limit, 1, MAX_RECEIVE)
+    _range_check("MaxNumberOfMessages", limit, 1, 10)
     if visibility is not None:
         _range_check("VisibilityTimeout", visibility, 0, MAX_VISIBILITY_SECONDS)
     messages = queue.receive(
@@ -277,7 +255,7 @@ def _describe(
     message: StoredMessage, names: set[str], wants: Callable[[str], bool], queue: Queue
 ) -> Answer:
     system = {
-        "SenderId": SENDER_ID,
+        "SenderId": "AIDAEXAMPLEEXAMPLE123",
         "SentTimestamp": str(message.sent_ms),
         "ApproximateReceiveCount": str(message.receive_count),
         "ApproximateFirstReceiveTimestamp": str(message.first_received_ms),

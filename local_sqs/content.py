@@ -6,17 +6,14 @@ Characters, ids and delays: .../APIReference/API_SendMessage.html
 """
 
 import re
-from collections.abc import Mapping
 from decimal import Context, Decimal
-from types import MappingProxyType
-from typing import NamedTuple
 
 from local_sqs.errors import SqsError, invalid_parameter, invalid_value, missing_parameter
+from local_sqs.messages import Attributes, AttributeValue, StoredMessage
 from local_sqs.settings import Settings
 
 MAX_ATTRIBUTES = 10
 MAX_NUMBER_DIGITS = 38
-MAX_DELAY_SECONDS = 900
 
 _REFUSED_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.-]{1,256}")
@@ -27,39 +24,14 @@ _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _WRONG_TYPE = "The request include parameter that is not valid for this queue type."
 
 
-class AttributeValue(NamedTuple):
-    """A message attribute: its type, and its value (text, or bytes for Binary)."""
-
-    data_type: str
-    value: str | bytes
-
-
-Attributes = Mapping[str, AttributeValue]
-
-
-class Submission(NamedTuple):
-    """The content of a SendMessage, or of one entry of a batch.
-
-    Attributes:
-        delay_seconds: the message timer; None: the delay of the queue.
-    """
-
-    body: str
-    attributes: Attributes = MappingProxyType({})
-    group_id: str | None = None
-    deduplication_id: str | None = None
-    trace_header: str | None = None
-    delay_seconds: int | None = None
-
-
-def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | None:
+def missing_for_fifo(message: StoredMessage, settings: Settings) -> SqsError | None:
     """Return the error for a missing FIFO parameter; in a batch it fails the whole request."""
     if not settings.is_fifo:
         return None
-    if not submission.group_id:
+    if not message.group_id:
         return missing_parameter("MessageGroupId")
     takes_content = settings.values["ContentBasedDeduplication"] == "true"
-    if not submission.deduplication_id and not takes_content:
+    if not message.deduplication_id and not takes_content:
         return invalid_parameter(
             "The queue should either have ContentBasedDeduplication enabled or "
             "MessageDeduplicationId provided explicitly"
@@ -67,32 +39,32 @@ def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | N
     return None
 
 
-def check_for(submission: Submission, settings: Settings) -> None:
-    """Check a submission for a queue with *settings*.
+def check_for(message: StoredMessage, settings: Settings) -> None:
+    """Check a message for a queue with *settings*.
 
     Raises:
         SqsError: invalid content, size, delay or ids.
     """
-    delay_seconds = submission.delay_seconds
+    delay_seconds = message.delay_seconds
     if delay_seconds and settings.is_fifo:
         raise invalid_value("DelaySeconds", delay_seconds, _WRONG_TYPE)
-    if delay_seconds is not None and not 0 <= delay_seconds <= MAX_DELAY_SECONDS:
+    if delay_seconds is not None and not 0 <= delay_seconds <= 900:
         reason = "DelaySeconds must be >= 0 and <= 900."
         raise invalid_value("DelaySeconds", delay_seconds, reason)
-    _check_id("MessageGroupId", submission.group_id)
-    _check_id("MessageDeduplicationId", submission.deduplication_id)
-    if submission.deduplication_id and not settings.is_fifo:
-        raise invalid_value("MessageDeduplicationId", submission.deduplication_id, _WRONG_TYPE)
-    if not submission.body:
+    _check_id("MessageGroupId", message.group_id)
+    _check_id("MessageDeduplicationId", message.deduplication_id)
+    if message.deduplication_id and not settings.is_fifo:
+        raise invalid_value("MessageDeduplicationId", message.deduplication_id, _WRONG_TYPE)
+    if not message.body:
         raise missing_parameter("MessageBody")
-    _check_attributes(submission.attributes)
+    _check_attributes(message.attributes)
     max_bytes = settings.number("MaximumMessageSize")
-    if size_bytes(submission) > max_bytes:
+    if size_bytes(message) > max_bytes:
         raise invalid_parameter(
             "One or more parameters are invalid. Reason: Message must be shorter than "
             f"{max_bytes} bytes."
         )
-    for text in (submission.body, *(value for _, value in submission.attributes.values())):
+    for text in (message.body, *(value for _, value in message.attributes.values())):
         if isinstance(text, bytes) or (text.isascii() and text.isprintable()):
             continue  # Most texts are printable ASCII and need no search.
         if _REFUSED_CHARACTER.search(text):
@@ -160,10 +132,10 @@ def normalised(attributes: Attributes) -> Attributes:
     return trimmed
 
 
-def size_bytes(submission: Submission) -> int:
+def size_bytes(message: StoredMessage) -> int:
     """Return the UTF-8 bytes of the body and of each attribute's name, type and value."""
-    total = _bytes(submission.body)
-    for name, (data_type, value) in submission.attributes.items():
+    total = _bytes(message.body)
+    for name, (data_type, value) in message.attributes.items():
         total += _bytes(name) + _bytes(data_type) + _bytes(value)
     return total
 

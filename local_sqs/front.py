@@ -100,7 +100,13 @@ class Front:
             SqsError: the model or a rule refuses the request.
             AnswerLostError: a rule drops the answer, or the client of a long poll is gone.
         """
-        faults = self._admit(operation, request)
+        url = request.get("QueueUrl") or request.get("QueueName") or ""
+        queue = url.rstrip("/").rpartition("/")[2]
+        faults = self.faults.meeting(operation, queue)
+        entry_count = len(request["Entries"]) if "Entries" in request else 1
+        effects = tuple(fault.effect.value for fault in faults)
+        now_ms = self.model.clock.now_ms()
+        self.log.add(RequestRecord(operation, queue, entry_count, now_ms, effects))
         self._disturb(faults, after=False)
         for fault in faults:
             if fault.effect is Effect.CLOSE:
@@ -114,25 +120,12 @@ class Front:
                 raise AnswerLostError(is_timeout=fault.effect is Effect.HANG)
         return answer
 
-    def _admit(self, operation: str, request: Mapping[str, Any]) -> Sequence[Fault]:
-        """Log a request; return the rules that apply."""
-        url = request.get("QueueUrl") or request.get("QueueName") or ""
-        queue = url.rstrip("/").rpartition("/")[2]
-        faults = self.faults.meeting(operation, queue)
-        entry_count = len(request["Entries"]) if "Entries" in request else 1
-        effects = tuple(fault.effect.value for fault in faults)
-        now_ms = self.model.clock.now_ms()
-        self.log.add(RequestRecord(operation, queue, entry_count, now_ms, effects))
-        return faults
-
     def _disturb(self, faults: Sequence[Fault], *, after: bool) -> None:
         """Wait and call back as the rules say, before or *after* the request is carried out."""
         for fault in faults:
-            if fault.after != after:
-                continue
-            if fault.effect is Effect.DELAY:
+            if fault.after == after and fault.effect is Effect.DELAY:
                 self.model.clock.sleep(fault.seconds)
-            elif fault.effect is Effect.CALL and fault.callback is not None:
+            elif fault.after == after and fault.callback is not None:
                 fault.callback()
 
     def _act_waiting(

@@ -1,12 +1,21 @@
 """Stored messages, their due times, and the order in which a queue delivers them."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
-from local_sqs.content import Attributes
+
+class AttributeValue(NamedTuple):
+    """A message attribute: its type, and its value (text, or bytes for Binary)."""
+
+    data_type: str
+    value: str | bytes
+
+
+Attributes = Mapping[str, AttributeValue]
 
 
 class State(Enum):
@@ -18,9 +27,10 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False)
 class StoredMessage:
-    """One message in a queue.
+    """One message, from its SendMessage on.
 
     Attributes:
+        delay_seconds: the message timer; None: the delay of the queue.
         sent_ms: the SentTimestamp, at which retention starts.
         order: its position within its FIFO group; the SequenceNumber.
         source_arn: the queue whose redrive policy moved it here.
@@ -31,14 +41,15 @@ class StoredMessage:
         due_ms: when its delay or its visibility timeout ends; None if it has none.
     """
 
-    message_id: str
     body: str
-    attributes: Attributes
-    sent_ms: int
-    order: int
+    attributes: Attributes = field(default_factory=dict)
     group_id: str | None = None
     deduplication_id: str | None = None
     trace_header: str | None = None
+    delay_seconds: int | None = None
+    message_id: str = ""
+    sent_ms: int = 0
+    order: int = 0
     source_arn: str | None = None
     receive_count: int = 0
     first_received_ms: int = 0

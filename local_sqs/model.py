@@ -68,21 +68,11 @@ class SqsModel:
                     raise SqsError("QueueAlreadyExists", text, shape="QueueNameExists")
             return existing
         arn = f"arn:aws:sqs:{self.region}:{self.account}:{name}"
-        self._check_redrive(arn, settings)
+        self.check_redrive(arn, settings)
         self.queues[name] = Queue(self, arn, next(self._serials), settings)
         return self.queues[name]
 
-    def change_queue(self, queue: Queue, given: Mapping[str, str]) -> None:
-        """Change attributes of a queue.
-
-        Raises:
-            SqsError: an unknown name, a value that SQS refuses, or an invalid target.
-        """
-        if given.get("RedrivePolicy"):
-            self._check_redrive(queue.arn, queue.settings.changed(given))
-        queue.change(given)
-
-    def _check_redrive(self, source_arn: str, settings: Settings) -> None:
+    def check_redrive(self, source_arn: str, settings: Settings) -> None:
         """Check the dead-letter queue of *settings*.
 
         Raises:
@@ -101,10 +91,6 @@ class SqsModel:
             raise refused("Dead-letter queue must be same type of queue as the source.")
         if not target.settings.allows_source(source_arn):
             raise refused("Dead-letter queue does not allow this source queue.")
-
-    def delete_queue(self, queue: Queue) -> None:
-        """Delete at once, also its name; AWS takes up to 60 s, and keeps the name for as long."""
-        del self.queues[queue.name]
 
     def find(self, url: str) -> Queue:
         """Return the queue of a URL with any host.

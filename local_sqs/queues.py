@@ -11,7 +11,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from local_sqs.content import Submission
 from local_sqs.errors import SqsError, invalid_value, namespaced
 from local_sqs.messages import Delivery, State, StoredMessage, Timers
 from local_sqs.settings import Settings
@@ -24,9 +23,6 @@ MAX_VISIBILITY_SECONDS = 43_200
 
 WINDOW_MS = 300_000
 """Of a deduplication id and of a ReceiveRequestAttemptId: SQSAPI, SendMessage, ReceiveMessage."""
-
-IN_FLIGHT_QUOTA = 120_000
-"""SQSDeveloperGuide, message quotas."""
 
 _MAX_VISIBILITY_MS = MAX_VISIBILITY_SECONDS * 1000
 
@@ -47,7 +43,7 @@ class Queue:
         self.name = arn.rpartition(":")[2]
         self.settings = settings
         self.created_ms = self.modified_ms = model.clock.now_ms()
-        self.in_flight_quota = IN_FLIGHT_QUOTA
+        self.in_flight_quota = 120_000  # SQSDeveloperGuide, message quotas
         self.deleted = Counter[int]()
         self._model = model
         self._serial = serial
@@ -70,39 +66,27 @@ class Queue:
             self._make_ready(message)
         return now_ms
 
-    def send(self, submission: Submission) -> StoredMessage:
+    def send(self, message: StoredMessage) -> StoredMessage:
         """Store a checked message. On a FIFO queue a duplicate is not; its first is returned."""
         now_ms = self.tick()
-        if not self.settings.is_fifo:
-            return self._store(submission, None, now_ms)
-        while self._window and next(iter(self._window.values())).sent_ms + WINDOW_MS <= now_ms:
-            del self._window[next(iter(self._window))]
-        # Without an id, the SHA-256 of the body is the id: SQSAPI, SendMessage.
-        content = submission.body.encode("utf-8", "surrogatepass")
-        deduplication_id = submission.deduplication_id or hashlib.sha256(content).hexdigest()
-        is_per_group = self.settings.values["DeduplicationScope"] == "messageGroup"
-        key = (submission.group_id if is_per_group else None, deduplication_id)
-        if key not in self._window:
-            self._window[key] = self._store(submission, deduplication_id, now_ms)
-        return self._window[key]
-
-    def _store(
-        self, submission: Submission, deduplication_id: str | None, now_ms: int
-    ) -> StoredMessage:
-        delay_seconds = submission.delay_seconds
+        delay_seconds = message.delay_seconds
         if delay_seconds is None or self.settings.is_fifo:
             delay_seconds = self.settings.number("DelaySeconds")
-        message = StoredMessage(
-            message_id=self._model.new_message_id(),
-            body=submission.body,
-            attributes=submission.attributes,
-            sent_ms=now_ms,
-            order=next(self._model.orders),
-            group_id=submission.group_id,
-            deduplication_id=deduplication_id,
-            trace_header=submission.trace_header,
-            due_ms=now_ms + delay_seconds * 1000 if delay_seconds else None,
-        )
+        if self.settings.is_fifo:
+            while self._window and next(iter(self._window.values())).sent_ms + WINDOW_MS <= now_ms:
+                del self._window[next(iter(self._window))]
+            # Without an id, the SHA-256 of the body is the id: SQSAPI, SendMessage.
+            content = hashlib.sha256(message.body.encode("utf-8", "surrogatepass"))
+            message.deduplication_id = message.deduplication_id or content.hexdigest()
+            is_per_group = self.settings.values["DeduplicationScope"] == "messageGroup"
+            key = (message.group_id if is_per_group else None, message.deduplication_id)
+            if key in self._window:
+                return self._window[key]
+            self._window[key] = message
+        message.message_id = self._model.new_message_id()
+        message.order = next(self._model.orders)
+        message.sent_ms = now_ms
+        message.due_ms = now_ms + delay_seconds * 1000 if delay_seconds else None
         self._put(message)
         return message
 
@@ -291,11 +275,13 @@ class Queue:
         does not (SQSAPI, SetQueueAttributes; SQSDeveloperGuide, delay queues).
 
         Raises:
-            SqsError: an unknown name, or a value that SQS refuses.
+            SqsError: an unknown name, a value that SQS refuses, or an invalid redrive policy.
         """
-        now_ms = self.tick()
-        self.settings = self.settings.changed(given)
-        self.modified_ms = now_ms
+        settings = self.settings.changed(given)
+        if given.get("RedrivePolicy"):
+            self._model.check_redrive(self.arn, settings)
+        self.modified_ms = self.tick()
+        self.settings = settings
         for message in self._messages.values():
             if "MessageRetentionPeriod" in given:
                 self._expiries.add(message)

@@ -27,7 +27,6 @@ from local_sqs.front import AnswerLostError, Front
 from local_sqs.model import SqsModel
 
 LOOPBACK = "127.0.0.1"
-CONTROL = "/_control"
 
 
 class RunningServer(ThreadingHTTPServer):
@@ -101,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         if len(body) < length:
             self.close_connection = True
-        elif self.path.startswith(CONTROL):
+        elif self.path.startswith("/_control"):
             self.server.latency_ms = float(json.loads(body)["ms"])
             self._write_control({})
         else:

@@ -21,19 +21,13 @@ RANGES = {
     "ReceiveMessageWaitTimeSeconds": (0, 20, 0),
 }
 
+# The first is the default. All but the last are of FIFO queues.
 _CHOICES = {
     "FifoQueue": ("true",),
-    "ContentBasedDeduplication": ("true", "false"),
+    "ContentBasedDeduplication": ("false", "true"),
     "DeduplicationScope": ("queue", "messageGroup"),
     "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
     "SqsManagedSseEnabled": ("true", "false"),
-}
-
-_FIFO_DEFAULTS = {
-    "FifoQueue": "true",
-    "ContentBasedDeduplication": "false",
-    "DeduplicationScope": "queue",
-    "FifoThroughputLimit": "perQueue",
 }
 
 _STANDARD_NAMES = {
@@ -49,12 +43,7 @@ _STANDARD_NAMES = {
 # An empty value removes one of these.
 _REMOVABLE = {"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId"}
 
-READABLE = {
-    *("All", "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"),
-    *("ApproximateNumberOfMessages" + state for state in ("", "NotVisible", "Delayed")),
-    *_STANDARD_NAMES,
-    *_CHOICES,
-}
+SETTABLE = {*_STANDARD_NAMES, *_CHOICES}
 
 
 class RedrivePolicy(NamedTuple):
@@ -97,7 +86,9 @@ class Settings:
             SqsError: an unknown name, or a value that SQS refuses.
         """
         defaults = {name: str(default) for name, (_, _, default) in RANGES.items()}
-        defaults |= {"SqsManagedSseEnabled": "true", **(_FIFO_DEFAULTS if is_fifo else {})}
+        for name, choices in _CHOICES.items():
+            if is_fifo or name in _STANDARD_NAMES:
+                defaults[name] = choices[0]
         for name, value in given.items():
             _check(name, value, is_fifo=is_fifo)
         merged = {**defaults, **given}
@@ -132,7 +123,7 @@ class Settings:
 
 
 def _check(name: str, value: str, *, is_fifo: bool) -> None:
-    if name not in _STANDARD_NAMES and not (is_fifo and name in _FIFO_DEFAULTS):
+    if name not in _STANDARD_NAMES and not (is_fifo and name in _CHOICES):
         raise unknown_queue_attribute(name)
     if name in RANGES:
         lowest, highest, _ = RANGES[name]

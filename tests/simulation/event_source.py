@@ -12,6 +12,16 @@ Handler = Callable[[Sequence[Message]], set[str]]
 """Takes a batch, returns the ids of the messages that must stay: a partial batch response."""
 
 
+def collect(into: list[Message]) -> Handler:
+    """Return a handler that succeeds with every message and keeps it."""
+
+    def keep(batch: Sequence[Message]) -> set[str]:
+        into.extend(batch)
+        return set()
+
+    return keep
+
+
 @dataclass(frozen=True)
 class EventSource:
     """Polls one queue, calls a handler, deletes what it does not name."""

@@ -16,6 +16,7 @@ from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from tests.simulation.event_source import EventSource
 from tests.support.inline_executor import InlineExecutor
+from tests.support.sqs_driver import redrive_policy
 
 FOURTEEN_DAYS = 1_209_600
 
@@ -45,13 +46,13 @@ class Stack:
             self.front,
             f"dlq{suffix}",
             VisibilityTimeout="180",
-            RedrivePolicy=_redrive_policy(self.parked, 1000),
+            RedrivePolicy=redrive_policy(self.parked, 1000),
             **long_lived,
         )
         self.main = ModelQueue(
             self.front,
             f"main{suffix}",
-            RedrivePolicy=_redrive_policy(self.dlq, max_receive_count),
+            RedrivePolicy=redrive_policy(self.dlq, max_receive_count),
             **fifo,
         )
         self.replayer = self._replayer(rate_seconds, cap_seconds, max_attempts, seed)
@@ -100,7 +101,3 @@ class Stack:
             draw_up_to=lambda top: randomness.randint(0, top),
             executor=InlineExecutor(),
         )
-
-
-def _redrive_policy(target: ModelQueue, max_receive_count: int) -> str:
-    return f'{{"deadLetterTargetArn":"{target.arn}","maxReceiveCount":"{max_receive_count}"}}'

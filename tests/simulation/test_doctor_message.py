@@ -17,6 +17,7 @@ from local_sqs.model_queue import ModelQueue
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 from tests.support.builders import environment
+from tests.support.sqs_driver import redrive_policy
 
 REAL = "a-real-message-with-the-marker-of-a-test"
 
@@ -241,7 +242,7 @@ def fill(world: TrialStack) -> None:
 
 
 def limit_receives(world: TrialStack) -> None:
-    policy = f'{{"deadLetterTargetArn":"{world.stack.main.arn}","maxReceiveCount":"50"}}'
+    policy = redrive_policy(world.stack.main, 50)
     world.client.client.set_queue_attributes(
         QueueUrl=world.stack.parked.url, Attributes={"RedrivePolicy": policy}
     )

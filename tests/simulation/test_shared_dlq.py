@@ -18,9 +18,10 @@ from dlq_replay.policy import QueueLimits
 from dlq_replay.replay import Replayer
 from local_sqs.faults import Effect, Fault
 from local_sqs.model_queue import ModelQueue
-from tests.simulation.event_source import EventSource, run
+from tests.simulation.event_source import EventSource, collect, run
 from tests.simulation.stack import FOURTEEN_DAYS, Stack
 from tests.support.builders import context
+from tests.support.sqs_driver import redrive_policy
 
 MAX_ATTEMPTS = 3
 ALONE = "one main queue configured"
@@ -69,7 +70,7 @@ class SharedDlq:
             max_attempts=MAX_ATTEMPTS,
             max_receive_count=1,
         )
-        redrive = f'{{"deadLetterTargetArn":"{self.stack.dlq.arn}","maxReceiveCount":"1"}}'
+        redrive = redrive_policy(self.stack.dlq, 1)
         front = self.stack.front
         self.queues = {MAIN: self.stack.main} | {
             name: ModelQueue(front, f"{name}{suffix}", RedrivePolicy=redrive, **fifo)
@@ -88,7 +89,7 @@ class SharedDlq:
         consumers = [
             EventSource(queue, self._consumer(name)) for name, queue in self.queues.items()
         ]
-        parked = EventSource(self.stack.parked, self._park)
+        parked = EventSource(self.stack.parked, collect(self.parked))
         run(self.stack.model, [*consumers, parked, EventSource(self.stack.dlq, self._replay)])
         assert not self.stack.dlq.queue.messages()
         return self
@@ -140,10 +141,6 @@ class SharedDlq:
             return failed
 
         return consume
-
-    def _park(self, batch: Sequence[Message]) -> set[str]:
-        self.parked.extend(batch)
-        return set()
 
     def parked_for(self, reason: str) -> list[str]:
         return [one.body for one in self.parked if one.history.context.reason == reason]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dlq_replay.backoff import Backoff
@@ -48,16 +49,13 @@ def waits(*, is_fifo: bool, number: int, cap_seconds: int) -> list[int]:
 
 def chi_square(values: Sequence[int], ceiling: int) -> float:
     """How far the values are from uniform over 0..ceiling, in equal bins."""
-    counts = [0] * min(BINS, ceiling + 1)
-    for value in values:
-        counts[value * len(counts) // (ceiling + 1)] += 1
-    sizes = [0] * len(counts)
-    for value in range(len(counts)):
-        low = -(-value * (ceiling + 1) // len(counts))
-        high = -(-(value + 1) * (ceiling + 1) // len(counts))
-        sizes[value] = high - low
-    expected = [len(values) * size / (ceiling + 1) for size in sizes]
-    return sum((c - e) ** 2 / e for c, e in zip(counts, expected, strict=True))
+    bins = min(BINS, ceiling + 1)
+    counts, sizes = (
+        np.bincount(np.array(some) * bins // (ceiling + 1), minlength=bins)
+        for some in (values, range(ceiling + 1))
+    )
+    expected = len(values) * sizes / (ceiling + 1)
+    return float(((counts - expected) ** 2 / expected).sum())
 
 
 CASES = [

@@ -14,6 +14,8 @@ from dlq_replay.sqs import SqsQueue
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
+    from local_sqs.model_queue import ModelQueue
+
 Received = dict[str, Any]
 
 
@@ -41,7 +43,7 @@ def refusal_code(call: Callable[..., object], *arguments: Any, **fields: Any) ->
     return refusal(call, *arguments, **fields)[0].removeprefix("AWS.SimpleQueueService.")
 
 
-def redrive_policy(target: "QueueDriver", max_receive_count: int) -> str:
+def redrive_policy(target: "QueueDriver | ModelQueue", max_receive_count: int) -> str:
     return json.dumps({"deadLetterTargetArn": target.arn, "maxReceiveCount": max_receive_count})
 
 

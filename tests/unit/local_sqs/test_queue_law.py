@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from local_sqs.clock import VirtualClock
-from local_sqs.content import Submission
 from local_sqs.errors import SqsError
-from local_sqs.messages import State
+from local_sqs.messages import State, StoredMessage
 from local_sqs.model import SqsModel
 
 RETENTION_SECONDS = 60
@@ -51,7 +50,7 @@ class QueueLaw(RuleBasedStateMachine):
         delay = 0 if self.is_fifo else delay
         self.count_sent += 1
         key = str(self.count_sent) if self.is_fifo else None
-        accepted = self.queue.send(Submission("x", {}, group, key, delay_seconds=delay))
+        accepted = self.queue.send(StoredMessage("x", {}, group, key, delay_seconds=delay))
         now_ms = self.clock.now_ms()
         visible_ms = now_ms + delay * 1000
         self.expected.append(Expected(accepted.message_id, group, now_ms, visible_ms))
@@ -147,7 +146,7 @@ TestStandardQueue.settings = TestFifoQueue.settings = settings(
 def test_due_times_of_deleted_messages_do_not_pile_up() -> None:
     queue = SqsModel().create_queue("q")
     for _ in range(1000):
-        queue.send(Submission("x"))
+        queue.send(StoredMessage("x"))
         (message,) = queue.receive(1)
         queue.delete(message.handle)
 
