@@ -101,7 +101,7 @@ def test_each_copy_fits_its_queue(batch: list[Message], rules: ReplayPolicy) -> 
 def test_size_of_the_parked_queue_decides_nothing(
     message: Message, rules: ReplayPolicy, parked_max_bytes: int
 ) -> None:
-    other = rules.with_limits(replace(rules.limits, parked_max_bytes=parked_max_bytes))
+    other = replace(rules, limits=replace(rules.limits, parked_max_bytes=parked_max_bytes))
 
     assert decide(message, other, NOW, lambda top: top) == decide(
         message, rules, NOW, lambda top: top

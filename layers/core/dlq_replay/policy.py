@@ -84,13 +84,6 @@ class ReplayPolicy:
     limits: QueueLimits = field(default_factory=QueueLimits)
     other_main_queues: Mapping[QueueAddress, QueueLimits] = field(default_factory=dict)
 
-    def with_limits(
-        self, limits: QueueLimits, of_others: Mapping[QueueAddress, QueueLimits] | None = None
-    ) -> Self:
-        """The same policy for queues with these limits."""
-        others = {**self.other_main_queues, **(of_others or {})}
-        return replace(self, limits=limits, other_main_queues=others)
-
     def of(self, source: QueueAddress | None) -> Self:
         """The policy for messages of *source*: that queue as the main queue, with its limits.
 
