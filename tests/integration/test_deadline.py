@@ -8,22 +8,17 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.support.builders import environment, lambda_record
+from tests.support.function_world import function_world, invoke
 from tests.support.served import served
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
@@ -50,22 +45,10 @@ class Function:
         self, world: RunningServer, suffix: str, monkeypatch: pytest.MonkeyPatch, **variables: str
     ) -> None:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
-        client: SQSClient = boto3.client("sqs")
-        fifo = {"FifoQueue": "true"} if suffix else {}
-        urls = {
-            role: client.create_queue(QueueName=role + suffix, Attributes=fifo)["QueueUrl"]  # type: ignore[arg-type]
-            for role in ("main", "dlq", "parked")
-        }
-        known = environment(
-            MAIN_QUEUE_URL=urls["main"], DLQ_URL=urls["dlq"], PARKED_QUEUE_URL=urls["parked"]
-        )
-        for name, value in {**known, "BACKOFF_CAP_SECONDS": "0", **variables}.items():
-            monkeypatch.setenv(name, value)
-        handler.wiring.cache_clear()
+        self.dlq = function_world(boto3.client("sqs"), monkeypatch, suffix, **variables).dlq
         self.clock = VirtualClock()
         self.world = world
         self.suffix = suffix
-        self.dlq = SqsQueue(client, urls["dlq"])
 
     def letters(self, count: int) -> list[Message]:
         self.dlq.send([self._entry(number) for number in range(count)])
@@ -81,9 +64,7 @@ class Function:
 
     def invoke(self, *letters: Message, seconds: float = 30.0) -> set[str]:
         """Handle a batch; the ids that stay in the DLQ."""
-        event = {"Records": [lambda_record(letter) for letter in letters]}
-        answer = handler.lambda_handler(event, Invocation(self.clock, self.clock.time() + seconds))
-        return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+        return invoke(*letters, context=Invocation(self.clock, self.clock.time() + seconds))
 
     def meet(self, operation: str, effect: Effect, act: Callable[[], object], code: str) -> None:
         """Have the first such request do *act* and then meet *effect*."""

@@ -10,7 +10,7 @@ from dlq_replay.plan import Failed
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import forever
 from tests.property.strategies import messages
-from tests.support.builders import NOW, FakeQueue, lambda_record, message, policy, queue_url
+from tests.support.builders import NOW, FakeQueue, lambda_record, policy, queue_url
 from tests.support.inline_executor import InlineExecutor
 
 Record = dict[str, Any]
@@ -49,25 +49,15 @@ def replay(records: list[Record]) -> BatchOutcome:
     return replayer.replay(read_event({"Records": records}), forever)
 
 
-def check(records: list[Record], bad: set[str]) -> None:
-    outcome = replay(records)
+@given(events())
+def test_bad_records_stay_and_say_why_and_the_others_go(
+    event: tuple[list[Record], set[str]],
+) -> None:
+    records, bad = event
+    failed = {one.message_id: one.fate for one in replay(records).failed}
 
-    failed = {one.message_id: one.fate for one in outcome.failed}
     assert set(failed) == bad
     for fate in failed.values():
         assert isinstance(fate, Failed)
         assert fate.cause == "unreadable"
         assert fate.detail
-
-
-@given(events())
-def test_bad_records_stay_and_say_why_and_the_others_go(
-    event: tuple[list[Record], set[str]],
-) -> None:
-    check(*event)
-
-
-def test_example_of_a_bad_record_is_bad() -> None:
-    records = [lambda_record(message("a")), {**lambda_record(message("b")), "body": None}]
-
-    check(records, {"b"})

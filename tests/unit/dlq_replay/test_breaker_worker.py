@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from dlq_replay.breaker import BreakerRules, BreakerView
 from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
-from dlq_replay.decision import Hold, Replay
 from dlq_replay.message import Message
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
@@ -246,14 +243,3 @@ def test_many_environments_on_one_item_stay_small_and_lose_only_counts() -> None
 
     assert all(fates(one) == ["Replay"] for one in outcomes)
     assert table.largest_bytes < 1024
-
-
-@pytest.mark.parametrize(
-    "numbers",
-    [{"limit": 10**30, "since": 0}, {"since": NOW}, {"limit": 1, "since": 10**30}, {"judged": 0}],
-)
-def test_an_item_that_nobody_wrote_holds_nothing(numbers: dict[str, int]) -> None:
-    outcome = on(numbers).replay(letter("a", 1), letter("b", 1))
-
-    assert [one.fate for one in outcome.outcomes if isinstance(one.fate, Hold)] == []
-    assert all(isinstance(one.fate, Replay) for one in outcome.outcomes)
