@@ -33,13 +33,16 @@ def client(endpoint: str) -> "SQSClient":
     return boto3.client("sqs", endpoint_url=endpoint)
 
 
+def new_world(
+    client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch, suffix: str = ""
+) -> FunctionWorld:
+    unique, variables = f"-{uuid.uuid4().hex[:8]}{suffix}", {"AWS_ENDPOINT_URL": endpoint}
+    return function_world(client, monkeypatch, unique, **variables)
+
+
 @pytest.fixture
-def world(
-    client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[FunctionWorld]:
-    suffix, variables = f"-{uuid.uuid4().hex[:8]}", {"AWS_ENDPOINT_URL": endpoint}
-    with function_world(client, monkeypatch, suffix, **variables) as world:
-        yield world
+def world(client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch) -> FunctionWorld:
+    return new_world(client, endpoint, monkeypatch)
 
 
 TYPED = {
@@ -73,18 +76,9 @@ def test_each_message_goes_back_to_its_own_main_queue(
     client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     """With that queue's own limits; a queue that is not configured is foreign."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    unique = f"-{uuid.uuid4().hex[:8]}{suffix}"
-    with function_world(client, monkeypatch, unique) as world:
-        _share(client, monkeypatch, world, unique)
-
-
-def _share(
-    client: "SQSClient", monkeypatch: pytest.MonkeyPatch, world: FunctionWorld, suffix: str
-) -> None:
-    is_fifo = suffix.endswith(".fifo")
-    fields: Any = {"FifoQueue": "true"} if is_fifo else {}
-    name = f"invoices{suffix}"
+    world = new_world(client, endpoint, monkeypatch, suffix)
+    fields: Any = {"FifoQueue": "true"} if suffix else {}
+    name = f"invoices-{uuid.uuid4().hex[:8]}{suffix}"
     url = client.create_queue(QueueName=name, Attributes={"MaximumMessageSize": "1024", **fields})[
         "QueueUrl"
     ]
@@ -104,8 +98,8 @@ def _share(
         *(
             SendEntry(
                 body,
-                message_group_id=body[:9].replace(" ", "-") if is_fifo else None,
-                deduplication_id=str(number) if is_fifo else None,
+                message_group_id=body[:9].replace(" ", "-") if suffix else None,
+                deduplication_id=str(number) if suffix else None,
             )
             for number, body in enumerate(sources)
         )
