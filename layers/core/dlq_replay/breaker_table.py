@@ -70,13 +70,9 @@ def read_items(client: Any, table: str, **wanted: object) -> list[Mapping[str, A
 
 @dataclass(frozen=True, slots=True)
 class DynamoDbBreaker:
-    """The breaker of one main queue.
+    """The breaker of the main queue *queue*, in the failure table.
 
-    Attributes:
-        client: a low-level DynamoDB client, best made with ``breaker_client_config``.
-        table_name: the failure table.
-        queue: name of the main queue.
-        now_seconds: the clock, epoch seconds.
+    *client* is a low-level DynamoDB client, best made with ``breaker_client_config``.
     """
 
     client: Any

@@ -202,14 +202,10 @@ class SqsQueue:
         return self._unconfirmed(self.client.delete_message_batch, [(one, {}) for one in messages])
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
-        """Change the visibility timeout of received messages, any number of them.
+        """As ``replay.DeadLetterQueue`` says; 0 to 43,200 seconds, for any number of messages.
 
-        Args:
-            changes: message and its new timeout, 0 to 43,200 seconds from now. SQS refuses one
-                that would end more than 12 hours after the receive.
-
-        Returns:
-            Those that SQS did not confirm. They are visible again when their earlier timeout ends.
+        SQS refuses a timeout that would end more than 12 hours after the receive. What is not
+        confirmed is visible again when its earlier timeout ends.
         """
         entries = [(message, {"VisibilityTimeout": seconds}) for message, seconds in changes]
         return self._unconfirmed(self.client.change_message_visibility_batch, entries)

@@ -28,13 +28,13 @@ def log() -> Any:
     logger.removeHandler(handler)
 
 
-def test_a_failure_is_recorded_with_the_time_and_the_ttl(table: FakeFailureTable) -> None:
-    recorder = FailureRecorder(table.record, ttl_seconds=60, now_seconds=lambda: NOW)
-
+def test_a_failure_is_recorded_with_the_time_and_the_ttl(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
     recorder.record("m-1", CardRefusedError("refused"))
 
     ((failure,),) = table.calls
-    assert failure == Failure.of("m-1", CardRefusedError("refused"), NOW, 60)
+    assert failure.to_item() == Failure.of("m-1", CardRefusedError("refused"), NOW).to_item()
 
 
 @pytest.mark.parametrize(
