@@ -77,11 +77,8 @@ class LambdaContext(Protocol):
 def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Replay, hold or park each dead letter of *event*; name those that must stay in the DLQ.
 
-    Args:
-        event: ``{"Records": [...]}`` of an SQS event source mapping that has
-            ``ReportBatchItemFailures``, or the bare array of an EventBridge Pipe.
-        context: Lambda's own; work stops 2 s before its time is up, and no try of a call begins
-            after that, in this invocation or in a later one.
+    Work stops 2 s before the time of *context* is up, and no try of a call begins after that, in
+    this invocation or in a later one.
 
     Raises:
         SettingsError: the environment has faults; the message lists all of them.

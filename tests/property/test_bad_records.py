@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from dlq_replay.events import read_event
 from dlq_replay.plan import Failed
-from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.replay import BatchOutcome
 from dlq_replay.sending import forever
 from tests.property.strategies import messages
-from tests.support.builders import NOW, FakeQueue, lambda_record, policy, queue_url
-from tests.support.inline_executor import InlineExecutor
+from tests.support.builders import lambda_record, policy, replayer, three_queues
 
 Record = dict[str, Any]
 
@@ -43,10 +42,7 @@ def events(draw: st.DrawFn) -> tuple[list[Record], set[str]]:
 
 
 def replay(records: list[Record]) -> BatchOutcome:
-    queues = [FakeQueue(queue_url(name)) for name in ("main", "dlq", "parked")]
-    main, dlq, parked = queues
-    replayer = Replayer(policy(), main, dlq, parked, lambda: NOW, lambda top: top, InlineExecutor())
-    return replayer.replay(read_event({"Records": records}), forever)
+    return replayer(policy(), *three_queues()).replay(read_event({"Records": records}), forever)
 
 
 @given(events())

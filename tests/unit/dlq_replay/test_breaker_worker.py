@@ -8,7 +8,7 @@ from dlq_replay.breaker import BreakerRules, BreakerView
 from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
 from dlq_replay.message import Message
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.replay import BatchOutcome
 from dlq_replay.sending import forever
 from tests.support.breaker_tables import FakeBreaker, denied
 from tests.support.builders import (
@@ -20,8 +20,8 @@ from tests.support.builders import (
     policy,
     queue_arn,
     queue_url,
+    replayer,
 )
-from tests.support.inline_executor import InlineExecutor
 
 MINUTE = 29_000_000
 NOW = MINUTE * 60
@@ -48,14 +48,10 @@ class Worker:
         self.breaker = BreakerWorker(
             self.table, BreakerRules(), self.read, self.max_receive_count, lambda: self.seconds
         )
-        self.replayer = Replayer(
+        self.replayer = replayer(
             self.policy,
-            self.main,
-            self.dlq,
-            self.parked,
-            lambda: int(self.seconds),
-            lambda top: top,
-            InlineExecutor(),
+            *(self.main, self.dlq, self.parked),
+            now_seconds=lambda: int(self.seconds),
             breakers={self.policy.main_queue: self.breaker},
         )
 
