@@ -41,24 +41,23 @@ from tests.support.installation import (
     REGION,
     arn,
     client,
-    empty,
     make_consumer,
     make_installation,
     make_queue,
     make_stack,
-    served_moto,
 )
+from tests.support.served import empty, served_aws
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with served_moto() as url:
+    with served_aws() as url:
         yield url
 
 
 @pytest.fixture
 def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    empty(server)
+    empty()
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)
     return server
 
