@@ -60,6 +60,8 @@ IDS_PER_LOG_LINE = 100
 gc.set_threshold(50_000)
 
 logger = Logger(service=SERVICE)
+Write = Callable[..., None]
+"""Writes a line of the log at some level."""
 
 # boto's own debug lines print whole requests, bodies included, to whichever level the root logger
 # is set: by Lambda's logging controls, for one.
@@ -260,25 +262,25 @@ def _limits(
 def _log(outcome: BatchOutcome) -> None:
     """Write one line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
     counts: dict[str, int] = defaultdict(int)
-    groups: dict[tuple[int, str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
+    groups: dict[tuple[Write, str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
     for one in outcome.outcomes:
         counts[type(one.fate).__name__.lower()] += 1
         match one.fate:
             case Park(reason):
-                groups[logging.WARNING, "parked", (("reason", reason),)].append(one.message_id)
+                groups[logger.warning, "parked", (("reason", reason),)].append(one.message_id)
             case Failed(cause, detail):
                 why = (("cause", cause), ("detail", detail))
-                groups[logging.ERROR, "left in the DLQ", why].append(one.message_id)
+                groups[logger.error, "left in the DLQ", why].append(one.message_id)
             case Replay(number, delay_seconds):
                 of = {"id": one.message_id, "number": number, "delay_seconds": delay_seconds}
                 logger.debug("replayed", extra=of)
         if one.fault:
             fault = (("fault", one.fault),)
-            groups[logging.WARNING, "context ignored", fault].append(one.message_id)
-    for (level, text, fields), ids in groups.items():
+            groups[logger.warning, "context ignored", fault].append(one.message_id)
+    for (write, text, fields), ids in groups.items():
         for start in range(0, len(ids), IDS_PER_LOG_LINE):
             some = ids[start : start + IDS_PER_LOG_LINE]
-            logger.log(level, text, extra={**dict(fields), "ids": some, "count": len(some)})
+            write(text, extra={**dict(fields), "ids": some, "count": len(some)})
     _log_tables(outcome)
     logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
 

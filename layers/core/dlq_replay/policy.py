@@ -25,14 +25,9 @@ EXPIRY_MARGIN_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """What the queues themselves impose.
+    """What the queues themselves impose: MaximumMessageSize, MessageRetentionPeriod, and others.
 
     Attributes:
-        main_max_bytes: MaximumMessageSize of the main queue.
-        dlq_max_bytes: MaximumMessageSize of the DLQ.
-        parked_max_bytes: MaximumMessageSize of the parked queue.
-        main_retention_seconds: MessageRetentionPeriod of the main queue.
-        dlq_retention_seconds: MessageRetentionPeriod of the DLQ.
         max_receive_count: of the main queue's redrive policy; None where it is not known.
         dlq_visibility_seconds: VisibilityTimeout of the DLQ; 0 where it is not known.
     """
