@@ -62,7 +62,7 @@ class Waiting:
     """Messages that wait for a decision.
 
     Attributes:
-        main_queue: name of the main queue.
+        main_queue: its name.
         parked: approximate number of messages in the parked queue.
         groups: those of the last analysis that a notice names: status, id and number of messages,
             in the order of the notice. New are those that an analysis listed for the first time
@@ -86,11 +86,7 @@ class Waiting:
 
     @property
     def is_due(self) -> bool:
-        """True if a notice is due.
-
-        Groups of other statuses were named before, and the alarm on pending
-        messages still stands. What is in the parked queue no analysis has seen.
-        """
+        """Groups of other statuses were named before; what is in the parked queue was not."""
         return self.parked > 0 or bool(self.pending if self.groups is None else self.groups)
 
     @property
@@ -149,15 +145,10 @@ _OF_STOPPED = (
 
 
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:
-    """Publish what waits, if anything does; or publish that a run of the Spark job failed.
+    """Publish what waits, if anything does; or that a run of the Spark job failed.
 
-    Args:
-        event: a scheduled event, or a "Glue Job State Change".
-        context: Lambda's own; not used.
-
-    Raises:
-        ClientError, BotoCoreError: a count could not be read, or the notice could not be published.
-            Lambda retries.
+    *event* is a scheduled event, or a "Glue Job State Change". Lambda retries after an exception: a
+    count could not be read, or the notice could not be published.
     """
     del context
     if event.get("detail-type") == "Glue Job State Change":

@@ -11,8 +11,9 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -59,6 +60,8 @@ IDS_PER_LOG_LINE = 100
 gc.set_threshold(50_000)
 
 logger = Logger(service=SERVICE)
+Write = Callable[..., None]
+"""Writes a line of the log at some level."""
 
 # boto's own debug lines print whole requests, bodies included, to whichever level the root logger
 # is set: by Lambda's logging controls, for one.
@@ -76,11 +79,8 @@ class LambdaContext(Protocol):
 def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Replay, hold or park each dead letter of *event*; name those that must stay in the DLQ.
 
-    Args:
-        event: ``{"Records": [...]}`` of an SQS event source mapping that has
-            ``ReportBatchItemFailures``, or the bare array of an EventBridge Pipe.
-        context: Lambda's own; work stops 2 s before its time is up, and no try of a call begins
-            after that, in this invocation or in a later one.
+    Work stops 2 s before the time of *context* is up, and no try of a call begins after that, in
+    this invocation or in a later one.
 
     Raises:
         SettingsError: the environment has faults; the message lists all of them.
@@ -142,8 +142,10 @@ def wiring() -> tuple[Replayer, float]:
     of_dlq, of_parked, of_main, *of_others = answers
     limits, *limits_of_others = (_limits(one, of_dlq, of_parked) for one in (of_main, *of_others))
     replayer = Replayer(
-        policy=settings.policy.with_limits(
-            limits, dict(zip(others, limits_of_others, strict=True))
+        policy=replace(
+            settings.policy,
+            limits=limits,
+            other_main_queues=dict(zip(others, limits_of_others, strict=True)),
         ),
         main_queue=main_queue,
         dlq=dlq,
@@ -245,74 +247,53 @@ def _attributes(queue: SqsQueue) -> Mapping[str, str]:
 def _limits(
     main: Mapping[str, str], dlq: Mapping[str, str], parked: Mapping[str, str]
 ) -> QueueLimits:
+    size, retention = "MaximumMessageSize", "MessageRetentionPeriod"
     return QueueLimits(
-        main_max_bytes=_max_bytes(main),
-        dlq_max_bytes=_max_bytes(dlq),
-        parked_max_bytes=_max_bytes(parked),
-        main_retention_seconds=_retention_seconds(main),
-        dlq_retention_seconds=_retention_seconds(dlq),
+        main_max_bytes=int(main.get(size, MAX_MESSAGE_BYTES)),
+        dlq_max_bytes=int(dlq.get(size, MAX_MESSAGE_BYTES)),
+        parked_max_bytes=int(parked.get(size, MAX_MESSAGE_BYTES)),
+        main_retention_seconds=int(main.get(retention, DEFAULT_RETENTION_SECONDS)),
+        dlq_retention_seconds=int(dlq.get(retention, DEFAULT_RETENTION_SECONDS)),
         max_receive_count=_max_receive_count(main),
         dlq_visibility_seconds=int(dlq.get("VisibilityTimeout", 0)),
     )
 
 
-def _max_bytes(queue: Mapping[str, str]) -> int:
-    return int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
-
-
-def _retention_seconds(queue: Mapping[str, str]) -> int:
-    return int(queue.get("MessageRetentionPeriod", DEFAULT_RETENTION_SECONDS))
-
-
 def _log(outcome: BatchOutcome) -> None:
+    """Write one line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
     counts: dict[str, int] = defaultdict(int)
-    parked: dict[str, list[str]] = defaultdict(list)
-    failed: dict[tuple[str, str], list[str]] = defaultdict(list)
-    faults: dict[str, list[str]] = defaultdict(list)
+    groups: dict[tuple[Write, str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
     for one in outcome.outcomes:
         counts[type(one.fate).__name__.lower()] += 1
         match one.fate:
             case Park(reason):
-                parked[reason].append(one.message_id)
+                groups[logger.warning, "parked", (("reason", reason),)].append(one.message_id)
             case Failed(cause, detail):
-                failed[cause, detail].append(one.message_id)
+                why = (("cause", cause), ("detail", detail))
+                groups[logger.error, "left in the DLQ", why].append(one.message_id)
             case Replay(number, delay_seconds):
-                logger.debug(
-                    "replayed",
-                    extra={"id": one.message_id, "number": number, "delay_seconds": delay_seconds},
-                )
+                of = {"id": one.message_id, "number": number, "delay_seconds": delay_seconds}
+                logger.debug("replayed", extra=of)
         if one.fault:
-            faults[one.fault].append(one.message_id)
-    _log_groups(logger.warning, "parked", ({"reason": r, "ids": i} for r, i in parked.items()))
-    _log_groups(
-        logger.error,
-        "left in the DLQ",
-        ({"cause": c, "detail": d, "ids": i} for (c, d), i in failed.items()),
-    )
-    _log_groups(
-        logger.warning, "context ignored", ({"fault": f, "ids": i} for f, i in faults.items())
-    )
+            fault = (("fault", one.fault),)
+            groups[logger.warning, "context ignored", fault].append(one.message_id)
+    for (write, text, fields), ids in groups.items():
+        for start in range(0, len(ids), IDS_PER_LOG_LINE):
+            some = ids[start : start + IDS_PER_LOG_LINE]
+            write(text, extra={**dict(fields), "ids": some, "count": len(some)})
+    _log_tables(outcome)
+    logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
+
+
+def _log_tables(outcome: BatchOutcome) -> None:
     for queue, report in outcome.breakers.items():
         if report.event:
             logger.warning(report.event, extra={"main_queue": queue.name})
         if report.fault:
-            logger.warning(
-                "circuit breaker: no limit is known",
-                extra={"main_queue": queue.name, "reason": report.fault},
-            )
-    if outcome.returns_fault:
-        logger.warning(
-            "returns of a redrive are not counted", extra={"reason": outcome.returns_fault}
-        )
-    logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
-
-
-def _log_groups(write: Callable[..., None], text: str, groups: Iterable[Mapping[str, Any]]) -> None:
-    """One line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
-    for group in groups:
-        for start in range(0, len(group["ids"]), IDS_PER_LOG_LINE):
-            ids = group["ids"][start : start + IDS_PER_LOG_LINE]
-            write(text, extra={**group, "ids": ids, "count": len(ids)})
+            of = {"main_queue": queue.name, "reason": report.fault}
+            logger.warning("circuit breaker: no limit is known", extra=of)
+    if fault_of_returns := outcome.returns_fault:
+        logger.warning("returns of a redrive are not counted", extra={"reason": fault_of_returns})
 
 
 def _count(replayer: Replayer, outcome: BatchOutcome) -> None:

@@ -7,11 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from aws_lambda_powertools.utilities.batch import (
-    BatchProcessor,
-    EventType,
-    process_partial_response,
-)
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyAlreadyInProgressError,
     IdempotencyPersistenceLayerError,
@@ -223,26 +218,6 @@ def test_note_that_fails_leaves_the_message_to_be_processed_again_after_a_while(
     handler.handle(lambda_record(message("first")))
 
     assert handler.seen == ["first", "first"]
-
-
-def test_powertools_batch_processor_reports_what_is_in_progress_and_passes_the_rest(
-    table: Table,
-) -> None:
-    handler = Handler(table)
-    handler.fail(Killed(), lambda_record(message("busy")))
-    handler.handle(lambda_record(message("processed")))
-    records = [lambda_record(message(name)) for name in ("busy", "processed", "new")]
-
-    context_of_lambda: Any = None
-    answer = process_partial_response(
-        event={"Records": records},
-        record_handler=handler.handle,
-        processor=BatchProcessor(EventType.SQS),
-        context=context_of_lambda,
-    )
-
-    assert answer == {"batchItemFailures": [{"itemIdentifier": "busy"}]}
-    assert handler.seen == ["busy", "processed", "new"]
 
 
 def request_id(record: Record) -> str:

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from dlq_replay.events import read_event
 from dlq_replay.plan import Failed
-from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.replay import BatchOutcome
 from dlq_replay.sending import forever
 from tests.property.strategies import messages
-from tests.support.builders import NOW, FakeQueue, lambda_record, message, policy, queue_url
-from tests.support.inline_executor import InlineExecutor
+from tests.support.builders import lambda_record, policy, replayer, three_queues
 
 Record = dict[str, Any]
 
@@ -43,31 +42,18 @@ def events(draw: st.DrawFn) -> tuple[list[Record], set[str]]:
 
 
 def replay(records: list[Record]) -> BatchOutcome:
-    queues = [FakeQueue(queue_url(name)) for name in ("main", "dlq", "parked")]
-    main, dlq, parked = queues
-    replayer = Replayer(policy(), main, dlq, parked, lambda: NOW, lambda top: top, InlineExecutor())
-    return replayer.replay(read_event({"Records": records}), forever)
-
-
-def check(records: list[Record], bad: set[str]) -> None:
-    outcome = replay(records)
-
-    failed = {one.message_id: one.fate for one in outcome.failed}
-    assert set(failed) == bad
-    for fate in failed.values():
-        assert isinstance(fate, Failed)
-        assert fate.cause == "unreadable"
-        assert fate.detail
+    return replayer(policy(), *three_queues()).replay(read_event({"Records": records}), forever)
 
 
 @given(events())
 def test_bad_records_stay_and_say_why_and_the_others_go(
     event: tuple[list[Record], set[str]],
 ) -> None:
-    check(*event)
+    records, bad = event
+    failed = {one.message_id: one.fate for one in replay(records).failed}
 
-
-def test_example_of_a_bad_record_is_bad() -> None:
-    records = [lambda_record(message("a")), {**lambda_record(message("b")), "body": None}]
-
-    check(records, {"b"})
+    assert set(failed) == bad
+    for fate in failed.values():
+        assert isinstance(fate, Failed)
+        assert fate.cause == "unreadable"
+        assert fate.detail

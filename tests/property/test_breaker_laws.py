@@ -1,6 +1,5 @@
 """What holds for the circuit breaker whatever its workers see, and in whatever order."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hypothesis import given
@@ -13,11 +12,10 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.plan import Passage, plan_batch
 from dlq_replay.policy import EXPIRY_MARGIN_SECONDS
-from dlq_replay.replay import Replayer
 from dlq_replay.sending import forever
 from tests.property.strategies import messages
 from tests.support.breaker_tables import FakeBreaker, denied
-from tests.support.builders import NOW, FakeQueue, context_of, policy
+from tests.support.builders import NOW, context_of, policy, replayer, three_queues
 
 RULES = BreakerRules()
 MINUTE = NOW // 60
@@ -165,21 +163,11 @@ def test_nothing_is_held_past_twelve_hours_or_its_retention(
 @given(st.lists(messages(), max_size=8, unique_by=lambda one: one.message_id), st.booleans())
 def test_a_table_that_fails_changes_no_message(batch: list[Message], is_fifo: bool) -> None:
     def sent_by(breaker: BreakerWorker | None) -> tuple[object, ...]:
-        main, dlq, parked = (FakeQueue(f"https://q/{name}") for name in ("main", "dlq", "parked"))
+        queues = three_queues()
         ours = policy("main.fifo" if is_fifo else "main")
-        with ThreadPoolExecutor(1) as executor:
-            replayer = Replayer(
-                ours,
-                main,
-                dlq,
-                parked,
-                lambda: NOW,
-                lambda top: top,
-                executor,
-                breakers={ours.main_queue: breaker} if breaker else {},
-            )
-            outcome = replayer.replay(batch, forever)
-        return (outcome.outcomes, *((one.sent, one.visibility) for one in (main, dlq, parked)))
+        breakers = {ours.main_queue: breaker} if breaker else {}
+        outcome = replayer(ours, *queues, breakers=breakers).replay(batch, forever)
+        return (outcome.outcomes, *((one.sent, one.visibility) for one in queues))
 
     silent = BreakerWorker(FakeBreaker(faults=denied), RULES, lambda *_: {})
     assert sent_by(None) == sent_by(silent)

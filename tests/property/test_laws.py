@@ -1,6 +1,5 @@
 """The laws, on any batch, whatever SQS answers."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from hypothesis import given
@@ -15,10 +14,19 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
 from dlq_replay.plan import Failed
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.replay import BatchOutcome
 from dlq_replay.sending import InDoubt, NotSent, Refused, SendResult, forever
 from tests.property.strategies import batches, messages
-from tests.support.builders import ACCOUNT, NOW, FakeQueue, policy, queue_arn, queue_url
+from tests.support.builders import (
+    ACCOUNT,
+    NOW,
+    FakeQueue,
+    policy,
+    queue_arn,
+    queue_url,
+    replayer,
+    three_queues,
+)
 
 OURS = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
 
@@ -77,7 +85,7 @@ def test_copy_is_what_was_sent_but_for_our_two_attributes(
 @given(batches(), policies)
 def test_each_copy_fits_its_queue(batch: list[Message], rules: ReplayPolicy) -> None:
     """A message that does not fit the parked queue is sent there as it came."""
-    main, dlq, parked = (FakeQueue(queue_url(name)) for name in ("main", "dlq", "parked"))
+    main, dlq, parked = three_queues()
     _replay(batch, rules, main, dlq, parked)
 
     of_body = {message.body: message for message in batch}
@@ -101,7 +109,7 @@ def test_each_copy_fits_its_queue(batch: list[Message], rules: ReplayPolicy) -> 
 def test_size_of_the_parked_queue_decides_nothing(
     message: Message, rules: ReplayPolicy, parked_max_bytes: int
 ) -> None:
-    other = rules.with_limits(replace(rules.limits, parked_max_bytes=parked_max_bytes))
+    other = replace(rules, limits=replace(rules.limits, parked_max_bytes=parked_max_bytes))
 
     assert decide(message, other, NOW, lambda top: top) == decide(
         message, rules, NOW, lambda top: top
@@ -113,7 +121,7 @@ def test_every_message_ends_in_exactly_one_place(
     batch: list[Message], rules: ReplayPolicy, answers_by_index: list[SendResult | None]
 ) -> None:
     refuses = {m.body: a for m, a in zip(batch, answers_by_index, strict=False) if a is not None}
-    main, dlq, parked = (FakeQueue(queue_url(name), refuses) for name in ("main", "dlq", "parked"))
+    main, dlq, parked = three_queues(refuses)
     outcome = _replay(batch, rules, main, dlq, parked)
 
     held = [one for one in outcome.outcomes if isinstance(one.fate, Hold)]
@@ -168,7 +176,7 @@ def test_fifo_group_arrives_as_an_unbroken_prefix(
 ) -> None:
     grouped = [m for m in batch if m.message_group_id]
     refuses = {m.body: a for m, a in zip(grouped, answers_by_index, strict=False) if a is not None}
-    main, dlq, parked = (FakeQueue(queue_url(name), refuses) for name in ("main", "dlq", "parked"))
+    main, dlq, parked = three_queues(refuses)
     _replay(grouped, policy(main="main.fifo"), main, dlq, parked)
 
     for group in {m.message_group_id for m in grouped}:
@@ -189,18 +197,8 @@ def _replay(
     parked: FakeQueue,
     other: FakeQueue | None = None,
 ) -> BatchOutcome:
-    with ThreadPoolExecutor(2) as executor:
-        replayer = Replayer(
-            rules,
-            main,
-            dlq,
-            parked,
-            lambda: NOW,
-            lambda top: top,
-            executor,
-            other_main_queues={QueueAddress(ACCOUNT, "other"): other} if other else {},
-        )
-        return replayer.replay(batch, forever)
+    others = {QueueAddress(ACCOUNT, "other"): other} if other else {}
+    return replayer(rules, main, dlq, parked, other_main_queues=others).replay(batch, forever)
 
 
 def _own(value: Message | SendEntry) -> dict[str, object]:

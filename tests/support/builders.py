@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,9 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, QueueLimits, ReplayPolicy
+from dlq_replay.replay import Replayer
 from dlq_replay.sending import Confirmed, SendResult
+from tests.support.inline_executor import InlineExecutor
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -195,3 +197,23 @@ class FakeQueue:
             (m.message_id, seconds) for m, seconds in changes if m.message_id not in self.stuck
         )
         return [m for m, _ in changes if m.message_id in self.stuck]
+
+
+def replayer(
+    rules: ReplayPolicy,
+    *queues: FakeQueue,
+    now_seconds: Callable[[], int] = lambda: NOW,
+    **more: Any,
+) -> Replayer:
+    """The use case between main queue, DLQ and parked queue; it draws the longest delay."""
+    main, dlq, parked = queues
+    return Replayer(rules, main, dlq, parked, now_seconds, max_of, InlineExecutor(), **more)
+
+
+def max_of(ceiling: int) -> int:
+    return ceiling
+
+
+def three_queues(refuses: Mapping[str, SendResult] | None = None) -> list[FakeQueue]:
+    """The main queue, the DLQ and the parked queue."""
+    return [FakeQueue(queue_url(name), refuses or {}) for name in ("main", "dlq", "parked")]

@@ -4,7 +4,6 @@ import base64
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Self
 
 from dlq_replay.errors import MalformedMessageError
@@ -62,14 +61,8 @@ def size_bytes(body: str, attributes: Attributes) -> int:
     """
     total = _bytes(body)
     for name, attribute in attributes.items():
-        total += _label_bytes(name, attribute.data_type) + _bytes(attribute.value)
+        total += _bytes(name) + _bytes(attribute.data_type) + _bytes(attribute.value)
     return total
-
-
-@lru_cache
-def _label_bytes(name: str, data_type: str) -> int:
-    """Cached, because the messages of a batch tend to have the same attributes."""
-    return _bytes(name) + _bytes(data_type)
 
 
 def _bytes(value: str | bytes) -> int:

@@ -26,13 +26,6 @@ class Backoff:
     rate_seconds: float
     cap_seconds: int
 
-    def __post_init__(self) -> None:
-        """Raise ValueError if a number is out of range."""
-        if not (math.isfinite(self.rate_seconds) and self.rate_seconds > 0):
-            raise ValueError(f"rate_seconds={self.rate_seconds}: must be finite and above 0")
-        if self.cap_seconds < 0:
-            raise ValueError(f"cap_seconds={self.cap_seconds}: must be at least 0")
-
     def ceiling_seconds(self, replay_number: int) -> int:
         """Return ``window_seconds(replay_number)``, rounded down to whole seconds."""
         return math.floor(self.window_seconds(replay_number))

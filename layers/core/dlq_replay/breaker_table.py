@@ -37,14 +37,11 @@ def breaker_client_config() -> Config:
 
 
 def update_item(client: Any, **request: object) -> tuple[bool, Mapping[str, Any]]:  # noqa: ANN401 - boto3's
-    """Change one item if its condition holds.
+    """Change one item if its condition holds. After a TableError it may have been changed, too.
 
     Returns:
         Whether that was done, and what ``ReturnValues`` asked for; if not done, the item as it is,
         empty if there is none.
-
-    Raises:
-        TableError: the change may have been made all the same.
     """
     try:
         answer = client.update_item(**request, ReturnValuesOnConditionCheckFailure="ALL_OLD")
@@ -70,13 +67,9 @@ def read_items(client: Any, table: str, **wanted: object) -> list[Mapping[str, A
 
 @dataclass(frozen=True, slots=True)
 class DynamoDbBreaker:
-    """The breaker of one main queue.
+    """The breaker of the main queue *queue*, in the failure table.
 
-    Attributes:
-        client: a low-level DynamoDB client, best made with ``breaker_client_config``.
-        table_name: the failure table.
-        queue: name of the main queue.
-        now_seconds: the clock, epoch seconds.
+    *client* is a low-level DynamoDB client, best made with ``breaker_client_config``.
     """
 
     client: Any

@@ -1,12 +1,5 @@
 """Everything the core raises on purpose. Imports nothing.
 
-DlqReplayError
-├── SettingsError            the configuration is wrong: fail the start, fix what it lists
-├── MalformedEventError      not an SQS event: fail the invocation; nothing was changed
-├── MalformedMessageError    one record cannot be read: leave it in its queue, continue
-├── QueueError               a receive, delete or query failed: the message is unchanged
-└── TableError               breakers or counters of returns: continue without them
-
 A refused *send* is not an exception but a value (``sending.SendResult``): one call carries up to
 ten messages, and each has its own result.
 """
@@ -49,8 +42,7 @@ class QueueError(DlqReplayError):
 
 
 class TableError(DlqReplayError):
-    """Circuit breakers or counters of returns could not be read or changed, or the answer was lost.
+    """The failure table could not be read or changed, or the answer was lost: go on without it.
 
     DynamoDB may have made the change or not. The text is one line without any part of a message.
-    Go on with what is known.
     """

@@ -19,7 +19,7 @@ Redact = Callable[[str], str]
 NOT_REDACTED = "<redaction failed>"
 """Replaces the text if ``redact`` itself failed: then nothing of the text is kept."""
 
-DEFAULT_TTL_SECONDS = 14 * 24 * 3600
+TTL_SECONDS = 14 * 24 * 3600
 """How long a failure is kept: as long as SQS can keep a message."""
 
 ERROR_TYPE_CHARACTERS = 256
@@ -55,7 +55,6 @@ class Failure:
         message_id: str,
         exception: BaseException,
         now_seconds: int,
-        ttl_seconds: int = DEFAULT_TTL_SECONDS,
         redact: Redact | None = None,
     ) -> Self:
         """Describe *exception*. Never raises an ``Exception``, whatever the exception's class does.
@@ -68,8 +67,7 @@ class Failure:
             text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
         error_type = _attempt(lambda: _type_name(type(exception)), "Exception")
         start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
-        expires_at_seconds = now_seconds + ttl_seconds
-        return cls(message_id, _end(error_type), start, now_seconds, expires_at_seconds)
+        return cls(message_id, _end(error_type), start, now_seconds, now_seconds + TTL_SECONDS)
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:

@@ -61,13 +61,9 @@ def mask_start(
 ) -> tuple[str, bool]:
     """Mask the start of a text that may be very long.
 
-    The text is cut first, well after the part that is shown. A secret at the cut may not be
-    recognised, because its end is missing. So the last characters of the cut text are dropped.
-
-    Args:
-        text: of any length.
-        characters: how many of the result the caller shows.
-        mask: masks the cut text.
+    The text is cut first, well after the *characters* that the caller shows. A secret at the cut
+    may not be recognised, because its end is missing. So the last characters of the cut text are
+    dropped.
 
     Returns:
         The masked start, and whether it is followed by anything that was cut.

@@ -66,11 +66,7 @@ def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -
     """Return what a batch tells of one main queue: how often each fate, and each message's values.
 
     Counts have one value, 0 included; other metrics have one per message. HeldByBreaker is there
-    only with a breaker.
-
-    Args:
-        outcome: of the messages of that queue.
-        breaker: of that queue; None where it has none.
+    only with the *breaker* of that queue.
     """
     fates = [one.fate for one in outcome.outcomes]
     replays = [fate for fate in fates if isinstance(fate, Replay)]

@@ -152,14 +152,9 @@ the second, which takes longer."""
 def mask_error(text: str) -> str:
     """Return an error's text without what differs between its occurrences; see the module.
 
-    Mask a text before you cut it: masks are shorter than ids, and half an id is no id.
-
-    Args:
-        text: on one line. Of a text of more than 4,000 characters the whole words of the start are
-            read.
-
-    Returns:
-        One line of at most 500 characters.
+    Mask a text before you cut it: masks are shorter than ids, and half an id is no id. *text* is on
+    one line; of more than 4,000 characters the whole words of the start are read. The result has
+    500 at most.
     """
     text = whole_words(text, _READ_CHARACTERS)
     for hint, pattern, replacement in _PASSES:

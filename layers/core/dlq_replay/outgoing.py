@@ -247,21 +247,9 @@ def _redriven_context(
     )
 
 
-def _entry(
-    message: Message,
-    attributes: Attributes,
-    *,
-    deduplication_id: str | None = None,
-    delay_seconds: int | None = None,
-) -> SendEntry:
-    return SendEntry(
-        body=message.body,
-        attributes=attributes,
-        message_group_id=message.message_group_id,
-        deduplication_id=deduplication_id,
-        trace_header=message.trace_header,
-        delay_seconds=delay_seconds,
-    )
+def _entry(message: Message, attributes: Attributes, **fields: Any) -> SendEntry:  # noqa: ANN401 - of the entry
+    group, header = message.message_group_id, message.trace_header
+    return SendEntry(message.body, attributes, group, trace_header=header, **fields)
 
 
 def _deduplication_id(message: Message, policy: ReplayPolicy) -> str | None:

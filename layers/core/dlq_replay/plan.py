@@ -46,16 +46,14 @@ Fate = Replay | Hold | Park | Wait | Failed
 
 
 class Passage(Enum):
-    """What the circuit breaker had to do with a decision."""
+    """What the circuit breaker had to do with a decision.
+
+    Nothing; or it let the replay through, within its limit; or it holds the message.
+    """
 
     UNTOUCHED = auto()
-    """Nothing: there is no limit, or it does not apply."""
-
     GRANTED = auto()
-    """It let the replay through, within its limit."""
-
     HELD = auto()
-    """It holds the message."""
 
 
 @dataclass(frozen=True, slots=True)

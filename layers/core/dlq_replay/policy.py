@@ -25,14 +25,9 @@ EXPIRY_MARGIN_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """What the queues themselves impose.
+    """What the queues themselves impose: MaximumMessageSize, MessageRetentionPeriod, and others.
 
     Attributes:
-        main_max_bytes: MaximumMessageSize of the main queue.
-        dlq_max_bytes: MaximumMessageSize of the DLQ.
-        parked_max_bytes: MaximumMessageSize of the parked queue.
-        main_retention_seconds: MessageRetentionPeriod of the main queue.
-        dlq_retention_seconds: MessageRetentionPeriod of the DLQ.
         max_receive_count: of the main queue's redrive policy; None where it is not known.
         dlq_visibility_seconds: VisibilityTimeout of the DLQ; 0 where it is not known.
     """
@@ -83,13 +78,6 @@ class ReplayPolicy:
     non_retryable_errors: tuple[str, ...] = ()
     limits: QueueLimits = field(default_factory=QueueLimits)
     other_main_queues: Mapping[QueueAddress, QueueLimits] = field(default_factory=dict)
-
-    def with_limits(
-        self, limits: QueueLimits, of_others: Mapping[QueueAddress, QueueLimits] | None = None
-    ) -> Self:
-        """The same policy for queues with these limits."""
-        others = {**self.other_main_queues, **(of_others or {})}
-        return replace(self, limits=limits, other_main_queues=others)
 
     def of(self, source: QueueAddress | None) -> Self:
         """The policy for messages of *source*: that queue as the main queue, with its limits.

@@ -81,12 +81,9 @@ class Replayer:
         main_queue: the policy's main queue.
         now_seconds: the clock, epoch seconds.
         draw_up_to: the randomness of the jitter on standard queues.
-        executor: runs the sends.
         find_failures: what consumers recorded of these message ids; called once per batch, never
             raises.
         breakers: the circuit breaker of each main queue that has one.
-        other_main_queues: those of the policy.
-        returns: counts what comes back of redrives.
     """
 
     policy: ReplayPolicy

@@ -97,11 +97,6 @@ class Retry:
     draw: Callable[[], float] = random.random
     seconds_left: Callable[[], float] = lambda: math.inf
 
-    def __post_init__(self) -> None:
-        """Raise ValueError if no attempt would be made."""
-        if self.max_attempts < 1:
-            raise ValueError(f"max_attempts={self.max_attempts}: must be at least 1")
-
     def attempts(self) -> Iterator[int]:
         """Yield the number of each attempt, from 1; wait before each one after the first.
 

@@ -34,13 +34,9 @@ there are no counters. ``returns_table.ReturnsTable.add``; raises TableError."""
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """What came back of one plan and group.
+    """How many messages of one plan and group came back, and how many were parked again.
 
-    Attributes:
-        returned: messages that came back, at least once each.
-        parked: messages that the function parked again.
-        returned_ids: first ids of the first 100 that came back.
-        parked_ids: first ids of the first 100 that were parked again.
+    The ids are the first ids of the first 100 of them.
     """
 
     returned: int = 0

@@ -31,12 +31,8 @@ class ReturnsTable:
     """The counters of all plans and groups.
 
     Every method raises TableError where the table is missing, refuses, is throttled or does not
-    answer. No call is repeated by it.
-
-    Attributes:
-        client: a low-level DynamoDB client; in the function made with ``breaker_client_config``.
-        table_name: the failure table.
-        now_seconds: the clock, epoch seconds.
+    answer. No call is repeated by it. *client* is made with ``breaker_client_config`` in the
+    function; *table_name* is the failure table.
     """
 
     client: Any

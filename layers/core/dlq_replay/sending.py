@@ -121,17 +121,11 @@ def send_groups(
 ) -> Mapping[Key, SendResult]:
     """Send each message group in its order. Groups share calls, and calls run concurrently.
 
-    First the first entry of each group is sent, then the next entry of each group whose first was
-    confirmed, and so on.
-
     Args:
         groups: the message groups. Keys must be distinct over all groups.
         executor: runs the calls; its size limits how many are open at once.
         seconds_left: returns how long the caller can still wait for answers. At 0, calls that have
             not started are not made (``NotSent``), and open calls are ``InDoubt``.
-
-    Returns:
-        A result for every key.
     """
     waiting = [list(group) for group in groups if group]
     results: dict[Key, SendResult] = {s.key: NotSent() for group in waiting for s in group}

@@ -133,11 +133,7 @@ class SqsQueue:
     tries_once: bool = False
 
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        """Send at most 10 entries of at most 1 MiB together; one result each, in order.
-
-        Never raises for an error of SQS or of the network. If SQS refuses the whole call because of
-        one entry, each entry is sent by itself, so that only that one is refused.
-        """
+        """As ``sending.Queue`` says."""
         return send_each_if_rejected(self.send_once, entries)
 
     def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
@@ -206,14 +202,10 @@ class SqsQueue:
         return self._unconfirmed(self.client.delete_message_batch, [(one, {}) for one in messages])
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
-        """Change the visibility timeout of received messages, any number of them.
+        """As ``replay.DeadLetterQueue`` says; 0 to 43,200 seconds, for any number of messages.
 
-        Args:
-            changes: message and its new timeout, 0 to 43,200 seconds from now. SQS refuses one
-                that would end more than 12 hours after the receive.
-
-        Returns:
-            Those that SQS did not confirm. They are visible again when their earlier timeout ends.
+        SQS refuses a timeout that would end more than 12 hours after the receive. What is not
+        confirmed is visible again when its earlier timeout ends.
         """
         entries = [(message, {"VisibilityTimeout": seconds}) for message, seconds in changes]
         return self._unconfirmed(self.client.change_message_visibility_batch, entries)
@@ -221,10 +213,7 @@ class SqsQueue:
     def _unconfirmed(
         self, call: Callable[..., Any], entries: Sequence[tuple[_Received, dict[str, int]]]
     ) -> list[_Received]:
-        """Make one *call* for each ten *entries*: a message, and fields beside its handle.
-
-        Returns the messages whose entry SQS did not confirm.
-        """
+        """Make one *call* for each ten *entries*: a message, and fields beside its handle."""
         left: list[_Received] = []
         for start in range(0, len(entries), MAX_RECEIVE):
             some = entries[start : start + MAX_RECEIVE]
@@ -297,7 +286,6 @@ def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any
 
 
 def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:
-    """Return the result of each entry, 0 to *count* - 1."""
     named: dict[str, SendResult] = {}
     for entry in answer.get("Failed", ()):
         named[entry["Id"]] = Refused(entry["Code"])

@@ -22,9 +22,7 @@ _OURS = {TRIAL_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
 
 
 def trial_entry(trial_id: str, policy: ReplayPolicy) -> SendEntry:
-    """Return the test message, for the DLQ or the main queue.
-
-    *trial_id* is 16 hexadecimal digits.
+    """Return the test message, for the DLQ or the main queue. *trial_id* is 16 hexadecimal digits.
 
     Its counter is at ``MaxAttempts``, so that the function parks it and never replays it. It is at
     least 1, because a counter of 0 would count as a new dead letter. It names the main queue as
@@ -49,8 +47,7 @@ def trial_entry(trial_id: str, policy: ReplayPolicy) -> SendEntry:
 def trial_id_of(message: Message) -> str | None:
     """Return the id of the test that sent *message*; None for every other message.
 
-    It is None for a message that has the marker and anything else that no test writes: another
-    body, another attribute, another message group, or a redrive plan. Such a message is real.
+    A message with the marker and anything else that no test writes is real.
     """
     marker = message.attributes.get(TRIAL_ATTRIBUTE)
     if marker is None or marker.data_type != "String" or not isinstance(marker.value, str):

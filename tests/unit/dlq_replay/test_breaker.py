@@ -253,15 +253,6 @@ def test_old_counters_go() -> None:
     assert BreakerView({}, NOW).stale(kept | old) == old.keys()
 
 
-def test_an_update_is_made_as_a_whole_or_not_at_all() -> None:
-    numbers = {"a": 1, "g": 5}
-    update = Update({"g": 2, "h": 1}, {"b": 7, "a": None}, {"a": 1, "c": None})
-
-    assert apply(numbers, update) == {"g": 7, "h": 1, "b": 7}
-    assert apply({"a": 2, "g": 5}, update) is None
-    assert apply({"a": 1, "c": 6}, update) is None
-
-
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [

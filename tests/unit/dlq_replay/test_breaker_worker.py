@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from dlq_replay.breaker import BreakerRules, BreakerView
 from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
-from dlq_replay.decision import Hold, Replay
 from dlq_replay.message import Message
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.replay import BatchOutcome
 from dlq_replay.sending import forever
 from tests.support.breaker_tables import FakeBreaker, denied
 from tests.support.builders import (
@@ -23,8 +20,8 @@ from tests.support.builders import (
     policy,
     queue_arn,
     queue_url,
+    replayer,
 )
-from tests.support.inline_executor import InlineExecutor
 
 MINUTE = 29_000_000
 NOW = MINUTE * 60
@@ -51,14 +48,10 @@ class Worker:
         self.breaker = BreakerWorker(
             self.table, BreakerRules(), self.read, self.max_receive_count, lambda: self.seconds
         )
-        self.replayer = Replayer(
+        self.replayer = replayer(
             self.policy,
-            self.main,
-            self.dlq,
-            self.parked,
-            lambda: int(self.seconds),
-            lambda top: top,
-            InlineExecutor(),
+            *(self.main, self.dlq, self.parked),
+            now_seconds=lambda: int(self.seconds),
             breakers={self.policy.main_queue: self.breaker},
         )
 
@@ -246,14 +239,3 @@ def test_many_environments_on_one_item_stay_small_and_lose_only_counts() -> None
 
     assert all(fates(one) == ["Replay"] for one in outcomes)
     assert table.largest_bytes < 1024
-
-
-@pytest.mark.parametrize(
-    "numbers",
-    [{"limit": 10**30, "since": 0}, {"since": NOW}, {"limit": 1, "since": 10**30}, {"judged": 0}],
-)
-def test_an_item_that_nobody_wrote_holds_nothing(numbers: dict[str, int]) -> None:
-    outcome = on(numbers).replay(letter("a", 1), letter("b", 1))
-
-    assert [one.fate for one in outcome.outcomes if isinstance(one.fate, Hold)] == []
-    assert all(isinstance(one.fate, Replay) for one in outcome.outcomes)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from dlq_replay.context import CONTEXT_MAX_BYTES, FailureError, ReplayContext
 from dlq_replay.failures import (
-    DEFAULT_TTL_SECONDS,
     ERROR_MESSAGE_CHARACTERS,
     ERROR_TYPE_CHARACTERS,
     NOT_REDACTED,
+    TTL_SECONDS,
     Failure,
 )
 from tests.support.builders import NOW
@@ -52,12 +52,12 @@ def failure_of(exception: BaseException, **options: Any) -> Failure:
 
 
 def test_a_failure_says_what_and_when() -> None:
-    failure = failure_of(CardRefusedError("card 12 refused"), ttl_seconds=60)
+    failure = failure_of(CardRefusedError("card 12 refused"))
 
     assert failure.message_id == "m-1"
     assert failure.error_type == f"{__name__}.CardRefusedError"
     assert failure.error_message == "card <n> refused"
-    assert (failure.failed_at_seconds, failure.expires_at_seconds) == (NOW, NOW + 60)
+    assert (failure.failed_at_seconds, failure.expires_at_seconds) == (NOW, NOW + TTL_SECONDS)
 
 
 def test_a_text_is_masked_before_it_is_cut() -> None:
@@ -70,7 +70,7 @@ def test_a_text_is_masked_before_it_is_cut() -> None:
 
 
 def test_a_failure_is_kept_as_long_as_sqs_keeps_a_message() -> None:
-    assert failure_of(ValueError()).expires_at_seconds - NOW == DEFAULT_TTL_SECONDS == 1_209_600
+    assert failure_of(ValueError()).expires_at_seconds - NOW == 1_209_600
 
 
 @pytest.mark.parametrize(

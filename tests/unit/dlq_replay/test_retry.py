@@ -98,8 +98,3 @@ def test_wait_is_drawn_anew_for_each_attempt() -> None:
 
     assert len(set(pauses)) > 20
     assert all(0 <= pause <= 1 for pause in pauses)
-
-
-def test_no_attempts_at_all_is_an_error() -> None:
-    with pytest.raises(ValueError, match="max_attempts"):
-        Retry(0)

@@ -11,7 +11,7 @@ from dlq_replay.events import UnreadableRecord
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed, Fate
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.replay import BatchOutcome
 from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import Refused, forever
 from tests.support.builders import (
@@ -24,8 +24,8 @@ from tests.support.builders import (
     policy,
     queue_arn,
     queue_url,
+    replayer,
 )
-from tests.support.inline_executor import InlineExecutor
 from tests.support.returns_counters import FakeCounters
 
 KEY = "p", "g"
@@ -51,17 +51,12 @@ class Worker:
     parked: FakeQueue = field(default_factory=lambda: FakeQueue(queue_url("parked")))
 
     def __post_init__(self) -> None:
-        self.replayer = Replayer(
+        add = self.counters.add if self.counters else None
+        self.replayer = replayer(
             self.policy,
-            self.main,
-            self.dlq,
-            self.parked,
-            lambda: int(self.seconds),
-            lambda top: top,
-            InlineExecutor(),
-            returns=ReturnsCounter(
-                self.counters.add if self.counters else None, lambda: self.seconds
-            ),
+            *(self.main, self.dlq, self.parked),
+            now_seconds=lambda: int(self.seconds),
+            returns=ReturnsCounter(add, lambda: self.seconds),
         )
 
     def replay(self, *letters: Message | UnreadableRecord) -> BatchOutcome:

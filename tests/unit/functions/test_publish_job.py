@@ -1,13 +1,16 @@
 """The custom resource: CloudFormation gets one answer, whatever happens."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from moto import mock_aws
+from urllib3.exceptions import HTTPError
 
 from functions.publish_job import handler
 from functions.publish_job.handler import (
@@ -16,8 +19,10 @@ from functions.publish_job.handler import (
     NotRemovedError,
     answer_to,
     publish_job,
+    put_answer,
     remove_job,
 )
+from tests.support.served import served
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -270,3 +275,58 @@ def test_a_delete_is_answered_whether_or_not_the_bucket_is_there(
     assert versions_in(versioned) == (
         [] if bucket == BUCKET else [("code/1/glue_job.py", "Versions")]
     )
+
+
+# The answer's way to CloudFormation, over HTTP.
+
+
+class CloudFormation(HTTPServer):
+    refusals = 0
+    requests: list[tuple[str, str | None, bytes]]
+
+
+class AnswersHandler(BaseHTTPRequestHandler):
+    server: CloudFormation
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append((self.path, self.headers["Content-Type"], body))
+        is_refused = len(self.server.requests) <= self.server.refusals
+        self.send_response(503 if is_refused else 200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudFormation]:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    server = CloudFormation(("127.0.0.1", 0), AnswersHandler)
+    server.requests = []
+    with served(server):
+        yield server
+
+
+def url(server: CloudFormation) -> str:
+    return f"http://127.0.0.1:{server.server_port}/answer?signature=x"
+
+
+def test_an_answer_is_put_without_a_content_type(cloudformation: CloudFormation) -> None:
+    """The address is signed for none, and S3 refuses what was not signed."""
+    put_answer(url(cloudformation), b"{}")
+
+    assert cloudformation.requests == [("/answer?signature=x", "", b"{}")]
+
+
+def test_an_answer_that_is_refused_is_sent_again(cloudformation: CloudFormation) -> None:
+    cloudformation.refusals = 2
+    put_answer(url(cloudformation), b"{}")
+
+    assert len(cloudformation.requests) == 3
+
+
+def test_an_answer_that_never_arrives_is_an_error(cloudformation: CloudFormation) -> None:
+    cloudformation.refusals = 9
+    with pytest.raises(HTTPError, match="503"):
+        put_answer(url(cloudformation), b"{}")

@@ -37,19 +37,12 @@ from tests.support.builders import (
     text,
 )
 from tests.support.golden import assert_stored, stored_texts
+from tests.support.replay_stack import Invocation
 from tests.support.returns_counters import FakeCounters
 
 Change = Callable[[pytest.MonkeyPatch], None]
 
 SECRET = "card 4111-1111-1111-1111"
-
-
-class Context:
-    def __init__(self, milliseconds: int = 30_000) -> None:
-        self.milliseconds = milliseconds
-
-    def get_remaining_time_in_millis(self) -> int:
-        return self.milliseconds
 
 
 @pytest.fixture
@@ -192,10 +185,10 @@ def test_answer_log_and_metrics_are_those_that_are_stored(
     change, given = HANDLED[name]
     change(monkeypatch)
     main.refuses = {"LOST": InDoubt("ReadTimeoutError: no answer")}
-    answer = handler.lambda_handler(given, Context())
+    answer = handler.lambda_handler(given, Invocation())
     if name == "a breaker without its table":
         # It is logged once.
-        handler.lambda_handler(given, Context())
+        handler.lambda_handler(given, Invocation())
 
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     shown = [
@@ -224,7 +217,7 @@ def test_no_body_is_logged_at_any_level(
     main.refuses = {SECRET: InDoubt("lost")}
     good, bad = message("a", body=SECRET + "!"), message("b", body=SECRET)
     unreadable = {**lambda_record(message("c", body=SECRET)), "messageAttributes": [SECRET]}
-    handler.lambda_handler({"Records": [*event(good, bad)["Records"], unreadable]}, Context())
+    handler.lambda_handler({"Records": [*event(good, bad)["Records"], unreadable]}, Invocation())
 
     captured = capsys.readouterr()
     assert "batch done" in log.getvalue()
@@ -233,7 +226,7 @@ def test_no_body_is_logged_at_any_level(
 
 
 def test_time_that_is_nearly_up_leaves_everything(main: FakeQueue, log: io.StringIO) -> None:
-    answer = handler.lambda_handler(event(message("a")), Context(milliseconds=1500))
+    answer = handler.lambda_handler(event(message("a")), Invocation(milliseconds=1500))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}]}
     assert main.calls == []
@@ -241,7 +234,7 @@ def test_time_that_is_nearly_up_leaves_everything(main: FakeQueue, log: io.Strin
 
 def test_event_that_is_not_from_sqs_fails_the_invocation(log: io.StringIO) -> None:
     with pytest.raises(MalformedEventError):
-        handler.lambda_handler({"detail-type": "Scheduled Event"}, Context())
+        handler.lambda_handler({"detail-type": "Scheduled Event"}, Invocation())
 
     assert "not an SQS event" in lines(log)[0]["reason"]
 
@@ -253,7 +246,7 @@ def test_faulty_environment_fails_the_invocation_with_every_fault(
     for name, value in environment(MAX_ATTEMPTS="x", LOG_LEVEL="LOUD").items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as caught:
-        handler.lambda_handler(event(), Context())
+        handler.lambda_handler(event(), Invocation())
 
     assert len(caught.value.faults) == 2
 
@@ -273,7 +266,7 @@ def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
 
     with_breaker(monkeypatch, FakeBreaker(faults=fail, numbers=numbers))
     moved = [message(one, DeadLetterQueueSourceArn=queue_arn("main")) for one in "ab"]
-    answer = handler.lambda_handler(event(*moved), Context())
+    answer = handler.lambda_handler(event(*moved), Invocation())
 
     assert answer == {"batchItemFailures": []}
     assert len(main.sent) == 2
@@ -291,19 +284,10 @@ def test_event_of_ten_thousand_records_is_answered_in_full(
     """The log groups what fails alike."""
     main.refuses = {"B": Refused("TooBig")}
     letters = [message(f"m-{n}", body="A" if n < 9_850 else "B") for n in range(10_000)]
-    answer = handler.lambda_handler(event(*letters), Context())
+    answer = handler.lambda_handler(event(*letters), Invocation())
 
     assert len(main.sent) == 9_850
     failed = {item["itemIdentifier"] for item in answer["batchItemFailures"]}
     assert failed == {f"m-{n}" for n in range(9_850, 10_000)}
     failures = [line for line in lines(log) if line["message"] == "left in the DLQ"]
     assert [line["count"] for line in failures] == [100, 50]
-
-
-def test_identifier_is_never_empty_nor_unknown(main: FakeQueue, log: io.StringIO) -> None:
-    """Either would make the platform take the whole batch for failed."""
-    main.refuses = {"B": Refused("TooBig")}
-    letters = [message("a", body="B"), message("a", body="B"), message("c", body="B")]
-    answer = handler.lambda_handler(event(*letters), Context())
-
-    assert answer["batchItemFailures"] == [{"itemIdentifier": "a"}, {"itemIdentifier": "c"}]

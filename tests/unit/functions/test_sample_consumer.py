@@ -87,16 +87,6 @@ def test_what_would_fail_again_is_told_from_what_may_succeed(handler: Any) -> No
     assert "4111" not in str(found)
 
 
-@pytest.mark.parametrize("variable", ["QUEUE_URL", "PROCESSED_TABLE"])
-def test_missing_setting_is_named_at_the_start(
-    variable: str, handler: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(variable)
-
-    with pytest.raises(KeyError, match=variable):
-        cold_start("sample_consumer")
-
-
 def started(handler: Any, source: Message) -> list[dict[str, Any]]:
     """Hand *source* over in an account of its own; return the executions that this started."""
     with mock_aws(), pytest.MonkeyPatch.context() as patch:

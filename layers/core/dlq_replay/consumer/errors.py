@@ -1,10 +1,4 @@
-"""What the consumer kit raises on purpose.
-
-DlqReplayError
-├── VisibilityLostError       another consumer may have the message: stop, do not delete it
-│   └── VisibilityLimitError  12 hours have passed: stop, and split the work
-└── BehindFailureError        recorded, never raised: the message itself did not fail
-"""
+"""What the consumer kit raises on purpose."""
 
 from dlq_replay.errors import DlqReplayError
 

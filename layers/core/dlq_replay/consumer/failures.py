@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.consumer.identity import message_id_of
-from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure, Redact
+from dlq_replay.failures import Failure, Redact
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch import BasePartialProcessor, ExceptionInfo
@@ -72,13 +72,11 @@ class FailureRecorder:
         redact: takes the text of an exception and returns what may be kept; ``normalization`` then
             takes out ids, numbers and quoted texts. The default hides what ``masked`` finds; None
             hides nothing more.
-        ttl_seconds: how long a failure is kept.
         now_seconds: the clock, epoch seconds.
     """
 
     write: Write | None
     redact: Redact | None = masked
-    ttl_seconds: int = DEFAULT_TTL_SECONDS
     now_seconds: Callable[[], int] = lambda: int(time.time())
 
     @classmethod
@@ -105,22 +103,16 @@ class FailureRecorder:
         """
         if self.write is None:
             return
-        now_seconds = self.now_seconds()
+        failure = Failure.of(message_id, exception, self.now_seconds(), self.redact)
         with self.batch() as collected:
-            collected[message_id] = Failure.of(
-                message_id, exception, now_seconds, self.ttl_seconds, self.redact
-            )
+            collected[message_id] = failure
 
     @contextmanager
     def recording(self, record: object) -> Iterator[None]:
         """Record the exception that leaves the block, and raise it again.
 
         A ``VisibilityLostError`` is not recorded: the consumer that received the message next
-        records its result.
-
-        Args:
-            record: a record of a Lambda event, a Powertools ``SQSRecord`` or parsed model, a
-                message of a ReceiveMessage answer, or a ``Message``.
+        records its result. *record* is a message in any form that ``first_id`` takes.
         """
         with self.batch():
             try:

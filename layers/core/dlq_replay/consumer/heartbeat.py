@@ -219,8 +219,7 @@ class Heartbeat:
 
         The record is the argument named ``record``, as Powertools passes it, or else the first.
         Before the handler starts, ``check`` raises if the message is lost. When the handler
-        returns, the message is ``done``. An exception of the handler passes through; the message
-        stays hidden until ``give_up``.
+        returns, the message is ``done``.
         """
 
         @contextmanager

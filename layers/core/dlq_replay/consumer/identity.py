@@ -37,10 +37,7 @@ def first_id(received: Received) -> str:
     A poller receives the context only if its ReceiveMessage requests it:
     ``MessageAttributeNames=["All"]``, or at least ``["sqs-dlq-context"]``.
 
-    Args:
-        received: a Lambda record (plain, Powertools' or its parser's model), a ReceiveMessage
-            dict or a core Message. SQS's MD5 of the body counts, whatever a client library put in
-            place of the body since.
+    SQS's MD5 of the body counts, whatever a client library put in place of the body since.
 
     Raises:
         MalformedMessageError: it has no message id, so it did not come from SQS.
@@ -59,12 +56,7 @@ def own_attributes(received: Received) -> dict[str, dict[str, str | bytes]]:
     """Return the message attributes that a consumer may pass on, as SendMessage takes them.
 
     These are all but ours, whose names begin with ``sqs-dlq-``: they are about this message alone.
-
-    Args:
-        received: any form that ``first_id`` takes.
-
-    Raises:
-        MalformedMessageError: an attribute is unreadable.
+    Raises MalformedMessageError where an attribute is unreadable.
     """
     if isinstance(received, Message):
         attributes = received.attributes

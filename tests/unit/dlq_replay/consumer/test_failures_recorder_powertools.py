@@ -62,45 +62,6 @@ def loop() -> Iterator[None]:
     loop.close()
 
 
-def test_powertools_partial_response_is_as_without_the_recorder(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    def record_handler(record: SQSRecord, lambda_context: object) -> None:
-        assert lambda_context == "context"
-        with recorder.recording(record):
-            refuse_all_but_the_second(record)
-
-    @recorder.batch()
-    def lambda_handler(event: dict[str, Any], context: Any) -> Any:
-        return process_partial_response(
-            event, record_handler, BatchProcessor(EventType.SQS), context
-        )
-
-    for _ in range(2):
-        answer = lambda_handler(event("m-1", "m-2", "m-3"), "context")
-
-        assert answer == {"batchItemFailures": [{"itemIdentifier": i} for i in ("m-1", "m-3")]}
-    assert table.ids == [["m-1", "m-3"], ["m-1", "m-3"]]
-
-
-@pytest.mark.usefixtures("loop")
-def test_asynchronous_handlers_share_their_batch(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    async def record_handler(record: SQSRecord) -> None:
-        with recorder.recording(record):
-            await asyncio.sleep(0)
-            refuse_all_but_the_second(record)
-
-    with recorder.batch():
-        answer = async_process_partial_response(
-            event("m-1", "m-2", "m-3"), record_handler, AsyncBatchProcessor(EventType.SQS)
-        )
-
-    assert [one["itemIdentifier"] for one in answer["batchItemFailures"]] == ["m-1", "m-3"]
-    assert [sorted(call) for call in table.ids] == [["m-1", "m-3"]]
-
-
 def test_a_processor_records_what_its_handler_raises(
     recorder: FailureRecorder, table: FakeFailureTable
 ) -> None:
