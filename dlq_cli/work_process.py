@@ -9,6 +9,7 @@ After a work that ended well the process waits for the next one, so that Spark n
 It ends after ten minutes without one, when the console has ended, and after any other work.
 """
 
+import json
 import os
 import select
 import signal
@@ -24,6 +25,7 @@ from shutil import copyfile
 
 from dlq_cli.__main__ import end_process, main
 from dlq_cli.console import work
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
 from spark_reprocess.progress import in_file
 
@@ -92,7 +94,8 @@ def run(folder: Path, run_verb: Main) -> int:
             (folder / work.ANSWER_FILE).open("w", encoding="utf-8") as answer,
             redirect_stdout(answer),
         ):
-            exit_code = run_verb(work.read_words(folder))
+            command = json.loads((folder / work.COMMAND_FILE).read_bytes())
+            exit_code = run_verb([*command["words"], "--json"])
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.
         exit_code = INTERRUPTED
@@ -107,7 +110,8 @@ def run(folder: Path, run_verb: Main) -> int:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
                 watcher.join()
                 sys.stderr.flush()
-                work.write_end(folder, exit_code, time.time())
+                end = {"exit_code": exit_code, "ended_at": time.time()}
+                LocalArchive(str(folder)).write(work.END_FILE, json.dumps(end).encode())
                 break
     return exit_code
 

@@ -20,7 +20,7 @@ from spark_reprocess.command_line.verb import DONE, Verb, option
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
-    from dlq_cli.console.security import Sessions
+    from dlq_cli.console.security import Session
     from dlq_cli.console.site import Console
 
 LOOPBACK = "127.0.0.1"
@@ -83,23 +83,23 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     # Here, like what imports pyarrow: other verbs start without it.
     from dlq_cli.console.app import make_server  # noqa: PLC0415
-    from dlq_cli.console.security import Sessions  # noqa: PLC0415
+    from dlq_cli.console.security import Session  # noqa: PLC0415
 
     console = console_of(options)
     listener = listen(options.port)
-    sessions = Sessions(port=listener.getsockname()[1])
+    session = Session(port=listener.getsockname()[1])
     print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
-    print_line(f"  {sessions.address()}")
+    print_line(f"  {session.address()}")
     sys.stdout.flush()
     if options.opens_browser and sys.stdout.isatty():
-        threading.Thread(target=open_in_browser, args=[sessions], daemon=True).start()
+        threading.Thread(target=open_in_browser, args=[session], daemon=True).start()
     # It handles Ctrl-C and SIGTERM itself, and then lets open requests end.
-    make_server(console, sessions).run(sockets=[listener])
+    make_server(console, session).run(sockets=[listener])
     return DONE
 
 
 def open_in_browser(
-    sessions: "Sessions",
+    session: "Session",
     opens: Callable[[str], object] = webbrowser.open,
     wait: Callable[[float], bool] | None = None,
 ) -> None:
@@ -111,12 +111,12 @@ def open_in_browser(
     and its address works no more.
 
     Args:
-        sessions: of the console.
+        session: of the console.
         opens: opens an address in a browser; may wait for its end.
         wait: for so many seconds, until somebody opens the console; returns whether somebody did.
     """
-    wait = wait or sessions.has_entered.wait
-    address = sessions.address()
+    wait = wait or session.is_open.wait
+    address = session.address()
     # A folder of mode 0700.
     with tempfile.TemporaryDirectory(prefix="dlq-console-") as folder:
         file = Path(folder, "open.html")
@@ -124,7 +124,7 @@ def open_in_browser(
         file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">\n')
         threading.Thread(target=opens, args=[file.as_uri()], daemon=True).start()
         wait(OFFERED_SECONDS)
-    sessions.withdraw(address)
+    session.withdraw(address)
 
 
 def console_of(options: argparse.Namespace) -> "Console":
