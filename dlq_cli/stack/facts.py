@@ -47,11 +47,6 @@ class QueueFacts:
         return int(self.attributes["VisibilityTimeout"])
 
     @property
-    def max_message_bytes(self) -> int:
-        """The largest message that it takes."""
-        return int(self.attributes["MaximumMessageSize"])
-
-    @property
     def customer_key(self) -> str | None:
         """The KMS key that encrypts it, None where that is SQS's own or AWS's for SQS."""
         key = self.attributes.get("KmsMasterKeyId")
@@ -78,11 +73,6 @@ class QueueFacts:
 
     def _policy(self, name: str) -> dict[str, Any]:
         return dict(json.loads(self.attributes.get(name) or "{}"))
-
-
-def as_list(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    """Return the elements of what a policy writes as one value or as a list."""
-    return value if isinstance(value, list) else [value]
 
 
 _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
@@ -139,7 +129,6 @@ class Installation:
             where no alarm needs it.
         unknown: what could not be found out, and why.
         denied_sends: names of queues to which the function's role may not send.
-        missing_logs: log groups of ``ConsumerLogGroupArns`` that do not exist.
         knows_triggers: whether ``triggers`` are all.
         replay_enabled: the stack's parameter ``ReplayEnabled``.
         main_retention_seconds: its parameter ``MessageRetentionPeriod``.
@@ -159,11 +148,9 @@ class Installation:
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
-    has_failure_table: bool | None = None
     data_key_admits_alarms: bool | None = None
     unknown: tuple[str, ...] = ()
     denied_sends: tuple[str, ...] | None = None
-    missing_logs: tuple[str, ...] | None = None
     knows_triggers: bool = True
     replay_enabled: bool = True
     main_retention_seconds: int = 345_600

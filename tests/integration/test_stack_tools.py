@@ -20,11 +20,10 @@ import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from dlq_cli.__main__ import main
-from dlq_cli.on_glue import STOP_SECONDS, follow, start
+from dlq_cli.on_glue import STOP_SECONDS, run_job
 from dlq_cli.verbs.trigger import switch
 from dlq_replay.breaker import Update
 from dlq_replay.breaker_table import DynamoDbBreaker
-from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
@@ -162,8 +161,6 @@ def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
     template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
     given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
     given["MessageRetentionPeriod"] = "86400"
-    groups = (f"arn:aws:logs:us-east-1:123456789012:log-group:/shop/{one}:*" for one in ("a", "b*"))
-    given["ConsumerLogGroupArns"] = ",".join(groups)
     parameters = {name: {"Type": "String"} for name in given}
     cloudformation.update_stack(
         StackName=STACK,
@@ -174,7 +171,6 @@ def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
     opened = {"Effect": "Allow", "Principal": service, "Action": "kms:*"}
     policy = {"Version": "2012-10-17", "Statement": [{**opened, "Resource": "*"}]}
     if is_open:
-        client("logs").create_log_group(logGroupName="/shop/a")
         kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
     return {}
 
@@ -512,23 +508,23 @@ def test_a_run_that_is_under_way_is_no_fault_of_the_command(
 
 class Full(LocalArchive):
     def write(self, path: str, content: bytes) -> None:
-        raise ArchiveError(f"{path}: no room, {len(content)} bytes")
+        if path.endswith("/stop"):
+            raise ArchiveError(f"{path}: no room, {len(content)} bytes")
+        super().write(path, content)
 
 
 @pytest.mark.parametrize("is_full", [False, True])
 def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
-    stack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
 ) -> None:
     """Even where the run cannot be asked."""
-    client("s3").create_bucket(Bucket="dead-letters")
 
     def going_on(_: Sequence[str]) -> int:
         raise InterruptedError
 
     glue = Glue(going_on)
     session = session_answering(glue.answers(), region_name=REGION)
-    archive = open_archive("s3://dead-letters/archive")
-    run_ = start(session.client("glue"), "redrive", archive, ["collect"])
+    archive = (Full if is_full else LocalArchive)(str(tmp_path))
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -536,9 +532,7 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
         if len(slept) == 1:
             raise KeyboardInterrupt
 
-    archive = Full(str(tmp_path)) if is_full else archive
-
-    assert follow(run_, archive, sleep) == 1
+    assert run_job(session.client("glue"), "redrive", archive, ["collect"], sleep) == 1
     assert (archive.read("runs/jr_1/stop") is None) is is_full
     assert glue.stopped
     assert sum(slept) >= STOP_SECONDS
