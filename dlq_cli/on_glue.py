@@ -168,7 +168,7 @@ def _wait(
 ) -> tuple[str, str]:
     """Wait until the run has ended, or *most_seconds*; return its state and Glue's message."""
     state, waited = "", 0.0
-    with progress_here()(f"run {run_id}", lambda: state.lower()):
+    with progress_here()(f"run {run_id}", lambda: state):
         while True:
             with aws_errors(f"run {run_id}", _FIX):
                 run = client.get_job_run(JobName=job, RunId=run_id)["JobRun"]

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from dlq_cli.simulate.bill import EVENT_MESSAGES, FUNCTION_GB
-from dlq_cli.simulate.model import Scenario, policy_of, simulate
+from dlq_cli.simulation import EVENT_MESSAGES, FUNCTION_GB, Scenario, policy_of, simulate
 from dlq_cli.verbs.simulate import ACCEPTED_SHARE
 from dlq_replay.settings import ReplaySettings
 from tests.contract.cloudformation import Stack
