@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudformation.type_defs import StackTypeDef
 
 _FUNCTION = "ReplayFunctionArn"
-_GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,30 +115,23 @@ def list_installations(session: "Session") -> int:
     """
     with aws_errors("the stacks cannot be listed"):
         pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        installations = [
-            values
-            for page in pages
-            for stack in page["Stacks"]
-            if stack["StackStatus"] not in _GONE and (values := _values(stack))
-        ]
-    installations.sort(key=lambda installation: installation.stack)
+        found = [values for page in pages for one in page["Stacks"] if (values := _values(one))]
+    installations = sorted(found, key=lambda installation: installation.stack)
 
     def show() -> None:
         if not installations:
             print_line("no installation in this account and Region (--region, --profile)")
             return
-        print_table(
-            ("stack", "main queue", "archive", "status"),
-            [
-                (
-                    installation.stack,
-                    installation.main_queue_url.rpartition("/")[2],
-                    installation.archive or "none",
-                    installation.status.lower().replace("_", " "),
-                )
-                for installation in installations
-            ],
-        )
+        rows = [
+            (
+                one.stack,
+                one.main_queue_url.rpartition("/")[2],
+                one.archive or "none",
+                one.status.lower().replace("_", " "),
+            )
+            for one in installations
+        ]
+        print_table(("stack", "main queue", "archive", "status"), rows)
         print_line("give one of these names as --stack")
 
     print_answer({"stacks": [asdict(installation) for installation in installations]}, show)

@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dlq_cli.stack_values import read_stack
 from spark_reprocess.actor import actor
@@ -139,16 +139,16 @@ def console_of(options: argparse.Namespace) -> "Console":
     from spark_reprocess.analysis.groups.mask import compile_masks  # noqa: PLC0415
     from spark_reprocess.archive.storage.files import open_archive, open_folder  # noqa: PLC0415
 
-    given: dict[str, Any] = {
-        name: value for name in VALUES if (value := getattr(options, name.replace("-", "_")))
-    }
-    archive, values = options.archive, given
-    if archive and options.stack:
-        given = {**given, "archive": open_folder(archive).root}
+    def values_of(place: object) -> dict[str, str]:
+        found = {name: getattr(place, name.replace("-", "_")) for name in VALUES}
+        return {name: value for name, value in found.items() if value}
+
+    given, archive = values_of(options), options.archive
+    values = given
     if options.stack:
         of_stack = read_stack(options.session, options.stack)
-        found = {name: getattr(of_stack, name.replace("-", "_")) for name in VALUES}
-        values = {**{name: value for name, value in found.items() if value}, **values}
+        values = values_of(of_stack) | given
+        given |= {"archive": open_folder(archive).root} if archive else {}
         archive = archive or of_stack.require_archive()
     if archive is None:
         raise InputError("give --stack NAME, or --archive PLACE")
