@@ -1,6 +1,5 @@
 """The console's application: routes, and what stands before them."""
 
-import asyncio
 from http import HTTPStatus
 
 import uvicorn
@@ -9,14 +8,13 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dlq_cli.console import edit_pages, group_pages, one_group_pages, work_pages
 from dlq_cli.console.security import ASSETS, ENTRY, Security, Session
 from dlq_cli.console.site import Console, asset, environment
 
 MOST_CONNECTIONS = 100
-"""At the same time. A browser makes six; others could use up this process's open files."""
+"""At the same time: with more of them open, requests are refused. A browser makes six."""
 
 
 def make_app(console: Console, session: Session) -> Starlette:
@@ -50,20 +48,12 @@ def make_app(console: Console, session: Session) -> Starlette:
     return app
 
 
-class _Protocol(H11Protocol):
-    """HTTP on one connection; one too many is closed at once."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.close()
-
-
 def make_server(console: Console, session: Session) -> uvicorn.Server:
     """Make the server; it runs on a socket that listens on the session's port."""
     config = uvicorn.Config(
         make_app(console, session),
-        http=_Protocol,
+        http="h11",
+        limit_concurrency=MOST_CONNECTIONS,
         log_level="warning",
         access_log=False,  # addresses hold ids of messages, and the token
         server_header=False,

@@ -115,9 +115,7 @@ class Installation:
     """Everything that the rules look at.
 
     Attributes:
-        timeout_seconds: the function's.
         recursive_loop: ``Allow`` or ``Terminate``.
-        reserved_concurrency: None where none is reserved.
         triggers: the function's event source mappings and pipes.
         other_readers: those of other functions and targets, on the DLQ and the parked queue.
         consumers: the time-out in seconds of each function that event source mappings feed from
@@ -127,11 +125,9 @@ class Installation:
         denied_keys: customer keys that the function's role may not decrypt with.
         data_key_admits_alarms: whether the key policy of ``DataKmsKeyArn`` names CloudWatch; None
             where no alarm needs it.
-        unknown: what could not be found out, and why.
         denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
-        replay_enabled: the stack's parameter ``ReplayEnabled``.
-        main_retention_seconds: its parameter ``MessageRetentionPeriod``.
+        unknown: what could not be found out, and why.
     """
 
     function_name: str
