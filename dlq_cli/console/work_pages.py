@@ -23,6 +23,7 @@ from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.reading import ID
+from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.report.texts import quoted
 
 STOP_POLLING = 286
@@ -213,7 +214,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
     """
     groups: Sequence[Mapping[str, Any]] = answer["groups"]
     counts = sum((Counter[str](group["counts"]) for group in groups), Counter[str]())
-    named = columns(counts, executed=bool(answer["run_id"]), restores=False)
+    named = columns(counts)
     problems = answer["problems"]
     return {
         **answer,
@@ -230,10 +231,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "planned": counts[Disposition.SEND],
         "done": counts[Disposition.SENT],
-        "problems": [
-            problem_sentence(*map(one.__getitem__, ("word", "count", "detail", "examples")))
-            for one in problems
-        ],
+        "problems": [problem_sentence(Tally(**one)) for one in problems],
         "has_doubt": any(one["word"] == Disposition.IN_DOUBT for one in problems),
     }
 
