@@ -126,6 +126,7 @@ class Installation:
         data_key_admits_alarms: whether the key policy of ``DataKmsKeyArn`` names CloudWatch; None
             where no alarm needs it.
         denied_sends: names of queues to which the function's role may not send.
+        missing: names of the failure table and the consumers' log groups that do not exist.
         knows_triggers: whether ``triggers`` are all.
         unknown: what could not be found out, and why.
     """
@@ -147,6 +148,7 @@ class Installation:
     data_key_admits_alarms: bool | None = None
     unknown: tuple[str, ...] = ()
     denied_sends: tuple[str, ...] | None = None
+    missing: tuple[str, ...] = ()
     knows_triggers: bool = True
     replay_enabled: bool = True
     main_retention_seconds: int = 345_600

@@ -313,6 +313,16 @@ def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _errors_can_be_found(of: Installation) -> Iterator[Finding]:
+    for name in of.missing:
+        yield _risk(
+            name,
+            "does not exist, so no errors can be found there",
+            "deploy the stack again; for a log group correct ConsumerLogGroupArns, or run the "
+            "consumer once",
+        )
+
+
 def _days(queue: QueueFacts) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
@@ -331,6 +341,7 @@ _RULES: tuple[Rule, ...] = (
     _keys_are_usable,
     _data_key_lets_alarms_in,
     _sends_are_allowed,
+    _errors_can_be_found,
 )
 
 WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)

@@ -1,7 +1,8 @@
 """Asks AWS for the facts of an installation. Reads only."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -84,6 +85,17 @@ def survey(session: "Session", stack: str) -> Installation:
     mappings = ask("event source mappings", list_mappings, client, FunctionName=name)
     pipes = ask("pipes", list_pipes, client, TargetPrefix=function)
     role = configuration["Role"]
+    given = ask("the stack's parameters", _parameters, client, stack) or {}
+    arns = given.get("ConsumerLogGroupArns", "").split(",")
+    logs = [arn.partition(":log-group:")[2].removesuffix(":*") for arn in arns if arn]
+    calls: dict[str, Callable[[], object]] = {
+        # As ``collect --logs`` asks, which also shows whether it is allowed.
+        name: partial(client("logs").filter_log_events, logGroupName=name, limit=1, endTime=1)
+        for name in logs
+        if "*" not in name
+    }
+    if table := settings.failure_table:
+        calls[table] = partial(client("dynamodb").describe_table, TableName=table)
     return Installation(
         function_name=configuration["FunctionName"],
         timeout_seconds=configuration["Timeout"],
@@ -100,8 +112,9 @@ def survey(session: "Session", stack: str) -> Installation:
         reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
         dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
         denied_keys=ask("KMS permissions", _denied_keys, client, role, queues),
-        data_key_admits_alarms=ask("the policy of the data key", _admits_alarms, client, stack),
+        data_key_admits_alarms=ask("the policy of the data key", _admits_alarms, client, given),
         denied_sends=ask("permissions to send", _denied_sends, client, role, queues),
+        missing=tuple(name for name, call in calls.items() if ask(name, _is_missing, call)),
         unknown=tuple(unknown),
         replay_enabled=values.replay_enabled,
         main_retention_seconds=values.main_retention_seconds,
@@ -219,10 +232,23 @@ def _denied_sends(client: Client, role: str, queues: Sequence[QueueFacts]) -> tu
     )
 
 
-def _admits_alarms(client: Client, stack: str) -> bool | None:
+def _parameters(client: Client, stack: str) -> dict[str, str]:
     answer = client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
     parameters = answer.get("Parameters", [])
-    given = {one["ParameterKey"]: one.get("ParameterValue", "") for one in parameters}
+    return {one["ParameterKey"]: one.get("ParameterValue", "") for one in parameters}
+
+
+def _is_missing(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        return True
+    return False
+
+
+def _admits_alarms(client: Client, given: Mapping[str, str]) -> bool | None:
     key_arn = given.get("DataKmsKeyArn")
     # Alarms go to a topic with this key only if the stack has created it.
     if not key_arn or given.get("CreateAlarms") != "true" or given.get("AlarmTopicArn"):

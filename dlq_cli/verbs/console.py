@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dlq_cli.stack_values import read_stack
 from spark_reprocess.actor import actor
-from spark_reprocess.command_line.arguments import whole_number
+from spark_reprocess.command_line.arguments import add_shared, whole_number
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verb import DONE, Verb, option
 from spark_reprocess.errors import InputError
@@ -43,9 +43,8 @@ deciding need no Spark."""
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--archive", metavar="PLACE", help="the archive: s3://BUCKET/PREFIX, or a folder")
-    for name in VALUES:
-        kind = "NAME" if name == "failure-table" else "URL"
-        add(f"--{name}", metavar=kind, help=f"as for the verbs that take --{name}")
+    add_shared(parser, "--parked-queue-url", "--main-queue-url", "--failure-table", "--mask")
+    add("--dlq-url", metavar="URL", help="the DLQ, whose messages that wait are counted")
     add(
         "--port",
         type=whole_number(0, 65_535),
@@ -58,14 +57,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="opens_browser",
         action="store_false",
         help="print the address only; without a terminal that is always so",
-    )
-    add(
-        "--mask",
-        dest="masks",
-        action="append",
-        default=[],
-        metavar="FIELD|REGEX",
-        help="hide also this field, or what this regular expression finds; may be repeated",
     )
     add(
         "--unmasked",

@@ -160,6 +160,8 @@ def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
     template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
     given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
     given["MessageRetentionPeriod"] = "86400"
+    groups = (f"arn:aws:logs:us-east-1:123456789012:log-group:/shop/{one}:*" for one in ("a", "b*"))
+    given["ConsumerLogGroupArns"] = ",".join(groups)
     parameters = {name: {"Type": "String"} for name in given}
     cloudformation.update_stack(
         StackName=STACK,
@@ -170,6 +172,7 @@ def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
     opened = {"Effect": "Allow", "Principal": service, "Action": "kms:*"}
     policy = {"Version": "2012-10-17", "Statement": [{**opened, "Resource": "*"}]}
     if is_open:
+        client("logs").create_log_group(logGroupName="/shop/a")
         kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
     return {}
 
