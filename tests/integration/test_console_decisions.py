@@ -322,14 +322,6 @@ def test_an_edit_is_typed_and_saved(world: Archive) -> None:
     assert "edited" in browser.get(f"/groups/{group}?edited=1").text
 
 
-def test_numbers_of_an_edit_keep_their_digits(world: Archive) -> None:
-    browser = browser_of(world)
-    text = '[{"op": "replace", "path": "/zip", "value": 1.10}]'
-
-    assert browser.post(edit_path(world), edit_form(browser, world, patch=text)).status_code == 303
-    assert "1.10" in patch_of(world)
-
-
 def test_the_command_beside_an_edit_writes_the_same(
     world: Archive, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,13 +100,6 @@ def test_without_a_session_there_is_nothing(
     assert "Open the address" in answer.text
 
 
-def test_another_console_s_session_is_none_of_ours(archive: Archive, browser: Browser) -> None:
-    other, _ = visitor(console_of(archive))
-    (name, value), *_ = browser.client.cookies.items()
-
-    assert other.get("/", headers={"cookie": f"{name}={value}"}).status_code == 403
-
-
 @pytest.mark.parametrize(
     ("headers", "why"),
     [
@@ -221,14 +214,6 @@ def test_assets_are_the_package_s_own_files_alone(archive: Archive, browser: Bro
     assert "htmx" in browser.get("/assets/console.js").text
     for name in ("../security.py", "%2e%2e/security.py", "htmx/vendored.json", "x"):
         assert browser.get(f"/assets/{name}").status_code == 404
-
-
-def test_the_archive_is_named_and_nothing_of_the_session(
-    archive: Archive, browser: Browser
-) -> None:
-    page = browser.get("/").text
-    assert archive.root in page
-    assert browser.session.key not in page
 
 
 def test_a_fault_of_ours_ends_one_request_alone(

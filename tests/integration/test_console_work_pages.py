@@ -76,16 +76,6 @@ def test_value_that_looks_like_an_option_stays_a_value(world: World) -> None:
     assert words[-2:] == ["--group=--execute", "--where=-1 < 0"]
 
 
-def test_form_that_is_sent_twice_starts_one(world: World) -> None:
-    fields = {"start_id": world.works.make_id()}
-
-    first = world.browser.post("/works/collect", fields)
-    second = world.browser.post("/works/collect", fields)
-
-    assert first.headers["location"] == second.headers["location"]
-    assert len(world.works.all()) == 1
-
-
 def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: World) -> None:
     dry_run = world.dry_run("--limit", "5")
     answer = dry_run.answer()
