@@ -111,10 +111,8 @@ class Scenario:
     capacity_per_second: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError if no message arrives, or a backlog would never shrink."""
+        """Raise ValueError if a backlog would never shrink."""
         rate, capacity = self.arrivals_per_second, self.capacity_per_second
-        if rate <= 0:
-            raise ValueError("nothing arrives: give --rate a number above 0")
         if capacity is not None and capacity <= rate:
             raise ValueError(
                 f"a capacity of {capacity:g} a second cannot reduce a backlog while {rate:g} a "

@@ -67,18 +67,14 @@ class Console:
     """The archive and the settings of one console.
 
     Attributes:
-        archive: whose messages it shows.
         now: returns the time, with a zone.
         who: ``user@host``, for what it writes down.
-        works: the long work on this archive.
-        stack: the stack that it was given; None without one.
         values: the options of verbs that the stack, or the user, gave, without ``--``:
             ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``.
         given: those that the user gave, and ``archive`` likewise: commands with ``--stack`` need
             them, too.
         mask_words: the ``--mask`` options that the user gave, for commands that show messages.
         masks: what no page shows.
-        is_unmasked: whether the user asked for bodies as they are.
         on_glue: whether long work runs on the stack's AWS Glue job.
     """
 
@@ -145,10 +141,7 @@ class Visit:
         return str(self.request.scope["root_path"])
 
     def address(self, path: str, **query: object) -> str:
-        """Return an address of the console.
-
-        The path is quoted; fields of the query that are None or empty are left out.
-        """
+        """Return an address of the console; empty fields of the query are left out."""
         fields = {name: value for name, value in query.items() if value not in (None, "")}
         return quote(self.base + path) + (f"?{urlencode(fields)}" if fields else "")
 

@@ -174,12 +174,7 @@ class Works:
 
     @classmethod
     def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Works":
-        """Return the works of an archive, for this user of this machine.
-
-        Args:
-            archive_root: see ``Archive.root``.
-            environment: its ``XDG_STATE_HOME`` says where state is kept.
-        """
+        """Return the works of an archive, in the ``XDG_STATE_HOME`` of *environment*."""
         chosen = environment.get("XDG_STATE_HOME", "")
         # The XDG specification: a relative path is invalid and must be ignored.
         state = Path(chosen) if chosen.startswith("/") else Path.home() / ".local" / "state"
@@ -191,14 +186,9 @@ class Works:
         return new_id(self.now_seconds())
 
     def start(self, work_id: str, words: Sequence[str]) -> Work:
-        """Start a command, unless this id was started before: a form that is sent twice starts one.
+        """Start a command, unless this id of ``make_id`` was started before; return the work.
 
-        Args:
-            work_id: of ``make_id``.
-            words: the verb and its options.
-
-        Returns:
-            The work, or that which was started before.
+        So a form that is sent twice starts one.
 
         Raises:
             InputError: this is no id of a work; or see ``check_owner``.
@@ -260,14 +250,9 @@ class Works:
         return sorted(works, key=lambda work: (work.started_at, work.work_id), reverse=True)
 
     def stop(self, work_id: str, number: int) -> None:
-        """Ask a work to stop. Safe to repeat; does nothing if it has ended.
+        """Ask a work to stop, as Ctrl-C does or, with *number* 2, as a second Ctrl-C does.
 
-        Args:
-            work_id: which.
-            number: 1 as Ctrl-C does: what is in progress comes to its end; 2 as a second Ctrl-C.
-
-        Raises:
-            ArchiveError: the request cannot be written.
+        Safe to repeat; does nothing if it has ended. Raises ArchiveError.
         """
         work = self.get(work_id)
         if work is None or work.state is not State.RUNNING:

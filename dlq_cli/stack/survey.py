@@ -30,10 +30,6 @@ Fact = TypeVar("Fact")
 def survey(session: "Session", stack: str) -> Installation:
     """Gather what can be had; what cannot is in ``unknown``.
 
-    Args:
-        session: whose credentials and Region are used.
-        stack: the stack's name.
-
     Raises:
         InputError: the stack, its function, its settings or one of its queues cannot be read.
     """
@@ -188,13 +184,8 @@ def _is_denied(
 ) -> bool:
     """Ask IAM whether a role may not do one of *actions*. IAM looks at the role's policies alone.
 
-    Args:
-        client: of a service.
-        role: its ARN.
-        actions: such as ``sqs:SendMessage``.
-        resource: its ARN.
-        context: name, type and value of a condition key of the calls. A simulation without a key
-            that a policy asks for denies what AWS would allow.
+    *context* is name, type and value of a condition key of the calls. A simulation without a key
+    that a policy asks for denies what AWS would allow.
     """
     name, kind, value = context
     answer = client("iam").simulate_principal_policy(

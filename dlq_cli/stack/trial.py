@@ -72,13 +72,10 @@ class Trial:
     """The test of one installation with one message. Call ``run`` once.
 
     Attributes:
-        client: makes the client of a service.
-        installation: from the survey.
         trial_id: the mark of the message, 16 random hexadecimal digits.
         through_consumer: send it to the main queue instead of the DLQ. The consumer gets a body
             that it does not know, and has to fail on it.
         now: returns seconds since any origin.
-        sleep: waits so many seconds.
     """
 
     client: Callable[[str], Any]

@@ -246,11 +246,8 @@ def event_of(
     The copy has a new message id, and neither our counter nor our context. So nothing that
     remembers messages by these ids takes it for the message itself.
 
-    Args:
-        message: as a redrive would send it.
-        source_arn: of the queue that it is redriven to.
-        new_message_id: of the copy; on FIFO queues also its deduplication id.
-        now_milliseconds: when the copy is sent and received.
+    *message* is as a redrive would send it, to the queue *source_arn*. On FIFO queues the new id is
+    also the deduplication id. The copy is sent and received at *now_milliseconds*.
     """
     system = {
         "ApproximateReceiveCount": "1",
