@@ -51,12 +51,7 @@ def run_on_glue(
 ) -> int:
     """Run a verb as a run of the stack's Glue job, print its answer and return its exit code.
 
-    Args:
-        session: for credentials and Region.
-        stack: the stack's name.
-        verb: a verb of the Spark job.
-        words: its arguments.
-        values: what *words* say, by the name of the option; ``archive`` is required.
+    *values* are what *words* say, by the name of the option; ``archive`` is required.
 
     Raises:
         InputError: the stack has no job, the verb cannot run on Glue, or a call of Glue failed.

@@ -2,7 +2,7 @@
 
 import mimetypes
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -39,27 +39,11 @@ PAGE_ROWS = 50
 """Of a long list, on one page."""
 
 _SCRIPTS = (
-    (CONSOLE, "policy.js"),
-    (CONSOLE, "htmx/htmx.min.js"),
-    (REPORT, "uplot/uPlot.iife.min.js"),
-    (REPORT, "basics.js"),
-    (REPORT, "theme.js"),
-    (CONSOLE, "console_chart.js"),
-    (REPORT, "filters.js"),
-    (REPORT, "chart_layers.js"),
-    (REPORT, "chart.js"),
-    (REPORT, "marks.js"),
-    (REPORT, "copying.js"),
-    (CONSOLE, "console_list.js"),
-    (CONSOLE, "console.js"),
-    (CONSOLE, "work.js"),
+    *("policy.js", "htmx/htmx.min.js", "uplot/uPlot.iife.min.js", "basics.js", "theme.js"),
+    *("console_chart.js", "filters.js", "chart_layers.js", "chart.js", "marks.js", "copying.js"),
+    *("console_list.js", "console.js", "work.js"),
 )
-_STYLES = (
-    (REPORT, "uplot/uPlot.min.css"),
-    (REPORT, "report.css"),
-    (CONSOLE, "console.css"),
-    (CONSOLE, "work.css"),
-)
+_STYLES = ("uplot/uPlot.min.css", "report.css", "console.css", "work.css")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,15 +215,16 @@ def assets() -> Mapping[str, bytes]:
     """Return the files that pages load, by name."""
     scripts = "\n".join(map(_text, _SCRIPTS))
     return {
-        "early.js": _text((REPORT, "early.js")).encode(),
+        "early.js": _text("early.js").encode(),
         "console.js": f'(() => {{"use strict";\n{scripts}\n}})();'.encode(),
         "console.css": "\n".join(map(_text, _STYLES)).encode(),
     }
 
 
-def _text(place: Sequence[Any]) -> str:
-    package, name = place
-    return str(package.joinpath("assets", *name.split("/")).read_text(encoding="utf-8"))
+def _text(name: str) -> str:
+    """Return a file of the console, else of the report."""
+    paths = (package.joinpath("assets", *name.split("/")) for package in (CONSOLE, REPORT))
+    return next(path for path in paths if path.is_file()).read_text(encoding="utf-8")
 
 
 async def asset(request: Request) -> Response:

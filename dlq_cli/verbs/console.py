@@ -170,16 +170,12 @@ def listen(port: int) -> socket.socket:
     Raises:
         InputError: the port cannot be had.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((LOOPBACK, port))
         # The address is printed before the server runs: whoever opens it at once must be heard.
-        listener.listen()
+        return socket.create_server((LOOPBACK, port))
     except OSError as error:
-        listener.close()
-        raise InputError(f"--port {port}: {error.strerror}; give another one, or none") from error
-    return listener
+        why = os.strerror(error.errno or 0)
+        raise InputError(f"--port {port}: {why}; give another one, or none") from error
 
 
 VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run, has_json=False)
