@@ -80,10 +80,7 @@ def aws_errors(what: str, hint: str = "") -> Iterator[None]:
 
 
 def clients_of(session: "Session") -> Callable[[str], Any]:
-    """Return what makes the client of a service.
-
-    It makes one for each: a second one would connect to AWS anew.
-    """
+    """Return what makes the one client of each service."""
     make: Callable[[str], Any] = session.client  # type: ignore[assignment]
     return cache(make)
 
@@ -139,11 +136,7 @@ def list_installations(session: "Session") -> int:
 
 
 def required(stack: str | None) -> str:
-    """Return the name of the stack, for a verb that requires one.
-
-    Raises:
-        InputError: *stack* is None.
-    """
+    """Return *stack*, for a verb that requires one. Raises InputError if it is None."""
     if stack is None:
         raise InputError(
             f"no stack is given: use --stack NAME or set {STACK_VARIABLE}; dlq status lists them"

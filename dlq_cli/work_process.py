@@ -32,11 +32,10 @@ from spark_reprocess.progress import in_file
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 600.0
 
-Main = Callable[[Sequence[str]], int]
-"""Runs a verb and returns its exit code, as ``dlq_cli.__main__.main`` does."""
 
-
-def serve(run_verb: Main = main, idle_seconds: float = _IDLE_SECONDS) -> int:
+def serve(
+    run_verb: Callable[[Sequence[str]], int] = main, idle_seconds: float = _IDLE_SECONDS
+) -> int:
     """Run works until one does not end well or none comes; return the last exit code."""
     # What this process starts must not get the socket.
     channel = socket.socket(fileno=os.dup(0))
@@ -71,7 +70,7 @@ def _move_errors(old: Path, new: Path) -> None:
     moving.rename(new)
 
 
-def run(folder: Path, run_verb: Main) -> int:
+def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
     """Run the verb of a work's folder; write its exit code there. Return the exit code."""
     # A console that was started in the background of a shell ignores SIGINT, and so would this.
     signal.signal(signal.SIGINT, signal.default_int_handler)

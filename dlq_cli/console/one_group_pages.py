@@ -1,8 +1,4 @@
-"""Pages about one group and about one message.
-
-Of a group: what the analysis found, its messages, and what people say about it. Of a message: every
-archived copy, and what runs did with each.
-"""
+"""Pages about one group, its messages, what people say about it; and about one message."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -59,7 +55,7 @@ def _group(visit: Visit) -> Response:
     console = visit.console
     archive, group_id = console.archive, visit.request.path_params["group_id"]
     report = read_report(archive, visit.query.get("plan"), console.now(), console.failure_table)
-    group = report.group(group_id)
+    group = report.groups[report.plan.index(group_id)]
     found, findings, edit = group.found, report.findings, group.planned.edit
     view = None
     if found is not None and findings is not None:

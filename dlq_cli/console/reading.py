@@ -85,10 +85,6 @@ class Report:
         """The plan's id in addresses; empty for the newest."""
         return self.plan.plan_id if self.newest else ""
 
-    def group(self, group_id: str) -> Group:
-        """Return one group. Raises InputError where the plan has none of this id."""
-        return self.groups[self.plan.index(group_id)]
-
 
 find_report = partial(find_plan, takes_files=False)
 """Returns the plan of the report of an id, None for the newest. A page names no other file."""

@@ -100,7 +100,7 @@ class Trial:
             yield Check("sent", works=False, observed=why, causes=causes)
             return
         entry = trial_entry(self.trial_id, of.settings.policy)
-        (result,) = self._queue(target).send([entry])
+        (result,) = SqsQueue(self.client("sqs"), target.url).send([entry])
         if isinstance(result, Confirmed):
             observed = f"{target.name} took it as {result.message_id}"
             yield Check("sent", works=True, observed=observed)
@@ -202,16 +202,13 @@ class Trial:
         cause = broken(self.installation.function_name, fault, fix)
         return Check("as it was sent", works=False, observed="its copy differs", causes=(cause,))
 
-    def _queue(self, queue: QueueFacts) -> SqsQueue:
-        return SqsQueue(self.client("sqs"), queue.url)
-
     def _sweep(self, queue: QueueFacts) -> tuple[Message | None, bool]:
         """Receive all messages of *queue*, delete test messages, give all others back.
 
         Return the message of this test, or None, and whether SQS confirmed its deletion. Raise
         QueueError where the queue cannot be read, or must not be.
         """
-        source, ends = self._queue(queue), self.now() + _SWEEP_SECONDS
+        source, ends = SqsQueue(self.client("sqs"), queue.url), self.now() + _SWEEP_SECONDS
         tests: list[Message] = []
         others: list[Message] = []
         attributes = source.describe()

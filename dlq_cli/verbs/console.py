@@ -101,10 +101,8 @@ def open_in_browser(
     address works, too. After ``OFFERED_SECONDS``, or once the console is opened, the file is gone
     and its address works no more.
 
-    Args:
-        session: of the console.
-        opens: opens an address in a browser; may wait for its end.
-        wait: for so many seconds, until somebody opens the console; returns whether somebody did.
+    *opens* may wait for the browser's end; *wait* is for so many seconds, until somebody opens the
+    console.
     """
     wait = wait or session.is_open.wait
     address = session.address()
