@@ -6,6 +6,6 @@
 ``on_glue``        runs a verb of the Spark job as a run of the stack's AWS Glue job
 ``verbs/``         one module for each verb that is not the Spark job's
 ``stack/``         the checks of ``doctor``
-``simulate/``      the computation of ``simulate``
+``simulation``     the computation of ``simulate``
 =================  ==========================================================================
 """

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from sysconfig import get_path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rich_argparse import RawDescriptionRichHelpFormatter
 
@@ -85,22 +85,16 @@ class _HelpFormatter(RawDescriptionRichHelpFormatter):
     group_name_formatter = str
 
 
-def _aws_session() -> "Session":
-    from spark_reprocess.clients import aws_session
-
-    return aws_session()
-
-
 def main(
     argv: Sequence[str] | None = None,
-    make_session: "Callable[[], Session]" = _aws_session,
+    make_session: "Callable[[], Session] | None" = None,
 ) -> int:
     """Run one verb; return its exit code.
 
     Args:
         argv: the words after ``dlq``; by default those of this process.
-        make_session: makes the session that reads stacks from AWS. It is called after ``--region``
-            and ``--profile`` are applied.
+        make_session: makes the session that reads stacks from AWS, by default ``aws_session``. It
+            is called after ``--region`` and ``--profile`` are applied.
 
     Returns:
         0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much of a
@@ -108,7 +102,13 @@ def main(
         interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    return cli.exit_code_of(lambda: _run(words, make_session))
+
+    def session() -> "Session":
+        from spark_reprocess.clients import aws_session
+
+        return (make_session or aws_session)()
+
+    return cli.exit_code_of(lambda: _run(words, session))
 
 
 def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
@@ -177,6 +177,8 @@ def load(name: str) -> Verb:
 
 def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     """Make the parser of ``dlq``; for a completion script with the arguments of all verbs."""
+    import shtab
+
     installed = Path(get_path("data")) / _INSTALLED_DOCS
     where = f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
     parser = cli.Parser(
@@ -195,12 +197,7 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     options.add_argument(
         "--version", action="version", version=f"{PROGRAM} {__version__}", help="print the version"
     )
-    options.add_argument(
-        _COMPLETION,
-        action=_PrintCompletion,
-        choices=("bash", "zsh", "tcsh", "fish", "powershell"),
-        help="print a completion script for this shell",
-    )
+    shtab.add_argument_to(options, _COMPLETION, "print a completion script for this shell")
     # The groups above show the verbs. shtab completes only what has a help text.
     shown = "what to do" if has_arguments else argparse.SUPPRESS
     verbs = parser.add_subparsers(metavar="VERB", required=True, help=shown)
@@ -209,15 +206,6 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
         if has_arguments:
             _fill(one, name)
     return parser
-
-
-class _PrintCompletion(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: Any = None) -> None:  # noqa: ANN401 - argparse's
-        """Print the script, and exit."""
-        import shtab
-
-        sys.stdout.write(f"{shtab.complete(parser, shell)}\n")
-        parser.exit()
 
 
 def _parser_of(name: str, words: Collection[str] = ()) -> tuple[argparse.ArgumentParser, Verb]:
@@ -310,7 +298,7 @@ def _environment(region: str | None, profile: str | None) -> Iterator[None]:
                 os.environ[name] = before[name]
 
 
-def program() -> None:
+def program() -> NoReturn:
     """Run as a process. This is the entry point of the installed command."""
     end_process(main())
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -51,12 +51,7 @@ def run_on_glue(
 ) -> int:
     """Run a verb as a run of the stack's Glue job, print its answer and return its exit code.
 
-    Args:
-        session: for credentials and Region.
-        stack: the stack's name.
-        verb: a verb of the Spark job.
-        words: its arguments.
-        values: what *words* say, by the name of the option; ``archive`` is required.
+    *values* are what *words* say, by the name of the option; ``archive`` is required.
 
     Raises:
         InputError: the stack has no job, the verb cannot run on Glue, or a call of Glue failed.
@@ -82,86 +77,40 @@ def run_on_glue(
     client = session.client("glue")
     archive = open_folder(str(values["archive"]))
     privacy = privacy_options(client, job) if verb in {"collect", "redrive", "run"} else []
-    return follow(start(client, job, archive, [verb, *words, *privacy]), archive)
+    return run_job(client, job, archive, [verb, *words, *privacy])
 
 
-@dataclass(frozen=True, slots=True)
-class GlueRun:
-    """One run of a job.
-
-    Attributes:
-        client: of the job's Region.
-        job: the job's name.
-        job_run_id: Glue's id of the run.
-        command_id: see ``store_command``.
-    """
-
-    client: "GlueClient"
-    job: str
-    job_run_id: str
-    command_id: str
-
-    def state(self) -> tuple[str, str]:
-        """Return Glue's state of the run, and Glue's message, which may be empty.
-
-        Raises:
-            InputError: the call of Glue failed.
-        """
-        with aws_errors(f"run {self.job_run_id}", _FIX):
-            run = self.client.get_job_run(JobName=self.job, RunId=self.job_run_id)["JobRun"]
-            return run["JobRunState"], run.get("ErrorMessage", "")
-
-    def stop(self) -> None:
-        """Stop the run by force. Does nothing if it has ended; errors are ignored."""
-        with suppress(ClientError, BotoCoreError):
-            self.client.batch_stop_job_run(JobName=self.job, JobRunIds=[self.job_run_id])
-
-
-def start(client: "GlueClient", job: str, archive: Archive, words: Sequence[str]) -> GlueRun:
-    """Start a run of *job* with a verb and its arguments.
-
-    Raises:
-        BusyError: a run is in progress.
-        InputError: the call of Glue failed. If a run did start, it finds no command, and ends.
-        ArchiveError: the command could not be written. Nothing was started.
-    """
-    command_id = store_command(archive, words)
-    try:
-        with aws_errors(f"job {job}", _FIX):
-            arguments = {OPTION: argument_of(archive, command_id)}
-            try:
-                job_run_id = client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
-            except client.exceptions.ConcurrentRunsExceededException as error:
-                why = "a run is in progress; wait for its end, then run this command again"
-                raise BusyError(f"job {job}: {why}") from error
-    except JobError:
-        _forget(archive, command_id)
-        raise
-    return GlueRun(client, job, job_run_id, command_id)
-
-
-def _forget(archive: Archive, command_id: str) -> None:
-    """Remove a command that no run will read. If that fails, the next erase does it."""
-    with suppress(ArchiveError):
-        remove_command(archive, command_id)
-
-
-def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = time.sleep) -> int:
-    """Wait for the end of a run, print its answer, and return its exit code.
+def run_job(
+    client: "GlueClient",
+    job: str,
+    archive: Archive,
+    words: Sequence[str],
+    sleep: Callable[[float], object] = time.sleep,
+) -> int:
+    """Run a verb with its arguments as a run of *job*, print its answer, and return its exit code.
 
     Ctrl-C requests the run to stop after its open calls, and stops it by force after
     ``STOP_SECONDS``. After a second Ctrl-C the command ends and the run continues.
 
     Raises:
-        InputError: the state of the run could not be read.
-        ArchiveError: the result could not be read.
+        BusyError: a run is in progress.
+        InputError: a call of Glue failed. If a run did start at the first one, it finds no command,
+            and ends.
+        ArchiveError: the command could not be written, or the result not be read.
     """
-    print_error(f"job {run.job}, run {run.job_run_id} is started; Ctrl-C stops it")
+    command_id = store_command(archive, words)
     try:
-        state, message = _wait(run, sleep)
+        run_id = _start(client, job, {OPTION: argument_of(archive, command_id)})
+    except JobError:
+        _forget(archive, command_id)
+        raise
+    print_error(f"job {job}, run {run_id} is started; Ctrl-C stops it")
+    wait = partial(_wait, client, job, run_id, sleep)
+    try:
+        state, message = wait()
     except KeyboardInterrupt:
         try:
-            request_stop(archive, run.job_run_id)
+            request_stop(archive, run_id)
         except ArchiveError as error:
             # The run is then stopped by force below.
             print_error(str(error))
@@ -169,16 +118,17 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
             f"stopping the run after its open calls, by force after {duration(STOP_SECONDS)}; "
             "after another Ctrl-C it continues without this command"
         )
-        state, message = _wait(run, sleep, STOP_SECONDS)
+        state, message = wait(STOP_SECONDS)
         if state not in _ENDED:
-            run.stop()
-            state, message = _wait(run, sleep)
-    result = read_result(archive, run.job_run_id)
+            with suppress(ClientError, BotoCoreError):
+                client.batch_stop_job_run(JobName=job, JobRunIds=[run_id])
+            state, message = wait()
+    result = read_result(archive, run_id)
     if result is None:
         # It may have ended before it read its command.
-        _forget(archive, run.command_id)
+        _forget(archive, command_id)
         print_error(
-            f"run {run.job_run_id} ended as {state} without an answer: "
+            f"run {run_id} ended as {state} without an answer: "
             f"{message or 'Glue gives no reason'}; see its log"
         )
         return CHECK_FAILED
@@ -187,6 +137,41 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
     for line in result.answer.splitlines():
         print_line(line)
     return result.exit_code
+
+
+def _start(client: "GlueClient", job: str, arguments: Mapping[str, str]) -> str:
+    with aws_errors(f"job {job}", _FIX):
+        try:
+            return client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
+        except client.exceptions.ConcurrentRunsExceededException as error:
+            why = "a run is in progress; wait for its end, then run this command again"
+            raise BusyError(f"job {job}: {why}") from error
+
+
+def _forget(archive: Archive, command_id: str) -> None:
+    """Remove a command that no run will read. If that fails, the next erase does it."""
+    with suppress(ArchiveError):
+        remove_command(archive, command_id)
+
+
+def _wait(
+    client: "GlueClient",
+    job: str,
+    run_id: str,
+    sleep: Callable[[float], object],
+    most_seconds: float = float("inf"),
+) -> tuple[str, str]:
+    """Wait until the run has ended, or *most_seconds*; return its state and Glue's message."""
+    state, waited = "", 0.0
+    with progress_here()(f"run {run_id}", lambda: state):
+        while True:
+            with aws_errors(f"run {run_id}", _FIX):
+                run = client.get_job_run(JobName=job, RunId=run_id)["JobRun"]
+            state = run["JobRunState"]
+            if state in _ENDED or waited >= most_seconds:
+                return state, run.get("ErrorMessage", "")
+            sleep(_CHECK_SECONDS)
+            waited += _CHECK_SECONDS
 
 
 def privacy_options(client: "GlueClient", job: str) -> list[str]:
@@ -198,24 +183,8 @@ def privacy_options(client: "GlueClient", job: str) -> list[str]:
     with aws_errors(f"job {job}", _FIX):
         defaults = client.get_job(JobName=job)["Job"].get("DefaultArguments", {})
     words = command_of([OPTION, defaults.get(OPTION, "run")])
-    masks = [word for name, value in pairwise(words) if name == "--mask" for word in (name, value)]
-    joined = [word for word in words if word.startswith("--mask=")]
-    return [*masks, *joined, *(["--no-samples"] if "--no-samples" in words else [])]
-
-
-def _wait(
-    run: GlueRun, sleep: Callable[[float], object], most_seconds: float = float("inf")
-) -> tuple[str, str]:
-    """Wait until the run has ended, or *most_seconds*; return its state and Glue's message."""
-    state, message = run.state()
-    waited = 0.0
-
-    def status() -> str:
-        return state.lower()
-
-    with progress_here()(f"run {run.job_run_id}", status):
-        while state not in _ENDED and waited < most_seconds:
-            sleep(_CHECK_SECONDS)
-            waited += _CHECK_SECONDS
-            state, message = run.state()
-    return state, message
+    return [
+        word
+        for before, word in pairwise(["", *words])
+        if word in ("--mask", "--no-samples") or word.startswith("--mask=") or before == "--mask"
+    ]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudformation.type_defs import StackTypeDef
 
 _FUNCTION = "ReplayFunctionArn"
-_GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,7 @@ def aws_errors(what: str, hint: str = "") -> Iterator[None]:
 
 
 def clients_of(session: "Session") -> Callable[[str], Any]:
-    """Return what makes the client of a service.
-
-    It makes one for each: a second one would connect to AWS anew.
-    """
+    """Return what makes the one client of each service."""
     make: Callable[[str], Any] = session.client  # type: ignore[assignment]
     return cache(make)
 
@@ -116,30 +112,23 @@ def list_installations(session: "Session") -> int:
     """
     with aws_errors("the stacks cannot be listed"):
         pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        installations = [
-            values
-            for page in pages
-            for stack in page["Stacks"]
-            if stack["StackStatus"] not in _GONE and (values := _values(stack))
-        ]
-    installations.sort(key=lambda installation: installation.stack)
+        found = [values for page in pages for one in page["Stacks"] if (values := _values(one))]
+    installations = sorted(found, key=lambda installation: installation.stack)
 
     def show() -> None:
         if not installations:
             print_line("no installation in this account and Region (--region, --profile)")
             return
-        print_table(
-            ("stack", "main queue", "archive", "status"),
-            [
-                (
-                    installation.stack,
-                    installation.main_queue_url.rpartition("/")[2],
-                    installation.archive or "none",
-                    installation.status.lower().replace("_", " "),
-                )
-                for installation in installations
-            ],
-        )
+        rows = [
+            (
+                one.stack,
+                one.main_queue_url.rpartition("/")[2],
+                one.archive or "none",
+                one.status.lower().replace("_", " "),
+            )
+            for one in installations
+        ]
+        print_table(("stack", "main queue", "archive", "status"), rows)
         print_line("give one of these names as --stack")
 
     print_answer({"stacks": [asdict(installation) for installation in installations]}, show)
@@ -147,11 +136,7 @@ def list_installations(session: "Session") -> int:
 
 
 def required(stack: str | None) -> str:
-    """Return the name of the stack, for a verb that requires one.
-
-    Raises:
-        InputError: *stack* is None.
-    """
+    """Return *stack*, for a verb that requires one. Raises InputError if it is None."""
     if stack is None:
         raise InputError(
             f"no stack is given: use --stack NAME or set {STACK_VARIABLE}; dlq status lists them"

@@ -9,6 +9,7 @@ After a work that ended well the process waits for the next one, so that Spark n
 It ends after ten minutes without one, when the console has ended, and after any other work.
 """
 
+import json
 import os
 import select
 import signal
@@ -24,17 +25,17 @@ from shutil import copyfile
 
 from dlq_cli.__main__ import end_process, main
 from dlq_cli.console import work
+from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
 from spark_reprocess.progress import in_file
 
 _LOOK_SECONDS = 0.2
 _IDLE_SECONDS = 600.0
 
-Main = Callable[[Sequence[str]], int]
-"""Runs a verb and returns its exit code, as ``dlq_cli.__main__.main`` does."""
 
-
-def serve(run_verb: Main = main, idle_seconds: float = _IDLE_SECONDS) -> int:
+def serve(
+    run_verb: Callable[[Sequence[str]], int] = main, idle_seconds: float = _IDLE_SECONDS
+) -> int:
     """Run works until one does not end well or none comes; return the last exit code."""
     # What this process starts must not get the socket.
     channel = socket.socket(fileno=os.dup(0))
@@ -69,7 +70,7 @@ def _move_errors(old: Path, new: Path) -> None:
     moving.rename(new)
 
 
-def run(folder: Path, run_verb: Main) -> int:
+def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
     """Run the verb of a work's folder; write its exit code there. Return the exit code."""
     # A console that was started in the background of a shell ignores SIGINT, and so would this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -92,7 +93,8 @@ def run(folder: Path, run_verb: Main) -> int:
             (folder / work.ANSWER_FILE).open("w", encoding="utf-8") as answer,
             redirect_stdout(answer),
         ):
-            exit_code = run_verb(work.read_words(folder))
+            command = json.loads((folder / work.COMMAND_FILE).read_bytes())
+            exit_code = run_verb([*command["words"], "--json"])
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.
         exit_code = INTERRUPTED
@@ -107,7 +109,8 @@ def run(folder: Path, run_verb: Main) -> int:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
                 watcher.join()
                 sys.stderr.flush()
-                work.write_end(folder, exit_code, time.time())
+                end = {"exit_code": exit_code, "ended_at": time.time()}
+                LocalArchive(str(folder)).write(work.END_FILE, json.dumps(end).encode())
                 break
     return exit_code
 

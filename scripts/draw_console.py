@@ -30,13 +30,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         console = _console(Path(folder))
         with (
-            running(console) as sessions,
+            running(console) as session,
             launched() as browser,
             browser.new_context(viewport=SIZE, device_scale_factor=1.25) as profile,  # type: ignore[arg-type]
         ):
             page = profile.new_page()
-            page.goto(sessions.address())
-            page.wait_for_url(f"**{sessions.base}/")
+            page.goto(session.address())
+            page.wait_for_url(f"**{session.base}/")
             page.wait_for_load_state("networkidle")
             page.screenshot(path=PICTURE)
     sys.stdout.write(f"{PICTURE}\n")

@@ -22,7 +22,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
+from dlq_cli.simulation import EVENT_SECONDS, MESSAGE_SECONDS
 from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.failures import Failure

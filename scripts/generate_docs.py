@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlq_cli.simulate.bill import (
+from dlq_cli.simulation import (
     EVENT_MESSAGES,
     LAMBDA_ARM64_PER_GB_SECOND,
     LAMBDA_PER_INVOCATION,
     MILLION,
     SQS_BATCH_ENTRIES,
     SQS_PER_REQUEST,
-    bill_of,
+    Scenario,
     lambda_dollars,
+    simulate,
 )
-from dlq_cli.simulate.model import Scenario, simulate
 from dlq_replay.breaker import BreakerRules
 from dlq_replay.decision import ParkReason
 from dlq_replay.measures import Metric
@@ -100,7 +100,7 @@ def costs() -> Lines:
     free = (watched - FREE_ALARM_METRICS) * ALARM_METRIC
     batched, single = (sum(million_replays(*each)) for each in ((10, 100), (1, 1)))
     hour = Scenario(3600, MILLION / 3600)
-    held, unheld = (bill_of(simulate(hour, has_breaker=has)) for has in (True, False))
+    held, unheld = (simulate(hour, has_breaker=has) for has in (True, False))
     looks, tries = 21, 21 * 5
     never = (3 * looks + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
     never += lambda_dollars(looks * MILLION / EVENT_MESSAGES, looks * MILLION)

@@ -1,6 +1,5 @@
 """The console's application: routes, and what stands before them."""
 
-import asyncio
 from http import HTTPStatus
 
 import uvicorn
@@ -9,22 +8,20 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dlq_cli.console import edit_pages, group_pages, one_group_pages, work_pages
-from dlq_cli.console.security import ASSETS, ENTRY, Security, Sessions
+from dlq_cli.console.security import ASSETS, ENTRY, Security, Session
 from dlq_cli.console.site import Console, asset, environment
 
 MOST_CONNECTIONS = 100
-"""At the same time. A browser makes six; others could use up this process's open files."""
+"""At the same time: with more of them open, requests are refused. A browser makes six."""
 
 
-def make_app(console: Console, sessions: Sessions) -> Starlette:
-    """Make the application. *sessions* knows the port that it listens on."""
+def make_app(console: Console, session: Session) -> Starlette:
+    """Make the application. *session* knows the port that it listens on."""
 
     async def enter(request: Request) -> Response:
-        session = sessions.exchange(request.query_params.get("token", ""))
-        if session is None:
+        if not session.open(request.query_params.get("token", "")):
             return PlainTextResponse(
                 "This address was used already, or it is not of this console. Stop the console "
                 "with Ctrl-C and start it again: it prints a new one.\n",
@@ -32,8 +29,8 @@ def make_app(console: Console, sessions: Sessions) -> Starlette:
             )
         # A page of ours, not a redirect: a browser that follows a redirect from another site's
         # link does not send a cookie that is SameSite=Strict.
-        content = environment().get_template("entered.html.jinja").render(base=sessions.base)
-        headers = {"set-cookie": sessions.set_cookie(session), "referrer-policy": "no-referrer"}
+        content = environment().get_template("entered.html.jinja").render(base=session.base)
+        headers = {"set-cookie": session.set_cookie(), "referrer-policy": "no-referrer"}
         return HTMLResponse(content, headers=headers)
 
     app = Starlette(
@@ -45,26 +42,18 @@ def make_app(console: Console, sessions: Sessions) -> Starlette:
             *one_group_pages.ROUTES,
             *work_pages.ROUTES,
         ],
-        middleware=[Middleware(Security, sessions=sessions)],
+        middleware=[Middleware(Security, session=session)],
     )
-    app.state.console = console
+    app.state.console, app.state.csrf = console, session.csrf
     return app
 
 
-class _Protocol(H11Protocol):
-    """HTTP on one connection; one too many is closed at once."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.close()
-
-
-def make_server(console: Console, sessions: Sessions) -> uvicorn.Server:
-    """Make the server; it runs on a socket that listens on the sessions' port."""
+def make_server(console: Console, session: Session) -> uvicorn.Server:
+    """Make the server; it runs on a socket that listens on the session's port."""
     config = uvicorn.Config(
-        make_app(console, sessions),
-        http=_Protocol,
+        make_app(console, session),
+        http="h11",
+        limit_concurrency=MOST_CONNECTIONS,
         log_level="warning",
         access_log=False,  # addresses hold ids of messages, and the token
         server_header=False,

@@ -24,11 +24,9 @@ _MOST_TRIES = 30
 
 
 class MeanwhileError(Exception):
-    """Somebody else changed one of the groups since the page was made. Nothing was written.
+    """Somebody else changed these *groups* since the page was made. Nothing was written.
 
-    Attributes:
-        plan: as it is now.
-        groups: those of the groups asked for that are different now.
+    *plan* and *groups* are as they are now.
     """
 
     def __init__(self, plan: Plan, groups: Sequence[PlannedGroup]) -> None:

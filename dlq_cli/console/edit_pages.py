@@ -10,24 +10,22 @@ from http import HTTPStatus
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from starlette.responses import Response
 
 from dlq_cli.console.deciding import MeanwhileError, set_patch
-from dlq_cli.console.members import files_of, group_members, ids_in_file
-from dlq_cli.console.reading import entry_digest, read_plan_now
+from dlq_cli.console.reading import entry_digest, find_report, group_members
 from dlq_cli.console.site import GROUPS, Visit, page_route
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
-from spark_reprocess.archive.messages.message_store import rows_of_file
-from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.messages.dead_letter_schema import from_row
+from spark_reprocess.archive.messages.lookup import member_rows
+from spark_reprocess.archive.messages.message_index import Member
 from spark_reprocess.editing.edit import Edit, EditError, Patch, patch_faults
 from spark_reprocess.editing.json_text import COMPACT, JsonTextError, read_json
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor, edit_sample
 
 PREVIEW_MESSAGES = 20
-PREVIEW_FILES = 4
-"""Files that the twenty messages come from, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +58,18 @@ def read_patch(text: str) -> TypedPatch:
     return TypedPatch(text, None if faults else Patch.of(operations), faults)
 
 
-def patch_lines(patch: Patch | None) -> str:
-    """Format a patch with a line for each operation; empty for None."""
-    if patch is None:
+def patch_lines(edit: Edit | None) -> str:
+    """Format the patch of an edit with a line for each operation; empty without one."""
+    if edit is None or edit.patch is None:
         return ""
-    lines = ",\n".join(f"  {COMPACT.write(dict(one))}" for one in patch.operations)
+    lines = ",\n".join(f"  {COMPACT.write(dict(one))}" for one in edit.patch.operations)
     return f"[\n{lines}\n]"
 
 
-def first_rows(archive: Archive, members: pa.Table, group_id: str) -> list[dict[str, Any]]:
-    """Return twenty messages of a group, from at most four files."""
-    rows: list[dict[str, Any]] = []
-    for path in files_of(members)[:PREVIEW_FILES]:
-        found = rows_of_file(archive, path, ids_in_file(members, path), SENDING_COLUMNS)
-        rows += found.to_pylist()[: PREVIEW_MESSAGES - len(rows)] if found else []
-        if len(rows) == PREVIEW_MESSAGES:
-            break
-    return [{**one, "group_id": group_id, CHANGES: None} for one in rows]
-
-
 def _edit(visit: Visit) -> Response:
-    group_id = visit.request.path_params["group_id"]
-    plan = read_plan_now(visit.console.archive, visit.query.get("plan"))
-    group = plan.groups[plan.index(group_id)]
-    typed = read_patch(patch_lines(group.edit.patch if group.edit else None))
-    return _page(visit, plan, group, typed, visit.query.get("plan", ""))
+    plan = find_report(visit.console.archive, visit.query.get("plan")).plan()
+    group = plan.groups[plan.index(visit.request.path_params["group_id"])]
+    return _page(visit, plan, group, read_patch(patch_lines(group.edit)))
 
 
 def _page(
@@ -92,83 +77,76 @@ def _page(
     plan: Plan,
     group: PlannedGroup,
     typed: TypedPatch,
-    shown_plan: str,
     meanwhile: PlannedGroup | None = None,
 ) -> Response:
-    archive = visit.console.archive
-    members = group_members(archive, plan, group.group_id)
-    now = meanwhile.edit if meanwhile else None
     return visit.page(
         "edit.html.jinja",
         HTTPStatus.CONFLICT if meanwhile else HTTPStatus.OK,
         plan=plan,
-        group=group,
-        typed=typed,
         seen=entry_digest(meanwhile or group),
         meanwhile=meanwhile,
-        meanwhile_text=patch_lines(now.patch if now else None),
-        shown_plan=shown_plan,
+        meanwhile_text=patch_lines(meanwhile.edit) if meanwhile else "",
+        shown_plan=visit.query.get("plan", visit.field("shown_plan")),
         attributes=group.edit.set_attributes if group.edit else (),
-        total=members.num_rows,
-        **_preview_values(visit, plan, group, typed, members),
+        **_preview_values(visit, plan, group, typed),
         dry_run=visit.console.command("redrive", "--group", group.group_id),
     )
 
 
 def _preview_values(
-    visit: Visit, plan: Plan, group: PlannedGroup, typed: TypedPatch, members: pa.Table
+    visit: Visit, plan: Plan, group: PlannedGroup, typed: TypedPatch
 ) -> dict[str, Any]:
-    archive, masks = visit.console.archive, visit.console.masks
-    text = typed.patch.text if typed.patch else "[]"
-    words = (group.group_id, group.action.value, "--edit", text)
-    command = visit.console.command("decide", *words)
-    if typed.patch is None:
-        return {"samples": (), "misfits": (), "command": command}
-    edits = {group.group_id: Edit(typed.patch)}
+    """Return what the preview shows: what the patch changes in messages of few files."""
+    archive, group_id = visit.console.archive, group.group_id
+    members = group_members(archive, plan, group_id)
+    edits = {group_id: Edit(typed.patch)} if typed.patch else {}
     # A queue may have a lower limit, which the dry run knows.
     limit = MAX_MESSAGE_BYTES
     editor = Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=limit)
+    by_file = pc.sort_indices(members["file"].cast(pa.string()))
+    rows = members.take(by_file[:PREVIEW_MESSAGES]).sort_by("sent_at").to_pylist()
+    first = [Member(row["message_id"], row["file"]) for row in rows]
     samples, misfits = [], []
-    for row in first_rows(archive, members, group.group_id):
+    for row in member_rows(archive, first) if edits else ():
         before = from_row(row)
         try:
-            after = editor.message(row)
+            after = editor.message({**row, "group_id": group_id, CHANGES: None})
         except EditError as error:
             misfits.append((before.message_id, str(error)))
         else:
-            samples.append(edit_sample(group.group_id, before, after, masks))
-    return {"samples": samples, "misfits": misfits, "command": command}
+            samples.append(edit_sample(group_id, before, after, visit.console.masks))
+    text = typed.patch.text if typed.patch else "[]"
+    return {
+        "group": group,
+        "typed": typed,
+        "total": members.num_rows,
+        "samples": samples,
+        "misfits": misfits,
+        "command": visit.console.command("decide", group_id, group.action.value, "--edit", text),
+    }
 
 
 def _form_context(visit: Visit) -> tuple[Plan, PlannedGroup, TypedPatch]:
-    plan = read_plan_now(visit.console.archive, visit.field("plan"))
+    plan = find_report(visit.console.archive, visit.field("plan")).plan()
     group = plan.groups[plan.index(visit.request.path_params["group_id"])]
     return plan, group, read_patch(visit.field("patch"))
 
 
 def _preview(visit: Visit) -> Response:
     """Show the changes that the form would make now; a fragment. Writes nothing."""
-    plan, group, typed = _form_context(visit)
-    members = group_members(visit.console.archive, plan, group.group_id)
-    return visit.page(
-        "edit_preview.html.jinja",
-        group=group,
-        typed=typed,
-        total=members.num_rows,
-        **_preview_values(visit, plan, group, typed, members),
-    )
+    return visit.page("edit_preview.html.jinja", **_preview_values(visit, *_form_context(visit)))
 
 
 def _save(visit: Visit) -> Response:
     """Write the edit into the plan, as a person would write it."""
     plan, group, typed = _form_context(visit)
-    shown_plan = visit.field("shown_plan")
     if typed.faults:
-        return _page(visit, plan, group, typed, shown_plan)
+        return _page(visit, plan, group, typed)
     try:
         set_patch(visit.console, plan.plan_id, group.group_id, visit.field("seen"), typed.patch)
     except MeanwhileError as error:
-        return _page(visit, error.plan, group, typed, shown_plan, error.groups[0])
+        return _page(visit, error.plan, group, typed, error.groups[0])
+    shown_plan = visit.field("shown_plan")
     return visit.see_other(f"{GROUPS}{group.group_id}", plan=shown_plan, edited="1")
 
 

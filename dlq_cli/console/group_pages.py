@@ -1,15 +1,15 @@
 """Pages about many groups: the list, searched and sorted, and decisions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any
 
 from starlette.responses import Response
 
 from dlq_cli.console.deciding import MeanwhileError, decide_groups
 from dlq_cli.console.reading import Group, Report, entry_digest, read_report
-from dlq_cli.console.site import GROUPS, Visit, done_of, number_of, page_route
+from dlq_cli.console.site import GROUPS, PAGE_ROWS, Visit, number_of, page_route
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import epoch
 from spark_reprocess.findings import Findings, format_predicate
@@ -18,13 +18,10 @@ from spark_reprocess.plan.plan_file import NoReportError
 from spark_reprocess.report.views import COLOURS, chart_data, head_view, outline
 from spark_reprocess.triage import Status, note_of
 
-PAGE_GROUPS = 50
-
 _SEVERITY = {status.value: place for place, status in enumerate(Status)}
 _TRENDS = {"rising": 0, "steady": 1, "falling": 2, "ended": 3}
 _ACTIONS = {"leave": 0, "redrive": 1, "discard": 2}
 _LATE = 2**62
-
 
 ORDERS: Mapping[str, tuple[str, Callable[[Group], float]]] = {
     "count": ("messages", lambda one: -one.planned.count),
@@ -40,97 +37,33 @@ ORDERS: Mapping[str, tuple[str, Callable[[Group], float]]] = {
 the plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Search, order and page of the list; an unknown word in an address counts as its default.
+_FIELDS = ("q", "status", "action", "sort", "from", "to")
+"""Fields of an address, or of a form, that say which groups are listed."""
 
-    Attributes:
-        words: all of them must be in a group's texts, in any case.
-        status: of the groups; empty for all.
-        action: likewise; ``edited`` for those with an edit.
-        sort: a key of ``ORDERS``.
-        page: from 1.
-        first: with *last*: only groups with messages in these buckets of time; -1 for all.
-        last: the last of the buckets.
-    """
 
-    words: str = ""
-    status: str = ""
-    action: str = ""
-    sort: str = "count"
-    page: int = 1
-    first: int = -1
-    last: int = -1
+def _time_range(fields: Mapping[str, str]) -> range:
+    """Return the buckets of time whose messages a group must have; empty for all groups."""
+    first, last = (number_of(fields.get(name, ""), -1) for name in ("from", "to"))
+    return range(first, last + 1) if first >= 0 else range(0)
 
-    @classmethod
-    def of(cls, query: Mapping[str, str]) -> Self:
-        """Read the fields of an address, or of a form."""
-        return cls(
-            words=query.get("q", "")[:500],
-            status=query.get("status", "")[:40],
-            action=query.get("action", "")[:40],
-            sort=query.get("sort", "") if query.get("sort", "") in ORDERS else "count",
-            page=max(1, number_of(query.get("page", ""), 1)),
-            first=number_of(query.get("from", ""), -1),
-            last=number_of(query.get("to", ""), -1),
+
+def matching_groups(groups: Sequence[Group], fields: Mapping[str, str]) -> list[Group]:
+    """Return the groups that match, in order. An unknown word in a field counts as its default."""
+    words = fields.get("q", "").lower().split()
+    status, action = fields.get("status", ""), fields.get("action", "")
+    times = _time_range(fields)
+
+    def matches(group: Group) -> bool:
+        listed, arrivals = group.listed, group.found.arrivals if group.found else ()
+        return (
+            status in ("", listed.status)
+            and action in ("", listed.action, "edited" if listed.is_edited else "")
+            and (not times or any(arrivals[times.start : times.stop]))
+            and (not words or all(map(_text(group).__contains__, words)))
         )
 
-    @property
-    def fields(self) -> dict[str, str]:
-        """The fields of an address with the same list; without the page."""
-        times = {"from": str(self.first), "to": str(self.last)} if self.has_times else {}
-        sort = {} if self.sort == "count" else {"sort": self.sort}
-        return {"q": self.words, "status": self.status, "action": self.action, **sort, **times}
-
-    @property
-    def has_times(self) -> bool:
-        """True if only some buckets count."""
-        return 0 <= self.first <= self.last
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A part of a list.
-
-    Attributes:
-        groups: on this page.
-        matching: all that match, in order.
-        number: of the page, from 1.
-        pages: how many there are, at least 1.
-    """
-
-    groups: Sequence[Group]
-    matching: Sequence[Group]
-    number: int
-    pages: int
-
-
-def page_of(groups: Sequence[Group], wanted: Wanted) -> Page:
-    """Return the page that is wanted, or the last one where there are fewer."""
-    words = wanted.words.lower().split()
-    matching = [group for group in groups if _matches(group, wanted, words)]
-    matching.sort(key=ORDERS[wanted.sort][1])
-    pages = max(1, -(-len(matching) // PAGE_GROUPS))
-    number = min(wanted.page, pages)
-    start = (number - 1) * PAGE_GROUPS
-    return Page(matching[start : start + PAGE_GROUPS], matching, number, pages)
-
-
-def _matches(group: Group, wanted: Wanted, words: Sequence[str]) -> bool:
-    if wanted.status and group.listed.status != wanted.status:
-        return False
-    if wanted.action == "edited":
-        if not group.listed.is_edited:
-            return False
-    elif wanted.action and group.listed.action != wanted.action:
-        return False
-    arrivals = group.found.arrivals if group.found else ()
-    if wanted.has_times and not sum(arrivals[wanted.first : wanted.last + 1]):
-        return False
-    if not words:
-        return True
-    text = _text(group)
-    return all(word in text for word in words)
+    order = ORDERS.get(fields.get("sort", ""), ORDERS["count"])[1]
+    return sorted(filter(matches, groups), key=order)
 
 
 def _text(group: Group) -> str:
@@ -151,39 +84,31 @@ def _groups(visit: Visit) -> Response:
     except NoReportError:
         # Where a person begins: this page has the button to collect.
         return visit.see_other("/works", begin="yes")
-    wanted = Wanted.of(visit.query)
-    page = page_of(report.groups, wanted)
+    matching = matching_groups(report.groups, visit.query)
+    number, pages = visit.page_number(len(matching))
     values: dict[str, Any] = {
         "report": report,
-        "rows": [_row(group) for group in page.groups],
+        "groups": matching[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
+        "matching": len(matching),
+        "number": number,
+        "pages": pages,
         "messages": sum(group.planned.count for group in report.groups) or 1,
-        "page": page,
-        "wanted": wanted,
+        "wanted": {name: visit.query.get(name, "") for name in _FIELDS},
         "orders": ORDERS,
         "place": report.place,
+        "COLOURS": COLOURS,
+        "outline": outline,
     }
     if visit.is_fragment:
-        return visit.page("groups_list.html.jinja", **values, done=None)
+        return visit.page("groups_list.html.jinja", **values)
     return visit.page(
         "groups.html.jinja",
         view=report.findings and list_view(report, report.findings, visit.address(GROUPS)),
+        times=_time_range(visit.query),
         statuses=[status.value for status in Status if status is not Status.GONE],
         actions=[action.value for action in Action],
-        done=done_of(visit),
         **values,
     )
-
-
-def _row(group: Group) -> dict[str, Any]:
-    return {
-        "group": group,
-        "said": group.listed,
-        "found": group.found,
-        "colour": group.rank if group.rank <= COLOURS else 0,
-        "outline": outline(group.found.arrivals) if group.found else "",
-        "width": max(1, len(group.found.arrivals)) if group.found else 1,
-        "lead": next(iter(group.leads), None),
-    }
 
 
 def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[str, Any]:
@@ -239,9 +164,8 @@ def _decide(visit: Visit) -> Response:
     seen = {group_id: digest for group_id, _, digest in pairs}
     if visit.field("all_matching"):
         report = read_report(visit.console.archive, plan_id, visit.console.now())
-        fields = {name: visit.field(name) for name in ("q", "status", "sort", "from", "to")}
-        wanted = Wanted.of({**fields, "action": visit.field("with_action")})
-        digests = {group.group_id: group.seen for group in page_of(report.groups, wanted).matching}
+        fields = {name: visit.field(f"find_{name}") for name in _FIELDS}
+        digests = {one.group_id: one.seen for one in matching_groups(report.groups, fields)}
         if str(len(digests)) != visit.field("all_matching"):
             raise InputError("the list has changed since: look at it again, then decide")
         # What the page did show counts as it was shown.

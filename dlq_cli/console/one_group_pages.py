@@ -1,19 +1,18 @@
-"""Pages about one group and about one message.
+"""Pages about one group, its messages, what people say about it; and about one message."""
 
-Of a group: what the analysis found, its messages, and what people say about it. Of a message: every
-archived copy, and what runs did with each.
-"""
-
+from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from starlette.responses import Response
 
-from dlq_cli.console.members import WantedMessages, group_messages
-from dlq_cli.console.reading import read_plan_now, read_report
-from dlq_cli.console.site import GROUPS, Console, Visit, done_of, page_route
+from dlq_cli.console.reading import find_report, group_members, read_report
+from dlq_cli.console.site import GROUPS, PAGE_ROWS, Console, Visit, page_route
 from dlq_replay.returns import Returns
 from spark_reprocess.analysis.groups.mask import excerpt
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
+from spark_reprocess.archive.ledger.open_set import planned_states
 from spark_reprocess.editing.json_text import INDENTED
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Sample
@@ -26,88 +25,109 @@ from spark_reprocess.triage import Statement, is_group_id, note_of
 _MOST_STATEMENTS = 50
 """Of a group's history, the newest."""
 
-BODY_CHARACTERS = 8_000
+_BODY_CHARACTERS = 8_000
 """Of a body at most; ``dlq show`` has all of it."""
 
-
-def _sample(console: Console, copy: ArchivedCopy) -> ShownSample:
-    """Return body and attributes of a copy, read as they are, as a reader may see them."""
-    masks, is_unmasked = console.masks, console.is_unmasked
-    body = copy.body or ""
-    attributes = tuple(
-        (
-            f"{name} ({copy.attributes[name]})",
-            value if is_unmasked else masks.value(f"attribute.{name}", value),
-        )
-        for name, value in (copy.values or {}).items()
-    )
-    body = body if is_unmasked else excerpt(body, masks, BODY_CHARACTERS)
-    return shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
+_SORTS: Mapping[str, tuple[str, str]] = {
+    "oldest": ("sent_at", "ascending"),
+    "newest": ("sent_at", "descending"),
+    "largest": ("body_bytes", "descending"),
+    "smallest": ("body_bytes", "ascending"),
+    "received": ("receive_count", "descending"),
+    "state": ("state", "ascending"),
+}
+"""By the word in the address: a column, and its order. Ties are sorted by id."""
 
 
-def _error(console: Console, copy: ArchivedCopy) -> str:
-    """Return the recorded error of a copy, as a reader may see it."""
-    message = copy.error_message or ""
-    shown = message if console.is_unmasked else console.masks.text(message)
-    return ": ".join(filter(None, (copy.error_type, shown)))
+def _masked(console: Console, copy: ArchivedCopy) -> tuple[ShownSample, str]:
+    """Return body and attributes of a copy, and its recorded error, as a reader may see them."""
+    body, error, values = copy.body or "", copy.error_message or "", copy.values or {}
+    if not console.is_unmasked:
+        masks = console.masks
+        body, error = excerpt(body, masks, _BODY_CHARACTERS), masks.text(error)
+        values = {name: masks.value(f"attribute.{name}", value) for name, value in values.items()}
+    attributes = tuple((f"{name} ({copy.attributes[name]})", one) for name, one in values.items())
+    sample = shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
+    return sample, ": ".join(filter(None, (copy.error_type, error)))
 
 
 def _group(visit: Visit) -> Response:
     console = visit.console
-    group_id = visit.request.path_params["group_id"]
-    report = read_report(
-        console.archive, visit.query.get("plan"), console.now(), console.failure_table
-    )
-    group = report.group(group_id)
-    state = report.memory.state(group_id)
-    notes = read_notes(console.archive, report.memory, [group_id])
-    found, findings = group.found, report.findings
+    archive, group_id = console.archive, visit.request.path_params["group_id"]
+    report = read_report(archive, visit.query.get("plan"), console.now(), console.failure_table)
+    group = report.groups[report.plan.index(group_id)]
+    found, findings, edit = group.found, report.findings, group.planned.edit
     view = None
     if found is not None and findings is not None:
         (samples,) = shown_samples([found])
         view = group_view(findings, found, group.rank, samples)
-    edit = group.planned.edit
-    patch = edit.patch if edit else None
+    operations = edit.patch.operations if edit and edit.patch else ()
     return visit.page(
         "one_group.html.jinja",
         report=report,
         group=group,
         place=report.place,
         view=view,
-        findings=findings,
-        state=state,
-        history=read_statements(console.archive, group_id, _MOST_STATEMENTS),
-        note=notes.get(group_id, ""),
-        edit_digest=edit.digest if edit else "",
-        done=done_of(visit),
+        state=report.memory.state(group_id),
+        history=read_statements(archive, group_id, _MOST_STATEMENTS),
+        note=read_notes(archive, report.memory, [group_id]).get(group_id, ""),
         actions=[one.value for one in Action],
-        operations=[INDENTED.write(dict(one)) for one in patch.operations] if patch else [],
-        edited=visit.query.get("edited") == "1",
+        operations=[INDENTED.write(dict(one)) for one in operations],
     )
 
 
 def _messages(visit: Visit) -> Response:
-    """A page of the group's messages, as a fragment or on a page of its own."""
-    console = visit.console
-    group_id = visit.request.path_params["group_id"]
-    plan = read_plan_now(console.archive, visit.query.get("plan"))
+    """A page of the group's messages, as a fragment or on a page of its own.
+
+    The table of the plan has what it needs, so no file of messages is opened.
+    """
+    console, query = visit.console, visit.query
+    archive, group_id = console.archive, visit.request.path_params["group_id"]
+    plan = find_report(archive, query.get("plan")).plan()
     group = plan.groups[plan.index(group_id)]
-    wanted = WantedMessages.of(visit.query)
-    page = group_messages(console.archive, plan, group_id, wanted, console.now())
-    values: dict[str, Any] = {"group_id": group_id, "wanted": wanted, "page": page}
-    values |= {"place": visit.query.get("plan", ""), "planned": group}
-    returns = read_returns(console.archive, plan.plan_id, [group_id], console.failure_table)
-    values["returns"] = returns.get(group_id, Returns())
-    name = "messages_list.html.jinja" if visit.is_fragment else "messages.html.jinja"
-    return visit.page(name, **values)
+    text = query.get("q", "").strip()
+    sort = query["sort"] if query.get("sort") in _SORTS else "oldest"
+    members = group_members(archive, plan, group_id)
+    total = members.num_rows
+    if text:
+        is_in = pc.match_substring(members["message_id"], text, ignore_case=True)
+        members = members.filter(is_in)
+
+    def with_states(rows: pa.Table) -> pa.Table:
+        now_seconds = console.now().timestamp()
+        states = planned_states(archive, plan.plan_id, rows["message_id"], now_seconds)
+        return rows.append_column("state", states)
+
+    matching = members.num_rows
+    number, pages = visit.page_number(matching)
+    column, order = _SORTS[sort]
+    if column == "state":
+        members = with_states(members)
+    keys: Any = [(column, order), ("message_id", "ascending")]
+    places = pc.sort_indices(members, sort_keys=keys)[(number - 1) * PAGE_ROWS :][:PAGE_ROWS]
+    shown = members.take(places)
+    returns = read_returns(archive, plan.plan_id, [group_id], console.failure_table)
+    return visit.page(
+        "messages_list.html.jinja" if visit.is_fragment else "messages.html.jinja",
+        rows=(shown if column == "state" else with_states(shown)).to_pylist(),
+        group_id=group_id,
+        planned=group,
+        place=query.get("plan", ""),
+        text=text,
+        sort=sort,
+        matching=matching,
+        total=total,
+        number=number,
+        pages=pages,
+        returns=returns.get(group_id, Returns()),
+    )
 
 
 def _say(visit: Visit) -> Response:
     """Write down what a person says about a group: a note, or that it is resolved or is not."""
     console = visit.console
     group_id = visit.request.path_params["group_id"]
-    plan = read_plan_now(console.archive, visit.field("shown_plan") or None)
-    plan.index(group_id)
+    find_report(console.archive, visit.field("shown_plan") or None).plan().index(group_id)
     if not is_group_id(group_id):
         raise InputError(f"{group_id}: is no id of a group as analyses make it")
     text: str | None = note_of(visit.field("text").strip())
@@ -127,37 +147,20 @@ def _message(visit: Visit) -> Response:
     # Read as it is, and masked here as samples are: fields by their names, too.
     options = ShowOptions(console.archive.root, message_id, is_unmasked=True)
     history = show(options, console.archive)
-    copies = [
-        {
-            "archived": one,
-            "sample": _sample(console, one),
-            "error": _error(console, one),
-        }
-        for one in history.copies
-    ]
     words = ["--unmasked"] if console.is_unmasked else ["--body"]
     return visit.page(
         "message.html.jinja",
         history=history,
-        copies=copies,
+        copies=[(one, *_masked(console, one)) for one in history.copies],
         group_id=visit.query.get("group", ""),
         shown_plan=visit.query.get("plan", ""),
         command=console.command("show", message_id, *words),
     )
 
 
-def _find(visit: Visit) -> Response:
-    """Open the page of the message whose id is in a form of the address."""
-    message_id = visit.query.get("id", "").strip()
-    if not message_id:
-        raise InputError("give the id of a message")
-    return visit.see_other(f"/messages/{message_id}")
-
-
 ROUTES = (
     page_route(f"{GROUPS}{{group_id}}", _group),
     page_route(f"{GROUPS}{{group_id}}/messages", _messages),
     page_route(f"{GROUPS}{{group_id}}/say", _say, "POST"),
-    page_route("/messages", _find),
     page_route("/messages/{message_id:path}", _message),
 )

@@ -8,9 +8,13 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from spark_reprocess.analysis.outputs import findings_of
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
+from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import DAMAGE
 from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
@@ -81,10 +85,6 @@ class Report:
         """The plan's id in addresses; empty for the newest."""
         return self.plan.plan_id if self.newest else ""
 
-    def group(self, group_id: str) -> Group:
-        """Return one group. Raises InputError where the plan has none of this id."""
-        return self.groups[self.plan.index(group_id)]
-
 
 find_report = partial(find_plan, takes_files=False)
 """Returns the plan of the report of an id, None for the newest. A page names no other file."""
@@ -130,6 +130,12 @@ def read_report(
     return Report(plan, findings, memory, groups, "" if is_newest else newest or "")
 
 
-def read_plan_now(archive: Archive, plan_id: str | None) -> Plan:
-    """Read a plan alone, None for that of the newest report. Raises as ``read_report`` does."""
-    return find_report(archive, plan_id).plan()
+def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
+    """Return the rows of ``shown_table`` of the messages that the plan froze in a group.
+
+    Raises:
+        InputError: the plan has no table, or the archive has another one.
+        ArchiveError: the archive cannot be read.
+    """
+    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    return table.filter(pc.equal(table["group_id"], pa.scalar(group_id)))

@@ -23,11 +23,12 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 
 from starlette.datastructures import FormData, Headers, MutableHeaders
 from starlette.exceptions import HTTPException as Refusal
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,12 +38,8 @@ ENTRY = "/open"
 ASSETS = "/assets/"
 """Files of the package: everybody has them, so no session is needed."""
 
-CSRF_FIELD = "csrf"
-CSRF_HEADER = "x-csrf-token"
-
 MOST_BODY_BYTES = 1024 * 1024
 _HOST_NAMES = ("127.0.0.1", "localhost")
-_FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 10_000
 
 _POLICY = (
@@ -71,36 +68,25 @@ HEADERS: Mapping[str, str] = {
 """Of every answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """One browser that has exchanged the token.
-
-    Attributes:
-        key: the cookie's value.
-        csrf: the token that each of its forms carries.
-    """
-
-    key: str
-    csrf: str
-
-
 @dataclass(slots=True)
-class Sessions:
-    """The session of one console, and the tokens that lead to it.
+class Session:
+    """The one session of a console, for the browser that opens an address first.
 
     Attributes:
         port: that the console listens on.
         base: what every path begins with but ``ENTRY``; nobody can guess it.
         cookie: the cookie's name.
-        session: of the browser that exchanged a token; None until one did.
-        has_entered: set once one did.
+        key: the cookie's value.
+        csrf: the token that each form carries.
+        is_open: set once a browser has exchanged a token.
     """
 
     port: int
     base: str = field(default_factory=lambda: f"/{secrets.token_hex(16)}")
     cookie: str = field(default_factory=lambda: f"dlq-console-{secrets.token_hex(8)}")
-    session: Session | None = None
-    has_entered: threading.Event = field(default_factory=threading.Event)
+    key: str = field(default_factory=partial(secrets.token_urlsafe, 32))
+    csrf: str = field(default_factory=partial(secrets.token_urlsafe, 32))
+    is_open: threading.Event = field(default_factory=threading.Event)
     _tokens: set[str] = field(default_factory=set)
 
     def address(self) -> str:
@@ -113,48 +99,38 @@ class Sessions:
         """Let an address of ``address`` work no more."""
         self._tokens.discard(address.partition("=")[2])
 
-    def exchange(self, token: str) -> Session | None:
-        """Return a new session for a token, after which all are dead; None for another token."""
-        if self.session or not any(_same(token, one) for one in tuple(self._tokens)):
-            return None
+    def open(self, token: str) -> bool:
+        """Open the session if this is one of its tokens, after which all are dead."""
+        if self.is_open.is_set() or not any(_same(token, one) for one in tuple(self._tokens)):
+            return False
         self._tokens.clear()
-        self.session = Session(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
-        self.has_entered.set()
-        return self.session
+        self.is_open.set()
+        return True
 
-    def find(self, headers: Headers) -> Session | None:
-        """Return the session, if the one cookie of our name names it."""
+    def admits(self, headers: Headers) -> bool:
+        """Return whether the one cookie of our name is that of the open session."""
         cookies = ";".join(headers.getlist("cookie")).split(";")
         pairs = [one.strip().partition("=") for one in cookies]
         given = [value for name, _, value in pairs if name == self.cookie]
-        is_ours = self.session and len(given) == 1 and _same(given[0], self.session.key)
-        return self.session if is_ours else None
+        return self.is_open.is_set() and len(given) == 1 and _same(given[0], self.key)
 
-    def set_cookie(self, session: Session) -> str:
-        """Return the value of ``Set-Cookie`` for a session; it ends with the browser's."""
-        return f"{self.cookie}={session.key}; HttpOnly; SameSite=Strict; Path={self.base}"
+    def set_cookie(self) -> str:
+        """Return the value of ``Set-Cookie``; the cookie ends with the browser's session."""
+        return f"{self.cookie}={self.key}; HttpOnly; SameSite=Strict; Path={self.base}"
 
 
 class Security:
     """ASGI middleware: lets a request through, or answers it with nothing but why not.
 
-    What it lets through has its session in ``scope["session"]``, and its form in ``scope["form"]``:
-    the body is read here, once.
+    The form of what it lets through is in ``scope["form"]``: the body is read here, once.
     """
 
-    def __init__(self, app: ASGIApp, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, session: Session) -> None:
         self._app = app
-        self._sessions = sessions
+        self._session = session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check one request."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            # There is no websocket here; whoever asks for one gets no answer.
-            await send({"type": "websocket.close", "code": 1008})
-            return
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -174,12 +150,12 @@ class Security:
         await self._app(scope, receive, send_with_headers)
 
     async def _check(self, request: Request) -> None:
-        """Check a request; put session and form into its scope. Raises ``HTTPException``."""
-        headers, sessions, path = request.headers, self._sessions, request.scope["path"]
+        """Check a request; put the form into its scope. Raises ``HTTPException``."""
+        headers, session, path = request.headers, self._session, request.scope["path"]
         is_safe = request.method in ("GET", "HEAD")
-        if headers.getlist("host") not in [[f"{n}:{sessions.port}"] for n in _HOST_NAMES]:
+        if headers.getlist("host") not in [[f"{n}:{session.port}"] for n in _HOST_NAMES]:
             raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This address is not the console's.")
-        base = f"{sessions.base}/"
+        base = f"{session.base}/"
         if path != ENTRY and not _same(path[: len(base)], base):
             raise Refusal(HTTPStatus.NOT_FOUND, "Nothing is here.")
         site = headers.get("sec-fetch-site", "none")
@@ -193,28 +169,22 @@ class Security:
             if request.method != "GET" or headers.get("sec-fetch-mode", "navigate") != "navigate":
                 raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Open this address in a browser.")
             return
-        session = sessions.find(headers)
-        request.scope.update(root_path=sessions.base, session=session, form=FormData())
-        if is_safe and path.startswith(f"{sessions.base}{ASSETS}"):
+        request.scope.update(root_path=session.base, form=FormData())
+        if is_safe and path.startswith(f"{session.base}{ASSETS}"):
             return
-        if session is None:
+        if not session.admits(headers):
             raise Refusal(
                 HTTPStatus.FORBIDDEN,
                 "No session. Open the address that `dlq console` printed. Each address works once: "
                 "if it was used, stop that console with Ctrl-C and start it again.",
             )
         if not is_safe:
-            request.scope["form"] = await _form_of(request, session)
+            request.scope["form"] = await _form_of(request, session.csrf)
 
 
-async def _form_of(request: Request, session: Session) -> FormData:
-    if request.headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
-        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be {_FORM}.")
-    try:
-        form = await request.form(max_fields=_MOST_FIELDS)
-    except ClientDisconnect as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "The request ended too early.") from error
-    if not _same(request.headers.get(CSRF_HEADER) or str(form.get(CSRF_FIELD, "")), session.csrf):
+async def _form_of(request: Request, csrf: str) -> FormData:
+    form = await request.form(max_fields=_MOST_FIELDS)
+    if not _same(request.headers.get("x-csrf-token") or str(form.get("csrf", "")), csrf):
         raise Refusal(
             HTTPStatus.FORBIDDEN,
             "This form is not of this session. Open its page again, then send it.",

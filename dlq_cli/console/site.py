@@ -2,7 +2,7 @@
 
 import mimetypes
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -20,14 +20,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from dlq_cli.console.security import ASSETS, CSRF_FIELD, Session
+from dlq_cli.console.security import ASSETS
 from dlq_cli.console.work import Works
 from dlq_cli.stack_values import stack_options
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.verb import PROGRAM
 from spark_reprocess.errors import JobError
-from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.page import REPORT, make_environment
 from spark_reprocess.report.texts import quoted
 
@@ -36,31 +35,15 @@ CONSOLE = files("dlq_cli.console")
 GROUPS = "/groups/"
 """Beginning of the path of a group's page."""
 
-NAVIGATION = (("/", "Groups"), ("/redrive", "Redrive"), ("/works", "Work"))
-"""Path and name of each page in the navigation, in this order."""
+PAGE_ROWS = 50
+"""Of a long list, on one page."""
 
 _SCRIPTS = (
-    (CONSOLE, "policy.js"),
-    (CONSOLE, "htmx/htmx.min.js"),
-    (REPORT, "uplot/uPlot.iife.min.js"),
-    (REPORT, "basics.js"),
-    (REPORT, "theme.js"),
-    (CONSOLE, "console_chart.js"),
-    (REPORT, "filters.js"),
-    (REPORT, "chart_layers.js"),
-    (REPORT, "chart.js"),
-    (REPORT, "marks.js"),
-    (REPORT, "copying.js"),
-    (CONSOLE, "console_list.js"),
-    (CONSOLE, "console.js"),
-    (CONSOLE, "work.js"),
+    *("policy.js", "htmx/htmx.min.js", "uplot/uPlot.iife.min.js", "basics.js", "theme.js"),
+    *("console_chart.js", "filters.js", "chart_layers.js", "chart.js", "marks.js", "copying.js"),
+    *("console_list.js", "console.js", "work.js"),
 )
-_STYLES = (
-    (REPORT, "uplot/uPlot.min.css"),
-    (REPORT, "report.css"),
-    (CONSOLE, "console.css"),
-    (CONSOLE, "work.css"),
-)
+_STYLES = ("uplot/uPlot.min.css", "report.css", "console.css", "work.css")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +51,14 @@ class Console:
     """The archive and the settings of one console.
 
     Attributes:
-        archive: whose messages it shows.
         now: returns the time, with a zone.
         who: ``user@host``, for what it writes down.
-        works: the long work on this archive.
-        stack: the stack that it was given; None without one.
         values: the options of verbs that the stack, or the user, gave, without ``--``:
             ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``.
         given: those that the user gave, and ``archive`` likewise: commands with ``--stack`` need
             them, too.
         mask_words: the ``--mask`` options that the user gave, for commands that show messages.
         masks: what no page shows.
-        is_unmasked: whether the user asked for bodies as they are.
         on_glue: whether long work runs on the stack's AWS Glue job.
     """
 
@@ -125,18 +104,15 @@ class Console:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request for a page.
+    """One request for a page."""
 
-    Attributes:
-        console: what the page is about.
-        request: with its path, and its query.
-        form: the fields of a POST; empty for a GET.
-    """
-
-    console: Console
     request: Request
-    session: Session
-    form: FormData
+
+    @property
+    def console(self) -> Console:
+        """What the page is about."""
+        console: Console = self.request.app.state.console
+        return console
 
     @property
     def query(self) -> QueryParams:
@@ -149,10 +125,7 @@ class Visit:
         return str(self.request.scope["root_path"])
 
     def address(self, path: str, **query: object) -> str:
-        """Return an address of the console.
-
-        The path is quoted; fields of the query that are None or empty are left out.
-        """
+        """Return an address of the console; empty fields of the query are left out."""
         fields = {name: value for name, value in query.items() if value not in (None, "")}
         return quote(self.base + path) + (f"?{urlencode(fields)}" if fields else "")
 
@@ -165,14 +138,14 @@ class Visit:
         """True if htmx asks, to put the answer into a page that is there."""
         return self.request.headers.get("hx-request") == "true"
 
-    def field(self, name: str) -> str:
-        """Return a text field of the form; empty where it is missing."""
-        value = self.form.get(name, "")
-        return value if isinstance(value, str) else ""
-
     def fields(self, name: str) -> list[str]:
         """Return all values of a field of the form."""
-        return [one for one in self.form.getlist(name) if isinstance(one, str)]
+        form: FormData = self.request.scope["form"]
+        return [one for one in form.getlist(name) if isinstance(one, str)]
+
+    def field(self, name: str) -> str:
+        """Return the last value of a field of the form; empty where it is missing."""
+        return (self.fields(name) or [""])[-1]
 
     def page(
         self,
@@ -181,33 +154,24 @@ class Visit:
         **values: Any,  # noqa: ANN401
     ) -> Response:
         """Render a page, or a fragment: a template has these names, and the *values*."""
-        content = (
-            environment()
-            .get_template(template)
-            .render(
-                console=self.console,
-                csrf=self.session.csrf,
-                csrf_field=CSRF_FIELD,
-                navigation=NAVIGATION,
-                base=self.base,
-                path=self.request.url.path,
-                asset=lambda name: (
-                    f"{self.base}{ASSETS}{name}?{sha256(assets()[name]).hexdigest()[:16]}"
-                ),
-                now=self.console.now(),
-                address=self.address,
-                **values,
-            )
-        )
+        base = self.base
+        names = {
+            "console": self.console,
+            "csrf": self.request.app.state.csrf,
+            "base": base,
+            "path": self.request.url.path,
+            "query": self.query,
+            "asset": lambda name: f"{base}{ASSETS}{name}?{sha256(assets()[name]).hexdigest()[:16]}",
+            "now": self.console.now(),
+            "address": self.address,
+        }
+        content = environment().get_template(template).render(names | values)
         return HTMLResponse(content, status.value)
 
-
-class RefusalError(JobError):
-    """Answers a request with its sentence, and with another status than 422."""
-
-    def __init__(self, why: str, status: HTTPStatus) -> None:
-        super().__init__(why)
-        self.status = status
+    def page_number(self, rows: int) -> tuple[int, int]:
+        """Return the number of the wanted page of a list, from 1, and how many pages there are."""
+        pages = max(1, -(-rows // PAGE_ROWS))
+        return min(max(1, number_of(self.query.get("page", ""))), pages), pages
 
 
 Handler = Callable[[Visit], Response]
@@ -220,34 +184,19 @@ def page_route(path: str, handler: Handler, *methods: str) -> Route:
     """
 
     def endpoint(request: Request) -> Response:
-        scope = request.scope
-        visit = Visit(request.app.state.console, request, scope["session"], scope["form"])
+        visit, status = Visit(request), HTTPStatus.UNPROCESSABLE_ENTITY
         try:
             return handler(visit)
-        except RefusalError as refusal:
-            return fault_page(visit, str(refusal), refusal.status)
         except JobError as error:
-            return fault_page(visit, str(error))
+            why = str(error)
         except Exception:  # noqa: BLE001 - a fault of ours: the other pages go on
             traceback.print_exc()
             why = "The console failed. The terminal in which it runs says why."
-            return fault_page(visit, why, HTTPStatus.INTERNAL_SERVER_ERROR)
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+        template = "fault_part.html.jinja" if visit.is_fragment else "fault.html.jinja"
+        return visit.page(template, status, why=why)
 
     return Route(path, endpoint, methods=list(methods or ("GET",)))
-
-
-def fault_page(
-    visit: Visit, why: str, status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY
-) -> Response:
-    """Say in one page, or fragment, why something did not work."""
-    template = "fault_part.html.jinja" if visit.is_fragment else "fault.html.jinja"
-    return visit.page(template, status, why=why)
-
-
-def done_of(visit: Visit) -> dict[str, Any] | None:
-    """Return what the form before this page did; nothing of it is the address's own words."""
-    action, count = visit.query.get("decided"), number_of(visit.query.get("count", "1"))
-    return {"action": action, "count": count} if action in list(Action) and count else None
 
 
 def number_of(text: str, otherwise: int = 0) -> int:
@@ -266,15 +215,16 @@ def assets() -> Mapping[str, bytes]:
     """Return the files that pages load, by name."""
     scripts = "\n".join(map(_text, _SCRIPTS))
     return {
-        "early.js": _text((REPORT, "early.js")).encode(),
+        "early.js": _text("early.js").encode(),
         "console.js": f'(() => {{"use strict";\n{scripts}\n}})();'.encode(),
         "console.css": "\n".join(map(_text, _STYLES)).encode(),
     }
 
 
-def _text(place: Sequence[Any]) -> str:
-    package, name = place
-    return str(package.joinpath("assets", *name.split("/")).read_text(encoding="utf-8"))
+def _text(name: str) -> str:
+    """Return a file of the console, else of the report."""
+    paths = (package.joinpath("assets", *name.split("/")) for package in (CONSOLE, REPORT))
+    return next(path for path in paths if path.is_file()).read_text(encoding="utf-8")
 
 
 async def asset(request: Request) -> Response:

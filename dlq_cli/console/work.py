@@ -34,13 +34,12 @@ from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import share_of
 
 PROGRESS_FILE = "progress.jsonl"
-_COMMAND_FILE = "command.json"
-_END_FILE = "end.json"
+COMMAND_FILE = "command.json"
+END_FILE = "end.json"
 _LOCK_FILE = "lock"
 ANSWER_FILE = "answer"
 ERRORS_FILE = "errors"
 
-_AS_JSON = "--json"
 _TAIL_BYTES = 64 * 1024
 """Of errors and progress that are read, from the end."""
 
@@ -108,7 +107,7 @@ class Work:
     """
 
     work_id: str
-    words: tuple[str, ...]
+    words: Sequence[str]
     who: str
     started_at: datetime
     folder: Path
@@ -116,7 +115,7 @@ class Work:
     exit_code: int | None
     ended_at: datetime | None
     stops: int
-    steps: tuple[Step, ...]
+    steps: Sequence[Step]
 
     @property
     def step(self) -> Step | None:
@@ -127,6 +126,15 @@ class Work:
     def verb(self) -> str:
         """The verb of its command."""
         return self.words[0]
+
+    def option(self, name: str) -> str:
+        """Return the value of an option of its command; empty if it has none."""
+        for word, after in pairwise([*self.words, ""]):
+            if word == name:
+                return after
+            if word.startswith(f"{name}="):
+                return word.partition("=")[2]
+        return ""
 
     @property
     def status(self) -> str:
@@ -166,12 +174,7 @@ class Works:
 
     @classmethod
     def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Works":
-        """Return the works of an archive, for this user of this machine.
-
-        Args:
-            archive_root: see ``Archive.root``.
-            environment: its ``XDG_STATE_HOME`` says where state is kept.
-        """
+        """Return the works of an archive, in the ``XDG_STATE_HOME`` of *environment*."""
         chosen = environment.get("XDG_STATE_HOME", "")
         # The XDG specification: a relative path is invalid and must be ignored.
         state = Path(chosen) if chosen.startswith("/") else Path.home() / ".local" / "state"
@@ -183,14 +186,9 @@ class Works:
         return new_id(self.now_seconds())
 
     def start(self, work_id: str, words: Sequence[str]) -> Work:
-        """Start a command, unless this id was started before: a form that is sent twice starts one.
+        """Start a command, unless this id of ``make_id`` was started before; return the work.
 
-        Args:
-            work_id: of ``make_id``.
-            words: the verb and its options; ``--json`` is added.
-
-        Returns:
-            The work, or that which was started before.
+        So a form that is sent twice starts one.
 
         Raises:
             InputError: this is no id of a work; or see ``check_owner``.
@@ -202,11 +200,10 @@ class Works:
             folder = self.folder / work_id
             try:
                 # Commands, reasons and conditions may name persons: nobody else may read them.
-                for above in self._folders():
-                    above.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._private.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.check_owner()
-                folder.mkdir(mode=0o700)
-                self._run(folder, [*words, _AS_JSON])
+                folder.mkdir(parents=True)
+                self._run(folder, words)
             except FileExistsError:
                 pass
             except OSError as error:
@@ -223,29 +220,26 @@ class Works:
         return work
 
     def get(self, work_id: str) -> Work | None:
-        """Return a work; None if there is none of this id, or its record is damaged."""
+        """Return a work; None if there is none of this id."""
         folder = self.folder / work_id
-        record = _read(folder / _COMMAND_FILE) if NEW_ID.fullmatch(work_id) else None
+        record = _read(folder / COMMAND_FILE) if NEW_ID.fullmatch(work_id) else None
         if record is None:
             return None
         # In this order: a process writes the exit code before it releases the lock.
         is_running = _is_locked(folder / _LOCK_FILE)
-        end = _read(folder / _END_FILE)
-        try:
-            return Work(
-                work_id=work_id,
-                words=tuple(str(word) for word in record["words"]),
-                who=str(record["who"]),
-                started_at=_time(record["started_at"]),
-                folder=folder,
-                state=State.ENDED if end else State.RUNNING if is_running else State.DIED,
-                exit_code=int(end["exit_code"]) if end else None,
-                ended_at=_time(end["ended_at"]) if end else None,
-                stops=sum(stop_file(folder, one + 1).exists() for one in range(MOST_STOPS)),
-                steps=_steps(folder / PROGRESS_FILE),
-            )
-        except (KeyError, TypeError, ValueError, OverflowError):
-            return None
+        end = _read(folder / END_FILE)
+        return Work(
+            work_id=work_id,
+            words=record["words"],
+            who=record["who"],
+            started_at=datetime.fromtimestamp(record["started_at"], UTC),
+            folder=folder,
+            state=State.ENDED if end else State.RUNNING if is_running else State.DIED,
+            exit_code=end["exit_code"] if end else None,
+            ended_at=datetime.fromtimestamp(end["ended_at"], UTC) if end else None,
+            stops=sum(stop_file(folder, one + 1).exists() for one in range(MOST_STOPS)),
+            steps=_steps(folder / PROGRESS_FILE),
+        )
 
     def all(self) -> list[Work]:
         """Return all works, the latest first."""
@@ -256,55 +250,41 @@ class Works:
         return sorted(works, key=lambda work: (work.started_at, work.work_id), reverse=True)
 
     def stop(self, work_id: str, number: int) -> None:
-        """Ask a work to stop. Safe to repeat; does nothing if it has ended.
+        """Ask a work to stop, as Ctrl-C does or, with *number* 2, as a second Ctrl-C does.
 
-        Args:
-            work_id: which.
-            number: 1 as Ctrl-C does: what is in progress comes to its end; 2 as a second Ctrl-C.
-
-        Raises:
-            ArchiveError: the request cannot be written.
+        Safe to repeat; does nothing if it has ended. Raises ArchiveError.
         """
         work = self.get(work_id)
         if work is None or work.state is not State.RUNNING:
             return
         for one in range(1, min(number, MOST_STOPS) + 1):
-            file = stop_file(work.folder, one)
-            LocalArchive(str(work.folder)).create(file.name, b"")
+            LocalArchive(str(work.folder)).create(stop_file(work.folder, one).name, b"")
 
     def check_owner(self) -> None:
         """Check that nobody else can write commands here, which **Go on** would run, or read them.
 
         Raises:
-            InputError: a folder is not this user's alone.
+            InputError: the folder of all works is not this user's alone.
         """
-        for folder in self._folders():
-            with suppress(FileNotFoundError):
-                found = folder.stat()
-                if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-                    why = "others can use it; the console needs a folder of your own, of mode 700"
-                    raise InputError(f"{folder}: {why}")
+        with suppress(FileNotFoundError):
+            found = self._private.stat()
+            if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                why = "others can use it; the console needs a folder of your own, of mode 700"
+                raise InputError(f"{self._private}: {why}")
 
-    def _folders(self) -> tuple[Path, ...]:
-        return self.folder.parents[1], self.folder.parents[0], self.folder
+    @property
+    def _private(self) -> Path:
+        return self.folder.parents[1]
 
     def _run(self, folder: Path, words: Sequence[str]) -> None:
         """Start the process of a work. Its lock is held from before its record is there."""
-        lock = os.open(folder / _LOCK_FILE, os.O_CREAT | os.O_RDWR, 0o600)
-        try:
+        record = {"words": [*words], "who": actor(), "started_at": self.now_seconds()}
+        with (folder / _LOCK_FILE).open("wb") as lock, (folder / ERRORS_FILE).open("ab") as errors:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            record = {
-                "words": list(words),
-                "who": actor(),
-                "started_at": self.now_seconds(),
-            }
-            with (folder / ERRORS_FILE).open("ab") as errors:
-                # The record comes last: a folder without it is no work.
-                LocalArchive(str(folder)).write(_COMMAND_FILE, json.dumps(record).encode())
-                self._hand_over(folder, lock, errors)
-        finally:
-            # The process has a copy, and holds the lock from now on.
-            os.close(lock)
+            # The record comes last: a folder without it is no work.
+            LocalArchive(str(folder)).write(COMMAND_FILE, json.dumps(record).encode())
+            # The process gets a copy of the lock, and holds it from then on.
+            self._hand_over(folder, lock.fileno(), errors)
 
     def _hand_over(self, folder: Path, lock: int, errors: BinaryIO) -> None:
         """Send a work to the process of the last one, if that waits for it; else to a new one.
@@ -336,33 +316,6 @@ class Works:
         threading.Thread(target=process.wait, name=f"work-{folder.name}", daemon=True).start()
 
 
-def without_json(words: Sequence[str]) -> list[str]:
-    """Return the words of a command as a person would give them."""
-    return [word for word in words if word != _AS_JSON]
-
-
-def value_of(words: Sequence[str], name: str) -> str:
-    """Return the value of an option of a command; empty if it has none."""
-    for word, after in pairwise([*words, ""]):
-        if word == name:
-            return after
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return ""
-
-
-def read_words(folder: Path) -> list[str]:
-    """Return the words of the command of a work's folder."""
-    record: dict[str, Any] = json.loads((folder / _COMMAND_FILE).read_bytes())
-    return [str(word) for word in record["words"]]
-
-
-def write_end(folder: Path, exit_code: int, now_seconds: float) -> None:
-    """Write durably how a work ended. Raises ArchiveError."""
-    content = {"exit_code": exit_code, "ended_at": now_seconds}
-    LocalArchive(str(folder)).write(_END_FILE, json.dumps(content).encode())
-
-
 def stop_file(folder: Path, number: int) -> Path:
     """Return the file whose existence asks a work to stop, for the first or second time."""
     return folder / f"stop-{number}"
@@ -370,16 +323,11 @@ def stop_file(folder: Path, number: int) -> Path:
 
 def _is_locked(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        # Shared: two who look at the same time do not take each other for the process.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
+        with path.open("rb") as file:
+            # Shared: two who look at the same time do not take each other for the process.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
 
 
@@ -391,20 +339,16 @@ def _read(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _time(seconds: Any) -> datetime:  # noqa: ANN401 - as read
-    return datetime.fromtimestamp(float(seconds), UTC)
-
-
-def _steps(path: Path) -> tuple[Step, ...]:
+def _steps(path: Path) -> list[Step]:
     """Return the last line of each step in the end of a file of progress."""
     steps: list[Step] = []
     for line in _tail(path).splitlines():
-        with suppress(ValueError, KeyError, TypeError):
-            value = json.loads(line)
-            step = Step(str(value["label"]), float(value["seconds"]), str(value["text"]))
+        # The first one may be cut, and the last one be half written.
+        with suppress(ValueError):
+            step = Step(**json.loads(line))
             is_same = steps and step.label == steps[-1].label and step.seconds >= steps[-1].seconds
             steps[len(steps) - bool(is_same) :] = [step]
-    return tuple(steps)
+    return steps
 
 
 def _tail(path: Path) -> str:

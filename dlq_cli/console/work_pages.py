@@ -1,70 +1,164 @@
 """Pages about long work: what there is to do, what runs, and one work with its answer.
 
-What sends begins with a dry run. An answer may be damaged. Templates show it as it is:
-where that fails, the page is shown without the answer.
+The forms start ``dlq`` commands, which check their options. What sends begins with a dry run.
 """
 
-import importlib.util
-import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
-from jinja2 import UndefinedError
 from starlette.responses import Response
 
-from dlq_cli.console import work_commands as commands
-from dlq_cli.console.reading import read_plan_now
-from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_route
-from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
-from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
+from dlq_cli.console.reading import find_report
+from dlq_cli.console.site import Console, Handler, Visit, page_route
+from dlq_cli.console.work import MOST_STOPS, State, Work
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING
-from spark_reprocess.archive.storage.records import DAMAGE
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
-from spark_reprocess.command_line.verb import (
-    INTERRUPTED,
-    NOT_ALL_SENT,
-    PROGRAM,
-    SPARK_INSTALL,
-    STOPPED,
-)
-from spark_reprocess.errors import JobError
+from spark_reprocess.command_line.verb import INTERRUPTED, NOT_ALL_SENT, PROGRAM, STOPPED, option
+from spark_reprocess.errors import InputError, JobError
 from spark_reprocess.inspect.outcomes import read_outcomes
-from spark_reprocess.inspect.status import PlanCount, StatusOptions, status
+from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.reading import ID
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.report.texts import quoted
 
 STOP_POLLING = 286
 """The status with which htmx takes a fragment and then asks no more."""
 
-_SHOWN_GROUPS = 50
-"""Those of which most came back."""
+_WHOLE_PLAN = "plan"
+"""The value of the field ``what`` that means every group that the plan redrives."""
 
 _OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
 _UNFINISHED = {NOT_ALL_SENT, STOPPED, INTERRUPTED}
 """Exit codes after which the same command goes on with what is left."""
 
 _ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.DISCARDED)
+_FLAGS = {"include_foreign", "allow_reordering"}
 
 
-def _work(visit: Visit) -> Response:
+def _words(visit: Visit, *names: str) -> list[str]:
+    """Return the words of the options that these fields of the form fill in."""
+    words: list[str] = []
+    for name in names:
+        if value := visit.field(name).strip():
+            of = f"--{name.replace('_', '-')}"
+            words += [of] if name in _FLAGS else option(of, value)
+    return words
+
+
+def _queue(visit: Visit, name: str) -> list[str]:
+    """Return the words of a queue that only the form names."""
+    return [] if name.replace("_", "-") in visit.console.values else _words(visit, name)
+
+
+def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
+    """Return the words of a command with what the verb gets of the console, and where it runs."""
+    on_glue = ["--on-glue"] if console.on_glue else []
+    return [*console.words(verb, *words, *console.mask_words)[1:], *on_glue]
+
+
+def _collect(visit: Visit) -> list[str]:
+    """Make the command that drains, analyzes, or does both."""
+    only = visit.field("only")
+    words = [
+        *_queue(visit, "parked_queue_url"),
+        *_words(visit, "only"),
+        *([] if only == "analyze" else _words(visit, "limit")),
+        *([] if only == "drain" else _words(visit, "since")),
+    ]
+    return _here(visit.console, "collect", words)
+
+
+def _dry_run(visit: Visit) -> list[str]:
+    """Make the dry run of a redrive. It names its plan: a newer report may come.
+
+    Raises:
+        InputError: nothing is chosen, and there is no redrive of everything; or there is no plan.
+    """
+    what, plan = visit.field("what"), visit.field("plan")
+    if not what:
+        raise InputError("choose what to redrive: one group, or every group of this action")
+    if not ID.fullmatch(plan):
+        raise InputError("this form names no plan; open it again")
+    words = [
+        *option("--plan", plan),
+        *([] if what == _WHOLE_PLAN else option("--group", what)),
+        *_queue(visit, "main_queue_url"),
+        *_words(visit, "to_queue_url", "where", "limit", "include_foreign", "allow_reordering"),
+    ]
+    return _here(visit.console, "redrive", words)
+
+
+def _execution(visit: Visit) -> list[str]:
+    """Make the command that does what a dry run has shown.
+
+    It has the words of the dry run and the digest of its decisions, and so refuses a plan that was
+    decided otherwise meanwhile.
+
+    Raises:
+        InputError: there is no dry run, or it did not end well.
+    """
+    dry_run = _found(visit, visit.field("after"))
+    answer = dry_run.answer()
+    if dry_run.verb != "redrive" or "--execute" in dry_run.words:
+        raise InputError(f"work {dry_run.work_id} is no dry run of a redrive")
+    if dry_run.exit_code != 0 or answer is None:
+        raise InputError("this dry run did not end well: make it again")
+    at_once = visit.field("how") == "all"
+    return [
+        *dry_run.words,
+        *option("--decisions-sha256", answer["decisions_sha256"]),
+        *(["--at-once"] if at_once else ["--ramp", *_words(visit, "allow_returns")]),
+        *_words(visit, "max_rate", "claim_ttl"),
+        *(["--in-doubt", "send"] if visit.field("in_doubt") else []),
+        *["--execute", *_words(visit, "reason")],
+    ]
+
+
+def _again(visit: Visit) -> list[str]:
+    """Make the same command again; with the field ``in_doubt`` it also sends what is in doubt."""
+    in_doubt = ["--in-doubt", "send"] if visit.field("in_doubt") else []
+    return [*_found(visit).words, *in_doubt]
+
+
+def _start(command: Callable[[Visit], list[str]]) -> Handler:
+    """Return the handler that starts a command, and sends the browser to its page.
+
+    The form names the work that it starts: one that is sent twice starts one.
+    """
+
+    def handler(visit: Visit) -> Response:
+        work = visit.console.works.start(visit.field("start_id"), command(visit))
+        return visit.see_other(f"/works/{work.work_id}")
+
+    return handler
+
+
+def _stop(visit: Visit) -> Response:
+    work_id = visit.request.path_params["work_id"]
+    is_second = visit.field("number") == str(MOST_STOPS)
+    visit.console.works.stop(work_id, MOST_STOPS if is_second else 1)
+    return visit.see_other(f"/works/{work_id}")
+
+
+def _found(visit: Visit, work_id: str = "") -> Work:
+    work = visit.console.works.get(work_id or visit.request.path_params.get("work_id", ""))
+    if work is None:
+        raise InputError("there is no such work; old ones are removed")
+    return work
+
+
+def _works(visit: Visit) -> Response:
+    works = visit.console.works
     return visit.page(
-        "work.html.jinja",
-        works=visit.console.works.all(),
-        start_id=visit.console.works.make_id(),
-        lacks=_lacking(visit.console),
-        begins=visit.query.get("begin") == "yes",
+        "work_list.html.jinja" if visit.is_fragment else "work.html.jinja",
+        works=works.all(),
+        start_id=works.make_id(),
     )
-
-
-def _list(visit: Visit) -> Response:
-    return visit.page("work_list.html.jinja", works=visit.console.works.all())
 
 
 def _counts(visit: Visit) -> Response:
@@ -84,48 +178,33 @@ def _counts(visit: Visit) -> Response:
     return visit.page("work_counts.html.jinja", found=found, fault=fault, PENDING=PENDING)
 
 
-def _state(visit: Visit) -> Response:
+def _work(visit: Visit) -> Response:
+    """Show a work with its answer. ``sentences`` are for people, ``log`` is the other output."""
     work = _found(visit)
-    response = _shown(visit, work, "work_state.html.jinja")
-    if work.state is not State.RUNNING:
-        response.status_code = STOP_POLLING
-    return response
-
-
-def _shown(visit: Visit, work: Work, template: str) -> Response:
-    try:
-        answer = work.answer() if work.state is State.ENDED else None
-        return _page_of(visit, work, answer, template)
-    except (UndefinedError, *DAMAGE):
-        # The answer is damaged.
-        return _page_of(visit, work, None, template)
-
-
-def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, template: str) -> Response:
-    """Render a work with its *answer*. ``sentences`` are for people, ``log`` is the other output.
-
-    Raises one of ``DAMAGE``, or an ``UndefinedError``, for an answer of another shape.
-    """
+    is_running = work.state is State.RUNNING
+    answer = work.answer() if work.state is State.ENDED else None
     lines = work.errors().splitlines()
     sending = _sending(answer) if answer and work.verb == "redrive" else None
-    is_dry_run = work.verb == "redrive" and "--execute" not in work.words
-    return visit.page(
-        template,
+    response = visit.page(
+        "work_state.html.jinja" if visit.is_fragment else "one_work.html.jinja",
         work=work,
-        command=" ".join(map(quoted, [PROGRAM, *without_json(work.words)])),
+        command=" ".join(map(quoted, [PROGRAM, *work.words])),
         sentences=[one.removeprefix(f"{PROGRAM}: ") for one in lines if one.startswith(_OURS)],
         log="\n".join(one for one in lines if not one.startswith(_OURS)),
         answer=answer,
         sending=sending,
-        is_dry_run=is_dry_run,
+        is_dry_run=work.verb == "redrive" and "--execute" not in work.words,
         goes_on=work.state is State.DIED or work.exit_code in _UNFINISHED,
-        is_running=work.state is State.RUNNING,
-        titles=_titles(visit.console, value_of(work.words, "--plan")) if sending else {},
+        is_running=is_running,
+        titles=_titles(visit.console, work.option("--plan")) if sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
-        group=value_of(work.words, "--group"),
-        claim_ttl=int(value_of(work.words, "--claim-ttl") or CLAIM_TTL_SECONDS),
+        group=work.option("--group"),
+        claim_ttl=int(work.option("--claim-ttl") or CLAIM_TTL_SECONDS),
     )
+    if visit.is_fragment and not is_running:
+        response.status_code = STOP_POLLING
+    return response
 
 
 def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,122 +238,52 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def _titles(console: Console, plan_id: str) -> dict[str, str]:
     """Return what failed in each group of a plan; nothing if that cannot be read now."""
-    if not plan_id:
-        return {}
-    try:
-        plan = read_plan_now(console.archive, plan_id)
-    except JobError:
-        return {}
-    return {group.group_id: group.title for group in plan.groups}
-
-
-def _ledger(visit: Visit) -> Response:
-    """Say what the ledger knows of a plan: for a work that died without an answer."""
-    plan_id = value_of(_found(visit).words, "--plan")
-    plans = status(StatusOptions(visit.console.archive.root)).plans if plan_id else ()
-    counts = next((one for one in plans if one.plan_id == plan_id), PlanCount(plan_id, {}))
-    return visit.page("work_ledger.html.jinja", plan=counts)
+    with suppress(JobError):
+        plan = find_report(console.archive, plan_id).plan()
+        return {group.group_id: group.title for group in plan.groups}
+    return {}
 
 
 def _outcomes(visit: Visit) -> Response:
     """Say of each group of a plan what came back, until every failure would have."""
     console, group = visit.console, visit.query.get("group")
-    plan = read_plan_now(console.archive, visit.query.get("plan"))
+    plan = find_report(console.archive, visit.query.get("plan")).plan()
     plan = plan.only(group) if group else plan
     found = read_outcomes(console.archive, plan, console.failure_table, make_client=sqs_client)
     sent = [one for one in (found or {}).values() if one.sent]
-    sent.sort(key=lambda one: -(one.returned or 0))
     response = visit.page(
         "outcomes.html.jinja",
         has_ids=not group,
         plan_id=plan.plan_id,
-        outcomes=sent[:_SHOWN_GROUPS],
-        more=max(0, len(sent) - _SHOWN_GROUPS),
+        outcomes=sorted(sent, key=lambda one: -(one.returned or 0)),
     )
     if all(one.is_known(console.now().timestamp()) for one in sent):
         response.status_code = STOP_POLLING
     return response
 
 
-def _again(visit: Visit) -> Response:
-    work = _found(visit)
-    return _started(visit, commands.again(work, visit.field))
-
-
-def _stop(visit: Visit) -> Response:
-    work_id = visit.request.path_params["work_id"]
-    is_second = visit.field("number") == str(MOST_STOPS)
-    visit.console.works.stop(work_id, MOST_STOPS if is_second else 1)
-    return visit.see_other(f"/works/{work_id}")
-
-
-def _found(visit: Visit) -> Work:
-    work = visit.console.works.get(visit.request.path_params["work_id"])
-    if work is None:
-        why = "There is no such work. Old ones are removed."
-        raise RefusalError(why, HTTPStatus.NOT_FOUND)
-    return work
-
-
-def _started(visit: Visit, words: list[str]) -> Response:
-    """Start a command, and send the browser to its page.
-
-    The form names the work that it starts: one that is sent twice starts one.
-    """
-    work = visit.console.works.start(visit.field("start_id"), words)
-    return visit.see_other(f"/works/{work.work_id}")
-
-
-def _start(command: Callable[[Console, Fields], list[str]]) -> Handler:
-    return lambda visit: _started(visit, command(visit.console, visit.field))
-
-
 def _redrive(visit: Visit) -> Response:
-    plan = read_plan_now(visit.console.archive, visit.query.get("plan"))
-    chosen = visit.query.get("group", "")
+    plan = find_report(visit.console.archive, visit.query.get("plan")).plan()
     return visit.page(
         "redrive.html.jinja",
         plan=plan,
         redriven=[one for one in plan.groups if one.action is Action.REDRIVE],
         discarded=[one for one in plan.groups if one.action is Action.DISCARD],
-        chosen=chosen,
-        WHOLE_PLAN=WHOLE_PLAN,
+        chosen=visit.query.get("group", ""),
+        WHOLE_PLAN=_WHOLE_PLAN,
         start_id=visit.console.works.make_id(),
-        lacks=_lacking(visit.console),
     )
 
 
-def _execute(visit: Visit) -> Response:
-    dry_run = visit.console.works.get(visit.field("after"))
-    if dry_run is None:
-        raise RefusalError("This dry run is gone: make it again.", HTTPStatus.NOT_FOUND)
-    return _started(visit, commands.redrive(visit.console, dry_run, visit.field))
-
-
-def _lacking(console: Console) -> tuple[str, str] | None:
-    """Return what long work lacks on this machine, and the command that helps; None for nothing."""
-    if console.on_glue:
-        return None
-    if importlib.util.find_spec("pyspark") is None:
-        return "Spark is not installed here", SPARK_INSTALL
-    home = os.environ.get("JAVA_HOME")
-    if not (Path(home, "bin", "java").is_file() if home else shutil.which("java")):
-        return "Spark needs Java 17 or later, and finds none", "export JAVA_HOME=/path/to/java"
-    return None
-
-
 ROUTES = (
-    page_route("/works", _work),
-    page_route("/works/list", _list),
+    page_route("/works", _works),
     page_route("/works/counts", _counts),
-    page_route("/works/collect", _start(commands.collect), "POST"),
-    page_route("/works/{work_id}", lambda one: _shown(one, _found(one), "one_work.html.jinja")),
-    page_route("/works/{work_id}/state", _state),
-    page_route("/works/{work_id}/ledger", _ledger),
+    page_route("/works/collect", _start(_collect), "POST"),
+    page_route("/works/{work_id}", _work),
     page_route("/outcomes", _outcomes),
-    page_route("/works/{work_id}/again", _again, "POST"),
+    page_route("/works/{work_id}/again", _start(_again), "POST"),
     page_route("/works/{work_id}/stop", _stop, "POST"),
     page_route("/redrive", _redrive),
-    page_route("/redrive", _start(commands.preview), "POST"),
-    page_route("/redrive/execute", _execute, "POST"),
+    page_route("/redrive", _start(_dry_run), "POST"),
+    page_route("/redrive/execute", _start(_execution), "POST"),
 )

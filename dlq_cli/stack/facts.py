@@ -47,11 +47,6 @@ class QueueFacts:
         return int(self.attributes["VisibilityTimeout"])
 
     @property
-    def max_message_bytes(self) -> int:
-        """The largest message that it takes."""
-        return int(self.attributes["MaximumMessageSize"])
-
-    @property
     def customer_key(self) -> str | None:
         """The KMS key that encrypts it, None where that is SQS's own or AWS's for SQS."""
         key = self.attributes.get("KmsMasterKeyId")
@@ -78,11 +73,6 @@ class QueueFacts:
 
     def _policy(self, name: str) -> dict[str, Any]:
         return dict(json.loads(self.attributes.get(name) or "{}"))
-
-
-def as_list(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    """Return the elements of what a policy writes as one value or as a list."""
-    return value if isinstance(value, list) else [value]
 
 
 _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
@@ -125,9 +115,7 @@ class Installation:
     """Everything that the rules look at.
 
     Attributes:
-        timeout_seconds: the function's.
         recursive_loop: ``Allow`` or ``Terminate``.
-        reserved_concurrency: None where none is reserved.
         triggers: the function's event source mappings and pipes.
         other_readers: those of other functions and targets, on the DLQ and the parked queue.
         consumers: the time-out in seconds of each function that event source mappings feed from
@@ -137,12 +125,10 @@ class Installation:
         denied_keys: customer keys that the function's role may not decrypt with.
         data_key_admits_alarms: whether the key policy of ``DataKmsKeyArn`` names CloudWatch; None
             where no alarm needs it.
-        unknown: what could not be found out, and why.
         denied_sends: names of queues to which the function's role may not send.
-        missing_logs: log groups of ``ConsumerLogGroupArns`` that do not exist.
+        missing: names of the failure table and the consumers' log groups that do not exist.
         knows_triggers: whether ``triggers`` are all.
-        replay_enabled: the stack's parameter ``ReplayEnabled``.
-        main_retention_seconds: its parameter ``MessageRetentionPeriod``.
+        unknown: what could not be found out, and why.
     """
 
     function_name: str
@@ -159,11 +145,10 @@ class Installation:
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
-    has_failure_table: bool | None = None
     data_key_admits_alarms: bool | None = None
     unknown: tuple[str, ...] = ()
     denied_sends: tuple[str, ...] | None = None
-    missing_logs: tuple[str, ...] | None = None
+    missing: tuple[str, ...] = ()
     knows_triggers: bool = True
     replay_enabled: bool = True
     main_retention_seconds: int = 345_600

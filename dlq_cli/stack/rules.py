@@ -7,6 +7,7 @@ message quotas"), LambdaDeveloperGuide ("Using Lambda with Amazon SQS").
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from dlq_cli.stack.facts import Installation, QueueFacts
 from dlq_replay.addresses import QueueAddress
@@ -42,6 +43,10 @@ class Finding:
     fix: str
 
 
+broken = partial(Finding, Severity.BROKEN)
+"""Makes a finding that stops messages, of its subject, fault and fix."""
+
+_risk = partial(Finding, Severity.RISK)
 Rule = Callable[[Installation], Iterator[Finding]]
 
 
@@ -58,15 +63,6 @@ def examine(installation: Installation) -> list[Finding]:
 def findings(installation: Installation, rules: Sequence[Rule]) -> list[Finding]:
     """Return what *rules* find."""
     return [finding for rule in rules for finding in rule(installation)]
-
-
-def broken(subject: str, fault: str, fix: str) -> Finding:
-    """Return a finding that stops messages."""
-    return Finding(Severity.BROKEN, subject, fault, fix)
-
-
-def _risk(subject: str, fault: str, fix: str) -> Finding:
-    return Finding(Severity.RISK, subject, fault, fix)
 
 
 def _main_queues_fail_to_the_dlq(of: Installation) -> Iterator[Finding]:
@@ -118,15 +114,15 @@ def _redrive_policies_end_in_the_parked_queue(of: Installation) -> Iterator[Find
 
 
 def _nobody_else_reads(of: Installation) -> Iterator[Finding]:
-    for queue in (of.dlq, of.parked):
-        for reader in of.other_readers:
-            if reader.is_live and reader.source_arn == queue.arn:
-                yield broken(
-                    queue.name,
-                    f"{reader.name} takes messages out too, for {reader.target}: these are neither "
-                    "replayed nor archived",
-                    "remove it, or turn it off",
-                )
+    names = {queue.arn: queue.name for queue in (of.dlq, of.parked)}
+    for reader in of.other_readers:
+        if reader.is_live and reader.source_arn in names:
+            yield broken(
+                names[reader.source_arn],
+                f"{reader.name} takes messages out too, for {reader.target}: these are neither "
+                "replayed nor archived",
+                "remove it, or turn it off",
+            )
 
 
 def _redrive_allow_policies_admit(of: Installation) -> Iterator[Finding]:
@@ -187,67 +183,42 @@ def _expiry_alarm_knows_the_retention(of: Installation) -> Iterator[Finding]:
 
 
 def _visibility_fits(of: Installation) -> Iterator[Finding]:
-    seconds = of.dlq.visibility_timeout_seconds
-    if seconds < of.timeout_seconds:
-        yield broken(
-            of.dlq.name,
-            f"VisibilityTimeout is {seconds} s, below the function's timeout of "
-            f"{of.timeout_seconds} s: Lambda refuses such an event source",
-            f"set it to {of.timeout_seconds * VISIBILITY_TIMES_TIMEOUT} s",
-        )
-    elif of.dlq.is_fifo and seconds > FIFO_DLQ_MAX_VISIBILITY_SECONDS:
+    if of.dlq.is_fifo and of.dlq.visibility_timeout_seconds > FIFO_DLQ_MAX_VISIBILITY_SECONDS:
         yield _risk(
             of.dlq.name,
-            f"VisibilityTimeout is {seconds} s: a send that is repeated after it may fall out of "
-            "the 5 minutes in which SQS removes duplicates",
+            f"VisibilityTimeout is {of.dlq.visibility_timeout_seconds} s: a send that is repeated "
+            "after it may fall out of the 5 minutes in which SQS removes duplicates",
             f"set it to {FIFO_DLQ_MAX_VISIBILITY_SECONDS} s or less",
         )
-    elif seconds < of.timeout_seconds * VISIBILITY_TIMES_TIMEOUT and not of.dlq.is_fifo:
-        yield _risk(
-            of.dlq.name,
-            f"VisibilityTimeout is {seconds} s, below six times the function's timeout: a "
-            "throttled function may handle a dead letter twice",
-            f"set it to {of.timeout_seconds * VISIBILITY_TIMES_TIMEOUT} s",
-        )
-
-
-def _consumers_have_time(of: Installation) -> Iterator[Finding]:
-    seconds = of.main.visibility_timeout_seconds
-    for name, timeout in of.consumers.items():
-        if seconds >= timeout * VISIBILITY_TIMES_TIMEOUT:
-            continue
-        report = broken if seconds < timeout else _risk
-        consequence = (
-            "Lambda refuses such an event source, and a message that is still being handled is "
-            "delivered again"
-            if seconds < timeout
-            else "a throttled consumer uses up receives, and good messages become dead letters"
-        )
-        yield report(
-            of.main.name,
-            f"VisibilityTimeout is {seconds} s, and its consumer {name} may run for "
-            f"{timeout} s: {consequence}",
-            f"set it to {timeout * VISIBILITY_TIMES_TIMEOUT} s, six times the timeout",
-        )
+    consumers = [(of.main, *consumer) for consumer in of.consumers.items()]
+    for queue, name, timeout in [(of.dlq, of.function_name, of.timeout_seconds), *consumers]:
+        seconds, fix_seconds = queue.visibility_timeout_seconds, timeout * VISIBILITY_TIMES_TIMEOUT
+        fix = f"set it to {fix_seconds} s, six times the timeout"
+        if seconds < timeout:
+            yield broken(
+                queue.name,
+                f"VisibilityTimeout is {seconds} s, and {name} may run for {timeout} s: Lambda "
+                "refuses such an event source, and delivers again what is being handled",
+                fix,
+            )
+        elif seconds < fix_seconds and not (queue == of.dlq and queue.is_fifo):
+            yield _risk(
+                queue.name,
+                f"VisibilityTimeout is {seconds} s, and {name} may run for {timeout} s: while it "
+                "is throttled, messages may be handled twice, or become dead letters",
+                fix,
+            )
 
 
 def _trigger_is_right(of: Installation) -> Iterator[Finding]:
-    if not of.knows_triggers and not any(trigger.is_live for trigger in of.triggers):
-        # Something that could not be listed may feed the function.
-        pass
-    elif not of.triggers:
-        yield _risk(
-            of.function_name,
-            "has no event source mapping and no pipe: nothing is replayed",
-            "deploy the stack again",
-        )
-    elif not any(trigger.is_live for trigger in of.triggers):
+    # What could not be listed may feed the function.
+    if of.knows_triggers and not any(trigger.is_live for trigger in of.triggers):
         states = ", ".join(f"{trigger.name} is {trigger.state}" for trigger in of.triggers)
-        yield _risk(
-            of.function_name,
-            f"replay is paused: {states}",
-            "dlq resume --stack NAME",
-        )
+        fault, fix = f"replay is paused: {states}", "dlq resume --stack NAME"
+        if not states:
+            fault = "has no event source mapping and no pipe: nothing is replayed"
+            fix = "deploy the stack again"
+        yield _risk(of.function_name, fault, fix)
     for trigger in of.triggers:
         if not of.replay_enabled and trigger.is_live and not trigger.is_pipe:
             yield _risk(
@@ -332,27 +303,6 @@ def _data_key_lets_alarms_in(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _sizes_fit(of: Installation) -> Iterator[Finding]:
-    largest = max(of.main_queues, key=lambda main: main.max_message_bytes)
-    for queue in (of.dlq, of.parked):
-        if queue.max_message_bytes < largest.max_message_bytes:
-            yield _risk(
-                queue.name,
-                f"takes {queue.max_message_bytes:,} bytes, {largest.name} "
-                f"{largest.max_message_bytes:,}: larger messages cannot be put there",
-                f"set MaximumMessageSize to {largest.max_message_bytes}",
-            )
-
-
-def _failure_table_is_usable(of: Installation) -> Iterator[Finding]:
-    if of.settings.failure_table and of.has_failure_table is False:
-        yield _risk(
-            of.settings.failure_table,
-            "the table of failure reasons does not exist; nothing is parked as non_retryable",
-            "deploy the stack again, or clear FAILURE_TABLE",
-        )
-
-
 def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
     if of.denied_sends:
         yield broken(
@@ -363,12 +313,13 @@ def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _consumers_logs_are_there(of: Installation) -> Iterator[Finding]:
-    if of.missing_logs:
+def _errors_can_be_found(of: Installation) -> Iterator[Finding]:
+    for name in of.missing:
         yield _risk(
-            ", ".join(of.missing_logs),
-            "no such log group, so no errors can be found there",
-            "correct ConsumerLogGroupArns, or run the consumer once",
+            name,
+            "does not exist, so no errors can be found there",
+            "deploy the stack again; for a log group correct ConsumerLogGroupArns, or run the "
+            "consumer once",
         )
 
 
@@ -384,16 +335,13 @@ _RULES: tuple[Rule, ...] = (
     _retention_is_enough,
     _expiry_alarm_knows_the_retention,
     _visibility_fits,
-    _consumers_have_time,
     _trigger_is_right,
     _function_may_run,
     _sources_are_configured,
     _keys_are_usable,
     _data_key_lets_alarms_in,
-    _sizes_fit,
-    _failure_table_is_usable,
     _sends_are_allowed,
-    _consumers_logs_are_there,
+    _errors_can_be_found,
 )
 
 WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)

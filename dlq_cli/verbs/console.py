@@ -10,17 +10,17 @@ import webbrowser
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dlq_cli.stack_values import read_stack
 from spark_reprocess.actor import actor
-from spark_reprocess.command_line.arguments import whole_number
+from spark_reprocess.command_line.arguments import add_shared, whole_number
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verb import DONE, Verb, option
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
-    from dlq_cli.console.security import Sessions
+    from dlq_cli.console.security import Session
     from dlq_cli.console.site import Console
 
 LOOPBACK = "127.0.0.1"
@@ -43,9 +43,8 @@ deciding need no Spark."""
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--archive", metavar="PLACE", help="the archive: s3://BUCKET/PREFIX, or a folder")
-    for name in VALUES:
-        kind = "NAME" if name == "failure-table" else "URL"
-        add(f"--{name}", metavar=kind, help=f"as for the verbs that take --{name}")
+    add_shared(parser, "--parked-queue-url", "--main-queue-url", "--failure-table", "--mask")
+    add("--dlq-url", metavar="URL", help="the DLQ, whose messages that wait are counted")
     add(
         "--port",
         type=whole_number(0, 65_535),
@@ -58,14 +57,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="opens_browser",
         action="store_false",
         help="print the address only; without a terminal that is always so",
-    )
-    add(
-        "--mask",
-        dest="masks",
-        action="append",
-        default=[],
-        metavar="FIELD|REGEX",
-        help="hide also this field, or what this regular expression finds; may be repeated",
     )
     add(
         "--unmasked",
@@ -83,23 +74,23 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     # Here, like what imports pyarrow: other verbs start without it.
     from dlq_cli.console.app import make_server  # noqa: PLC0415
-    from dlq_cli.console.security import Sessions  # noqa: PLC0415
+    from dlq_cli.console.security import Session  # noqa: PLC0415
 
     console = console_of(options)
     listener = listen(options.port)
-    sessions = Sessions(port=listener.getsockname()[1])
+    session = Session(port=listener.getsockname()[1])
     print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
-    print_line(f"  {sessions.address()}")
+    print_line(f"  {session.address()}")
     sys.stdout.flush()
     if options.opens_browser and sys.stdout.isatty():
-        threading.Thread(target=open_in_browser, args=[sessions], daemon=True).start()
+        threading.Thread(target=open_in_browser, args=[session], daemon=True).start()
     # It handles Ctrl-C and SIGTERM itself, and then lets open requests end.
-    make_server(console, sessions).run(sockets=[listener])
+    make_server(console, session).run(sockets=[listener])
     return DONE
 
 
 def open_in_browser(
-    sessions: "Sessions",
+    session: "Session",
     opens: Callable[[str], object] = webbrowser.open,
     wait: Callable[[float], bool] | None = None,
 ) -> None:
@@ -110,13 +101,11 @@ def open_in_browser(
     address works, too. After ``OFFERED_SECONDS``, or once the console is opened, the file is gone
     and its address works no more.
 
-    Args:
-        sessions: of the console.
-        opens: opens an address in a browser; may wait for its end.
-        wait: for so many seconds, until somebody opens the console; returns whether somebody did.
+    *opens* may wait for the browser's end; *wait* is for so many seconds, until somebody opens the
+    console.
     """
-    wait = wait or sessions.has_entered.wait
-    address = sessions.address()
+    wait = wait or session.is_open.wait
+    address = session.address()
     # A folder of mode 0700.
     with tempfile.TemporaryDirectory(prefix="dlq-console-") as folder:
         file = Path(folder, "open.html")
@@ -124,7 +113,7 @@ def open_in_browser(
         file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">\n')
         threading.Thread(target=opens, args=[file.as_uri()], daemon=True).start()
         wait(OFFERED_SECONDS)
-    sessions.withdraw(address)
+    session.withdraw(address)
 
 
 def console_of(options: argparse.Namespace) -> "Console":
@@ -139,16 +128,16 @@ def console_of(options: argparse.Namespace) -> "Console":
     from spark_reprocess.analysis.groups.mask import compile_masks  # noqa: PLC0415
     from spark_reprocess.archive.storage.files import open_archive, open_folder  # noqa: PLC0415
 
-    given: dict[str, Any] = {
-        name: value for name in VALUES if (value := getattr(options, name.replace("-", "_")))
-    }
-    archive, values = options.archive, given
-    if archive and options.stack:
-        given = {**given, "archive": open_folder(archive).root}
+    def values_of(place: object) -> dict[str, str]:
+        found = {name: getattr(place, name.replace("-", "_")) for name in VALUES}
+        return {name: value for name, value in found.items() if value}
+
+    given, archive = values_of(options), options.archive
+    values = given
     if options.stack:
         of_stack = read_stack(options.session, options.stack)
-        found = {name: getattr(of_stack, name.replace("-", "_")) for name in VALUES}
-        values = {**{name: value for name, value in found.items() if value}, **values}
+        values = values_of(of_stack) | given
+        given |= {"archive": open_folder(archive).root} if archive else {}
         archive = archive or of_stack.require_archive()
     if archive is None:
         raise InputError("give --stack NAME, or --archive PLACE")
@@ -179,16 +168,12 @@ def listen(port: int) -> socket.socket:
     Raises:
         InputError: the port cannot be had.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((LOOPBACK, port))
         # The address is printed before the server runs: whoever opens it at once must be heard.
-        listener.listen()
+        return socket.create_server((LOOPBACK, port))
     except OSError as error:
-        listener.close()
-        raise InputError(f"--port {port}: {error.strerror}; give another one, or none") from error
-    return listener
+        why = os.strerror(error.errno or 0)
+        raise InputError(f"--port {port}: {why}; give another one, or none") from error
 
 
 VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run, has_json=False)

@@ -53,6 +53,7 @@ from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
 
 if TYPE_CHECKING:
     from boto3.session import Session
+    from mypy_boto3_lambda import LambdaClient
 
 _ABOUT = """\
 Invokes your function with each pending message of a group, one message an invocation, as an SQS
@@ -93,13 +94,6 @@ class Failure:
     text: str = ""
 
 
-Invoke = Callable[[bytes, str], Failure | None]
-"""Invokes the function with an event about a message, and its id; None where it processed it.
-
-It raises what boto3 raises where the call has no answer of the function.
-"""
-
-
 @dataclass(slots=True)
 class Outcome:
     """The messages with the same verdict (``pass`` or ``fail``) and the same type of error.
@@ -133,9 +127,9 @@ class Rehearsal:
     outcomes: list[Outcome] = field(default_factory=list)
     stopped_by: str | None = None
 
-    def count(self, *verdicts: str) -> int:
-        """Count the messages that have one of these verdicts."""
-        return sum(outcome.count for outcome in self.outcomes if outcome.verdict in verdicts)
+    def count(self, verdict: str = "") -> int:
+        """Count the messages with this verdict; all by default."""
+        return sum(one.count for one in self.outcomes if verdict in ("", one.verdict))
 
     def add(self, message_id: str, failure: Failure | None) -> None:
         """Count a message."""
@@ -170,7 +164,14 @@ def _run(options: argparse.Namespace) -> int:
     session: Session = options.session
     if options.endpoint and not options.endpoint.startswith(("http://", "https://")):
         raise InputError(f"--endpoint {options.endpoint}: must begin with http:// or https://")
-    archive, main_queue_url = _installation(options)
+    place, main_queue_url = options.archive, options.main_queue_url
+    if options.stack:
+        stack = read_stack(session, options.stack)
+        place = place or stack.require_archive()
+        main_queue_url = main_queue_url or stack.main_queue_url
+    if not (place := place or os.environ.get(ARCHIVE_VARIABLE)):
+        raise InputError("give --stack NAME, or --archive PLACE")
+    archive = open_archive(place)
     plan = find_plan(archive, options.plan).plan().only(options.group_id)
     group_id = plan.groups[0].group_id
     edit = plan.edits.get(group_id)
@@ -183,27 +184,22 @@ def _run(options: argparse.Namespace) -> int:
     if not options.endpoint and not options.yes:
         _require_agreement(session, options.function, len(members))
     rehearsal = Rehearsal(plan.plan_id, group_id, options.function, len(members))
-    events = _events(session, plan, member_rows(archive, members), main_queue_url)
-    _rehearse(rehearsal, events, _invoker(session, options.function, options.endpoint))
+    client = _client(session, options.endpoint)
+    edits, limit = plan.edits, MAX_MESSAGE_BYTES
+    editor = Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=limit)
+
+    def rehearse_row(row: Row, new_id: str) -> Failure | None:
+        edited = editor.message({**row, "group_id": group_id, CHANGES: None})
+        source_arn = _source_arn(row, main_queue_url, session)
+        event = event_of(edited, source_arn, new_id, int(time.time() * 1000))
+        return _invoke(client, options.function, event, new_id, is_emulated=bool(options.endpoint))
+
+    _rehearse(rehearsal, member_rows(archive, members), rehearse_row)
     terminal.print_answer(rehearsal, lambda: _print(rehearsal))
     if rehearsal.stopped_by:
         terminal.print_error(rehearsal.stopped_by)
         return INTERRUPTED if rehearsal.stopped_by == _INTERRUPTED else BAD_INPUT
     return REHEARSAL_FAILED if rehearsal.count("fail") else DONE
-
-
-def _installation(options: argparse.Namespace) -> tuple[Archive, str | None]:
-    """Return the archive and the URL of the main queue: as given, else those of the stack."""
-    place, main_queue_url = options.archive, options.main_queue_url
-    if options.stack and not (place and main_queue_url):
-        stack = read_stack(options.session, options.stack)
-        place, main_queue_url = (
-            place or stack.require_archive(),
-            main_queue_url or stack.main_queue_url,
-        )
-    if not (place := place or os.environ.get(ARCHIVE_VARIABLE)):
-        raise InputError("give --stack NAME, or --archive PLACE")
-    return open_archive(place), main_queue_url
 
 
 def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
@@ -230,25 +226,6 @@ def _require_agreement(session: "Session", function: str, messages: int) -> None
     )
 
 
-def _events(
-    session: "Session", plan: Plan, rows: Iterable[Row], main_queue_url: str | None
-) -> Iterable[tuple[str, str, bytes | Failure]]:
-    """Yield the archived id, the new id, and the event of each message, or why it has none."""
-    editor = Editor(
-        plan.edits, plan.plan_id, keep_counter=False, max_message_bytes=MAX_MESSAGE_BYTES
-    )
-    for row in rows:
-        message_id, new_id, now = row["message_id"], str(uuid4()), int(time.time() * 1000)
-        try:
-            edited = {**row, "group_id": plan.groups[0].group_id, CHANGES: None}
-            source_arn = _source_arn(row, main_queue_url, session)
-            event = event_of(editor.message(edited), source_arn, new_id, now)
-        except EditError as error:
-            yield message_id, new_id, Failure("EditFailed", str(error))
-        else:
-            yield message_id, new_id, json.dumps(event, ensure_ascii=False).encode()
-
-
 def _source_arn(row: Row, main_queue_url: str | None, session: "Session") -> str:
     """Return the ARN of the queue that a message is redriven to."""
     url, name = main_queue_url or row["queue_url"], row["source_queue"]
@@ -269,11 +246,8 @@ def event_of(
     The copy has a new message id, and neither our counter nor our context. So nothing that
     remembers messages by these ids takes it for the message itself.
 
-    Args:
-        message: as a redrive would send it.
-        source_arn: of the queue that it is redriven to.
-        new_message_id: of the copy; on FIFO queues also its deduplication id.
-        now_milliseconds: when the copy is sent and received.
+    *message* is as a redrive would send it, to the queue *source_arn*. On FIFO queues the new id is
+    also the deduplication id. The copy is sent and received at *now_milliseconds*.
     """
     system = {
         "ApproximateReceiveCount": "1",
@@ -345,8 +319,8 @@ def failure_of(
     return Failure("InvalidPartialResponse", "batchItemFailures is no list of the message's id")
 
 
-def _invoker(session: "Session", function: str, endpoint: str | None) -> Invoke:
-    """Return what invokes *function*; at an endpoint unsigned, so that none of AWS's accepts it."""
+def _client(session: "Session", endpoint: str | None) -> "LambdaClient":
+    """Make a client; at an endpoint unsigned, so that none of AWS's accepts its calls."""
     config = Config(
         signature_version=UNSIGNED if endpoint else None,
         read_timeout=_LONGEST_SECONDS,
@@ -355,35 +329,42 @@ def _invoker(session: "Session", function: str, endpoint: str | None) -> Invoke:
         retries={"total_max_attempts": 1},
     )
     region = session.region_name or ("us-east-1" if endpoint else None)
-    client = session.client("lambda", region_name=region, endpoint_url=endpoint, config=config)
+    return session.client("lambda", region_name=region, endpoint_url=endpoint, config=config)
 
-    def invoke(event: bytes, message_id: str) -> Failure | None:
-        try:
-            answer = client.invoke(FunctionName=function, Payload=event)
-            payload = answer["Payload"].read()
-        except ClientError as error:
-            if endpoint and error.response["Error"]["Code"] == "502":
-                return Failure("ProcessEnded", "the emulator says that the process has ended")
-            raise
-        error_type = answer.get("FunctionError")
-        return failure_of(payload, error_type, message_id, is_emulated=endpoint is not None)
 
-    return invoke
+def _invoke(
+    client: "LambdaClient", function: str, event: object, message_id: str, *, is_emulated: bool
+) -> Failure | None:
+    """Raise what boto3 raises where the call has no answer of the function."""
+    content = json.dumps(event, ensure_ascii=False).encode()
+    try:
+        answer = client.invoke(FunctionName=function, Payload=content)
+        payload = answer["Payload"].read()
+    except ClientError as error:
+        if is_emulated and error.response["Error"]["Code"] == "502":
+            return Failure("ProcessEnded", "the emulator says that the process has ended")
+        raise
+    function_error = answer.get("FunctionError")
+    return failure_of(payload, function_error, message_id, is_emulated=is_emulated)
 
 
 def _rehearse(
-    rehearsal: Rehearsal, events: Iterable[tuple[str, str, bytes | Failure]], invoke: Invoke
+    rehearsal: Rehearsal, rows: Iterable[Row], rehearse_row: Callable[[Row, str], Failure | None]
 ) -> None:
-    """Invoke the function with each event, and add the results to *rehearsal*.
+    """Invoke the function with each message, and add the results to *rehearsal*.
 
     A call without an answer of the function is no verdict and ends it. It is not repeated: the
     function may have done its work.
     """
     how_far = HowFar(rehearsal.messages)
-    with progress_here()("rehearsing", lambda: how_far.line(rehearsal.count("pass", "fail"))):
+    with progress_here()("rehearsing", lambda: how_far.line(rehearsal.count())):
         try:
-            for message_id, new_id, event in events:
-                failure = event if isinstance(event, Failure) else invoke(event, new_id)
+            for row in rows:
+                message_id, new_id = row["message_id"], str(uuid4())
+                try:
+                    failure = rehearse_row(row, new_id)
+                except EditError as error:
+                    failure = Failure("EditFailed", str(error))
                 rehearsal.add(message_id, failure)
         except (ClientError, BotoCoreError) as error:
             rehearsal.stopped_by = (
@@ -403,7 +384,7 @@ def _print(rehearsal: Rehearsal) -> None:
     ]
     terminal.print_table(("verdict", "messages", "why", "for example"), rows)
     terminal.print_line(
-        f"{rehearsal.count('pass', 'fail'):,} of {counted(rehearsal.messages, 'message')} "
+        f"{rehearsal.count():,} of {counted(rehearsal.messages, 'message')} "
         f"rehearsed: {rehearsal.count('pass'):,} passed, {rehearsal.count('fail'):,} failed"
     )
 

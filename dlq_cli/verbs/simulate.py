@@ -2,10 +2,16 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 
-from dlq_cli.simulate.bill import PRICES_AS_OF, PRICES_REGION, bill_of
-from dlq_cli.simulate.model import MAX_IN_FLIGHT, Recovery, Scenario, policy_of, simulate
+from dlq_cli.simulation import (
+    MAX_IN_FLIGHT,
+    PRICES_AS_OF,
+    PRICES_REGION,
+    Recovery,
+    Scenario,
+    policy_of,
+    simulate,
+)
 from dlq_replay.settings import BACKOFF_CAP_RANGE, MAX_AGE_RANGE, MAX_ATTEMPTS_RANGE
 from spark_reprocess.command_line import arguments
 from spark_reprocess.command_line.arguments import positive_number, whole_number
@@ -84,13 +90,10 @@ def _run(values: argparse.Namespace) -> int:
     except ValueError as error:
         raise InputError(str(error)) from error
     recoveries = [simulate(scenario, has_breaker=has_breaker) for has_breaker in (True, False)]
-    results = []
-    for recovery in recoveries:
-        bill = asdict(bill_of(recovery))
-        shown = [name for name in ("arrived", *_ROWS) if name not in bill]
-        results.append({name: getattr(recovery, name) for name in shown} | bill)
+    names = ("arrived", *_ROWS)
+    results = [{name: getattr(recovery, name) for name in names} for recovery in recoveries]
     answer = dict(zip(("with_breaker", "without_breaker"), results, strict=True))
-    print_answer(answer, lambda: _print(recoveries, results))
+    print_answer(answer, lambda: _print(recoveries))
     return DONE
 
 
@@ -117,7 +120,7 @@ _ROWS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 """The rows of the table by the name of the field: label and format."""
 
 
-def _print(recoveries: Sequence[Recovery], results: Sequence[Mapping[str, float]]) -> None:
+def _print(recoveries: Sequence[Recovery]) -> None:
     scenario = recoveries[0].scenario
     print_line(
         f"An outage of {duration(scenario.outage_seconds)}, in which every try fails and "
@@ -126,7 +129,7 @@ def _print(recoveries: Sequence[Recovery], results: Sequence[Mapping[str, float]
     print_table(
         ["", "with circuit breaker", "without"],
         [
-            [label, *(form(result[name]) for result in results)]
+            [label, *(form(getattr(recovery, name)) for recovery in recoveries)]
             for name, (label, form) in _ROWS.items()
         ],
     )

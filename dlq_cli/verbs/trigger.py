@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -81,19 +81,20 @@ def _settled(
 
 def _run(options: argparse.Namespace, *, on: bool) -> int:
     states = switch(options.session, required(options.stack), on=on)
+
+    def show() -> None:
+        for name, state in states.items():
+            print_line(f"{name}: {state}")
+        if not on:
+            print_line(_STAY)
+            print_line(_LASTS)
+
     triggers = [{"name": name, "state": state} for name, state in states.items()]
-    print_answer({"triggers": triggers}, lambda: _print(states, on=on))
+    print_answer({"triggers": triggers}, show)
     return DONE
 
 
-def _print(states: Mapping[str, str], *, on: bool) -> None:
-    for name, state in states.items():
-        print_line(f"{name}: {state}")
-    if not on:
-        print_line("Dead letters now stay in the DLQ until their retention ends: resume in time.")
-        print_line(_LASTS)
-
-
+_STAY = "Dead letters now stay in the DLQ until their retention ends: resume in time."
 _LASTS = """\
 It lasts until dlq resume, or until a deployment that changes the trigger while ReplayEnabled is
 true. To keep it, update the stack with ReplayEnabled=false."""

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.simulate.bill import EVENT_MESSAGES, FUNCTION_GB
-from dlq_cli.simulate.model import Scenario, policy_of, simulate
+from dlq_cli.simulation import EVENT_MESSAGES, FUNCTION_GB, Scenario, policy_of, simulate
 from dlq_cli.verbs.simulate import ACCEPTED_SHARE
 from dlq_replay import __version__
 from dlq_replay.settings import ReplaySettings

@@ -48,18 +48,18 @@ class Desk(Watched):
 def desk(browser: Browser, console: Console, **context: Any) -> Iterator[Desk]:
     """Start a console and open its printed address in a profile of its own."""
     with (
-        running(console) as sessions,
+        running(console) as session,
         browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}) as profile,
     ):
         page = profile.new_page()
-        base = f"http://127.0.0.1:{sessions.port}{sessions.base}"
+        base = f"http://127.0.0.1:{session.port}{session.base}"
         it = Desk(page, base=base)
 
         def note(request: Any) -> None:
             if not request.url.startswith((f"{base}/", "data:")):
                 it.requests.append(request.url)
 
-        page.goto(sessions.address())
+        page.goto(session.address())
         page.wait_for_url(f"{base}/")
         profile.on("request", note)
         yield it
@@ -210,9 +210,9 @@ def test_without_scripts_everything_works(browser: Browser, tmp_path: Path) -> N
 def test_a_console_that_was_stopped_says_so(browser: Browser, tmp_path: Path) -> None:
     with browser.new_context() as profile:
         page = profile.new_page()
-        with running(console_of(incident(tmp_path))) as sessions:
-            page.goto(sessions.address())
-            page.wait_for_url(f"**{sessions.base}/")
+        with running(console_of(incident(tmp_path))) as session:
+            page.goto(session.address())
+            page.wait_for_url(f"**{session.base}/")
         page.locator("#search").fill("x")
         expect(page.locator("#notice")).to_contain_text("was stopped")
 

@@ -9,18 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from dlq_cli.__main__ import main
-from dlq_replay.consumer.idempotency import idempotent_by_first_id
-from dlq_replay.message import Message
-from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages
 from spark_reprocess.archive.storage.files import Archive
-from tests.support.builders import NOW, context, lambda_record, message, queue_arn, text
+from tests.support.builders import NOW, context, message, queue_arn
 from tests.support.ledgers import Try, write
 from tests.support.parked_orders import archived, order, plan_of
 from tests.support.served import served
@@ -121,14 +117,14 @@ def rehearse(archive: Archive, *words: str, group: str = "") -> int:
     return main(["rehearse", group, "--archive", archive.root, "--function", "orders", *words])
 
 
-def test_verdicts_are_counted_and_a_failure_is_exit_code_3(
+def test_new_copies_come_in_order_verdicts_are_counted_and_a_failure_is_exit_code_3(
     archive: Archive, function: Function, capsys: Capture
 ) -> None:
     before = set(archive.list(""))
 
     assert rehearse(archive, "--endpoint", function.url) == 3
 
-    lines = [re.sub(" {2,}", "|", line) for line in capsys.readouterr().out.splitlines()]
+    lines = [re.sub(" {2,}", "|", one.rstrip()) for one in capsys.readouterr().out.splitlines()]
     assert lines == [
         "verdict|messages|why|for example",
         "fail|1|KeyError: 'vat' of ***|m-001",
@@ -136,25 +132,16 @@ def test_verdicts_are_counted_and_a_failure_is_exit_code_3(
         "4 of 4 messages rehearsed: 3 passed, 1 failed",
     ]
     assert set(function.paths) == {"/2015-03-31/functions/orders/invocations"}
+    assert [body["id"] for body in function.bodies()] == [0, 1, 2, 3]
+    records = [event["Records"][0] for event in function.events]
+    assert len({record["messageId"] for record in records} - {f"m-00{n}" for n in range(4)}) == 4
+    assert {record["eventSourceARN"] for record in records} == {queue_arn("orders")}
+    assert [record["messageAttributes"] for record in records] == [{}] * 4
     # Unsigned, so that no endpoint of AWS takes it for a call that nobody was asked about.
     assert function.signatures == [None] * 4
     assert {path for path in archive.list("") if path not in before} == {
         path for path in archive.list("reports") if path not in before
     }
-
-
-def test_messages_come_in_the_plan_s_order_as_new_copies(
-    archive: Archive, function: Function
-) -> None:
-    rehearse(archive, "--endpoint", function.url)
-
-    assert [body["id"] for body in function.bodies()] == [0, 1, 2, 3]
-    records = [event["Records"][0] for event in function.events]
-    ids = {record["messageId"] for record in records}
-    assert len(ids) == 4
-    assert not ids & {f"m-00{number}" for number in range(4)}
-    assert {record["eventSourceARN"] for record in records} == {queue_arn("orders")}
-    assert [record["messageAttributes"] for record in records] == [{}] * 4
 
 
 def test_json_has_what_failed_and_all_that_pass_are_exit_code_0(
@@ -249,20 +236,6 @@ def test_messages_are_found_in_the_files_that_an_erasure_left(
     assert "2 of 4 messages rehearsed" in capsys.readouterr().out
 
 
-def test_fifo_message_comes_with_its_group(tmp_path: Path, function: Function) -> None:
-    own = {"tenant": text("acme")}
-    ours = context(first_id="f", reason="attempts_exhausted", source_queue="orders.fifo")
-    parked = message("m-1", '{"vat": 1}', {**own, **ours}, MessageGroupId="acme")
-    archive = archived(tmp_path, [parked], "parked.fifo")
-
-    assert rehearse(archive, "--endpoint", function.url) == 0
-
-    ((record,),) = (event["Records"] for event in function.events)
-    assert record["attributes"]["MessageGroupId"] == "acme"
-    assert record["attributes"]["MessageDeduplicationId"] == record["messageId"]
-    assert record["messageAttributes"]["tenant"]["stringValue"] == "acme"
-
-
 def test_source_queue_that_nothing_names_has_to_be_given(
     tmp_path: Path, function: Function, capsys: Capture
 ) -> None:
@@ -312,12 +285,6 @@ def test_call_without_an_answer_is_no_verdict_and_is_not_repeated(
     assert "2 of 4 messages rehearsed: 1 passed, 1 failed" in shown.out
 
 
-def test_endpoint_where_nothing_listens_is_named(archive: Archive, capsys: Capture) -> None:
-    assert rehearse(archive, "--endpoint", "http://127.0.0.1:9") == 2
-
-    assert "Could not connect to the endpoint" in capsys.readouterr().err
-
-
 def test_ended_process_in_the_emulator_is_a_failure(
     archive: Archive, function: Function, capsys: Capture
 ) -> None:
@@ -362,35 +329,3 @@ def test_where_nobody_can_be_asked_nothing_is_invoked(
 
     assert "--yes" in capsys.readouterr().err
     assert on_aws.events == []
-
-
-def test_redriven_message_is_processed_though_its_rehearsal_was(
-    archive: Archive, function: Function, moto_endpoint: str
-) -> None:
-    make: Callable[..., Any] = boto3.client  # no stubs of DynamoDB are installed
-    client = make("dynamodb", endpoint_url=moto_endpoint)
-    client.create_table(
-        TableName="rehearsed",
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    processed: list[str] = []
-
-    @idempotent_by_first_id("rehearsed", consumer="orders", client=client)
-    def work(record: Mapping[str, Any]) -> None:
-        processed.append(record["body"])
-
-    def answer(event: Event) -> tuple[int, Mapping[str, str], bytes]:
-        work(event["Records"][0])
-        return 200, {}, b"null"
-
-    function.answer = answer
-    assert rehearse(archive, "--endpoint", function.url, "--limit", "1") == 0
-
-    entry = redriven_entry(order(0), "plan", to_fifo=False)
-    redriven = lambda_record(Message("copy", entry.body, entry.attributes))
-    for _ in range(2):
-        work(redriven)
-    # The rehearsal, the redriven copy, and not its second delivery.
-    assert processed == [entry.body] * 2

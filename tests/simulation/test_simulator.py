@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlq_cli.simulate.model import Scenario, simulate
+from dlq_cli.simulation import Scenario, simulate
 from tests.simulation.outage import Outage
 from tests.simulation.outage import Scenario as MessageScenario
 

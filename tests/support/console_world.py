@@ -15,7 +15,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from dlq_cli.console.app import make_app, make_server
-from dlq_cli.console.security import Session, Sessions
+from dlq_cli.console.security import Session
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from dlq_cli.verbs.console import listen
@@ -183,16 +183,7 @@ class Browser:
     """A client that has the session of one console."""
 
     client: TestClient
-    sessions: Sessions
-
-    @property
-    def session(self) -> Session:
-        assert self.sessions.session
-        return self.sessions.session
-
-    @property
-    def csrf(self) -> str:
-        return self.session.csrf
+    session: Session
 
     def get(self, path: str, **values: Any) -> Any:
         return self.client.get(path, **values)
@@ -200,7 +191,7 @@ class Browser:
     def post(self, path: str, fields: Any, **values: Any) -> Any:
         """Send a form as a page of the console does; redirects are not followed."""
         values.setdefault("headers", {"origin": HERE})
-        fields = {"csrf": self.csrf, **fields}
+        fields = {"csrf": self.session.csrf, **fields}
         return self.client.post(path, data=fields, follow_redirects=False, **values)
 
 
@@ -214,25 +205,25 @@ def _tick() -> datetime:
     return NOW + timedelta(microseconds=next(_ticks))
 
 
-def visitor(console: Console, port: int = PORT) -> tuple[TestClient, Sessions]:
+def visitor(console: Console, port: int = PORT) -> tuple[TestClient, Session]:
     """A browser that has not opened the printed address."""
-    sessions = Sessions(port, BASE)
-    client = TestClient(make_app(console, sessions), base_url=f"http://127.0.0.1:{port}{BASE}")
-    return client, sessions
+    session = Session(port, BASE)
+    client = TestClient(make_app(console, session), base_url=f"http://127.0.0.1:{port}{BASE}")
+    return client, session
 
 
 @contextmanager
-def running(console: Console) -> Iterator[Sessions]:
+def running(console: Console) -> Iterator[Session]:
     """A console that listens, in a thread of this process."""
     listener = listen(0)
-    sessions = Sessions(listener.getsockname()[1])
-    server = make_server(console, sessions)
+    session = Session(listener.getsockname()[1])
+    server = make_server(console, session)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
     try:
-        yield sessions
+        yield session
     finally:
         server.should_exit = True
         thread.join(10)
@@ -241,6 +232,6 @@ def running(console: Console) -> Iterator[Sessions]:
 
 def opened(console: Console) -> Browser:
     """A browser that has opened the printed address."""
-    client, sessions = visitor(console)
-    assert client.get(sessions.address()).status_code == 200
-    return Browser(client, sessions)
+    client, session = visitor(console)
+    assert client.get(session.address()).status_code == 200
+    return Browser(client, session)

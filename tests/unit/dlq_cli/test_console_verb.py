@@ -48,27 +48,25 @@ def test_what_it_cannot_work_on_is_named(changes: dict[str, Any], why: str) -> N
         verb.console_of(options_of(**changes))
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o750, 0o705])
 def test_its_state_is_this_user_s_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: int, mode: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     """Whoever writes there has commands that the console runs."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     options = options_of(archive=str(tmp_path))
     works = verb.console_of(options).works
-    folders = (works.folder, *works.folder.parents[:2])
-    for folder in reversed(folders):
-        folder.mkdir(mode=0o700, parents=True)
+    private = tmp_path / "state" / "dlq"
+    private.mkdir(mode=0o700, parents=True)
     assert verb.console_of(options).works.folder == works.folder
 
-    folders[level].chmod(mode)
-    with pytest.raises(InputError, match=f"{folders[level]}: others can use it"):
+    private.chmod(mode)
+    with pytest.raises(InputError, match=f"{private}: others can use it"):
         verb.console_of(options)
     with pytest.raises(InputError, match="others can use it"):
         works.start(works.make_id(), ["status"])
-    folders[level].chmod(0o700)
-    monkeypatch.setattr("os.geteuid", lambda: works.folder.stat().st_uid + 1)
+    private.chmod(0o700)
+    monkeypatch.setattr("os.geteuid", lambda: private.stat().st_uid + 1)
     with pytest.raises(InputError, match="others can use it"):
         verb.console_of(options)
 

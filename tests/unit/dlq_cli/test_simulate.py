@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlq_cli.__main__ import main
-from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, bill_of
-from dlq_cli.simulate.model import (
+from dlq_cli.simulation import (
+    EVENT_SECONDS,
     MAX_IN_FLIGHT,
     MAX_SAMPLES,
+    MESSAGE_SECONDS,
     Scenario,
     SimulatedBreaker,
     policy_of,
@@ -101,7 +102,7 @@ def test_a_dead_letter_counts_as_new_once(monkeypatch: pytest.MonkeyPatch) -> No
             new_samples += sum(n for name, n in update.add.items() if name.startswith(ARRIVED))
             return super().update(update)
 
-    monkeypatch.setattr("dlq_cli.simulate.model.SimulatedBreaker", CountingBreaker)
+    monkeypatch.setattr("dlq_cli.simulation.SimulatedBreaker", CountingBreaker)
     each_fails_once = Scenario(3600, 10, visibility_timeout_seconds=0, max_receive_count=1)
     recovery = simulate(each_fails_once, has_breaker=True)
 
@@ -144,7 +145,7 @@ def test_messages_of_a_second_share_requests_and_invocations() -> None:
         policy=policy_of(0, 10, 900),
         max_receive_count=1,
     )
-    bill = bill_of(simulate(outage, has_breaker=False))
+    bill = simulate(outage, has_breaker=False)
 
     # A receive in main; receive, send and delete in the DLQ.
     assert bill.sqs_requests == pytest.approx(4 * 54_000 / 10, rel=0.02)

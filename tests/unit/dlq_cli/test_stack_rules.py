@@ -36,7 +36,6 @@ def queue(role: str, **attributes: Any) -> QueueFacts:
         "QueueArn": queue_arn(name),
         "MessageRetentionPeriod": "345600" if role == "main" else "1209600",
         "VisibilityTimeout": "180",
-        "MaximumMessageSize": "1048576",
         **policy,
         **attributes,
     }
@@ -123,7 +122,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "parked admits main alone": {"parked": queue("parked", RedriveAllowPolicy=ONLY_MAIN)},
     "parked keeps for 4 days": {"parked": queue("parked", MessageRetentionPeriod="345600")},
     "parked leads elsewhere": {"parked": queue("parked", RedrivePolicy=redrive("x", 3))},
-    "parked takes less": {"parked": queue("parked", MaximumMessageSize="262144")},
     "parked is FIFO": {"parked": queue("parked", name="parked.fifo")},
     "another queue feeds the function": {
         "triggers": (replace(TRIGGER, source_arn=queue_arn("main")),)
@@ -143,8 +141,7 @@ CHANGES: dict[str, dict[str, Any]] = {
         for of in ("dlq", "parked")
     },
     "no right to send": {"denied_sends": ("main",)},
-    "no table": {"settings": settings(FAILURE_TABLE="reasons"), "has_failure_table": False},
-    "a log group that is not there": {"missing_logs": ("/shop/orders",)},
+    "a table or log group that is not there": {"missing": ("/shop/orders",)},
     "a data key closed to alarms": {"data_key_admits_alarms": False},
     "a key that the role may not use": {
         **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
@@ -171,7 +168,6 @@ FAULTY: dict[str, Installation] = {
     },
     "another main queue keeps for 14 days": with_invoices(MessageRetentionPeriod="1209600"),
     "another main queue moves after 2": with_invoices(RedrivePolicy=redrive("dlq", 2)),
-    "another main queue takes more": with_invoices(MaximumMessageSize="2097152"),
     "a FIFO DLQ hides past the window": fifo(
         dlq=queue("dlq", name="dlq.fifo", VisibilityTimeout="300")
     ),
