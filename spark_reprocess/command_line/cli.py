@@ -97,13 +97,9 @@ class Command:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one verb in this process and its Spark session.
+    """Run one verb in this process; return its exit code, see ``SETTINGS``.
 
-    A session that is started here stays for the next call.
-
-    Returns:
-        The exit code: 0 done; 2 bad arguments or input, or a drain that an error stopped; 3 too
-        much came back; 4 some messages could not be sent; 1 Spark itself failed; 130 interrupted.
+    A Spark session that is started here stays for the next call.
     """
     return exit_code_of(lambda: parse(list(argv)).run())
 
@@ -148,24 +144,14 @@ class Parser(argparse.ArgumentParser):
         """Read arguments as argparse does; exit with 2 where one is unknown."""
         values, unknown = super().parse_known_args(*args, **settings)
         if unknown and unknown[0].startswith("-"):
-            shown = [one for one in self._actions if one.help != argparse.SUPPRESS]
-            names = [one.option_strings[-1] for one in shown if one.option_strings]
-            known = self._option_string_actions
-            unknown_word("option", unknown[0].partition("=")[0], known, names)
+            unknown_word("option", unknown[0].partition("=")[0], self._option_string_actions)
         return values, unknown
 
 
-def unknown_word(
-    kind: str, word: str, known: Collection[str], shown: Collection[str] = ()
-) -> NoReturn:
-    """Exit with 2: there is no such verb or option.
-
-    Name the *known* one that is close, else those that the help has *shown*.
-    """
+def unknown_word(kind: str, word: str, known: Collection[str]) -> NoReturn:
+    """Exit with 2: there is no such verb or option. Name the *known* one that is close."""
     close = difflib.get_close_matches(word, known, 1)
     hint = f"did you mean {close[0]}?" if close else "--help lists those that there are"
-    if shown and not close:
-        hint = f"there are {', '.join(shown)}; --help explains them"
     print_error(f"{word}: no such {kind}; {hint}")
     raise SystemExit(BAD_INPUT)
 

@@ -96,28 +96,10 @@ def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
         print_line(f"nothing in the archive has the id {one}")
     for one in summary.resumed:
         print_line(f"erasure {one} was begun by an earlier run and not completed; this run does it")
-    counts = {"messages": summary.messages, "drains": len(summary.drains)}
-    if options.is_by_age:
-        counts |= {"drained or decided later": summary.younger, "pending": summary.pending}
-    else:
-        counts |= {"reports that may quote them": len(summary.reports)}
+    by_age = {"drained or decided later": summary.younger, "pending": summary.pending}
+    others = by_age if options.is_by_age else {"reports that may quote them": len(summary.reports)}
+    counts = {"messages": summary.messages, "drains": len(summary.drains), **others}
     print_table(tuple(counts), [tuple(counts.values())])
-    _print_traces(summary)
-    if summary.is_empty:
-        print_line("nothing to erase")
-    elif not options.execute:
-        print_line(
-            "dry run: nothing was erased. To do it, add --execute"
-            + ("" if options.is_by_age else f" --reason 'why'{_IS_KEPT}")
-        )
-    else:
-        erase_id = f", {summary.erase_id}" if summary.erase_id else ""
-        print_line(f"erased {summary.rows:,} rows{erase_id}")
-        if not options.is_by_age:
-            print_line(_NOT_REACHED + ("" if options.failure_table else _NO_TABLE))
-
-
-def _print_traces(summary: EraseSummary) -> None:
     if summary.expired:
         messages = counted(summary.expired, "expired message")
         print_line(f"{messages} that reports may quote")
@@ -128,6 +110,17 @@ def _print_traces(summary: EraseSummary) -> None:
         print_line(f"{files} of which the bucket keeps a version with such a message")
     if summary.failures is not None:
         print_line(f"{counted(summary.failures, 'recorded failure')} in the failure table")
+    if summary.is_empty:
+        print_line("nothing to erase")
+    elif not options.execute:
+        print_line(
+            "dry run: nothing was erased. To do it, add --execute"
+            + ("" if options.is_by_age else f" --reason 'why'{_IS_KEPT}")
+        )
+    else:
+        print_line(", ".join(filter(None, (f"erased {summary.rows:,} rows", summary.erase_id))))
+        if not options.is_by_age:
+            print_line(_NOT_REACHED + ("" if options.failure_table else _NO_TABLE))
 
 
 VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run)

@@ -32,8 +32,6 @@ def test_arguments_are_those_of_both_verbs(
         (["--ramp", "--at-once"], "not allowed with argument"),
         (["--allow-returns", "many"], "'many': must be a whole number, or a percentage"),
         (["--allow-returns", "101%"], "'101%': must be"),
-        (["--trickle", "5"], "--trickle: no such option; there are --help, --archive, "),
-        (["--trickle", "5"], ", --ramp, --at-once, "),
     ],
 )
 def test_what_means_nothing_is_refused(
