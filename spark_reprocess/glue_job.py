@@ -37,7 +37,7 @@ from spark_reprocess.archive.storage.files import COMMANDS, Archive, open_folder
 from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of
 from spark_reprocess.command_line.verb import INTERRUPTED, STACK
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.repeating import repeating
+from spark_reprocess.progress import repeating
 
 OPTION = "--command-line"
 TIMEOUT = "--timeout-minutes"

@@ -3,18 +3,17 @@
 import json
 import re
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from spark_reprocess import figures
 from spark_reprocess.errors import JobError
-from spark_reprocess.repeating import repeating
 
 _INTERVAL_SECONDS = 1.0
-_LINES_APART_SECONDS = 10.0
 _RATE_SECONDS = 30.0
 
 
@@ -22,40 +21,38 @@ Progress = Callable[[str, Callable[[], str]], AbstractContextManager[None]]
 """Shows a label and, at intervals, what the function returns, while its context is active."""
 
 
-@contextmanager
-def silent(_label: str, _status: Callable[[], str]) -> Iterator[None]:
+def silent(_label: str, _status: Callable[[], str]) -> AbstractContextManager[None]:
     """Show nothing."""
-    yield
+    return nullcontext()
 
 
-@contextmanager
-def on_terminal(label: str, status: Callable[[], str]) -> Iterator[None]:
-    """Rewrite one line of standard error every second; erase it in the end."""
+def on_stderr(before: str, after: str, every_seconds: float) -> Progress:
+    """Return a Progress that writes lines to standard error, and in the end *before* once more."""
 
-    def rewrite(line: str) -> None:
-        sys.stderr.write(f"\r\033[K{line}")
-        sys.stderr.flush()
+    @contextmanager
+    def writing(label: str, status: Callable[[], str]) -> Iterator[None]:
+        def write(line: str) -> None:
+            sys.stderr.write(line)
+            sys.stderr.flush()
 
-    def show(seconds: float, text: str) -> None:
-        rewrite(_line(label, seconds, text))
+        def show(seconds: float, text: str) -> None:
+            parts = filter(None, (f"{label}: {figures.duration(seconds)}", text))
+            write(f"{before}{', '.join(parts)}{after}")
 
-    try:
-        with _repeated(_INTERVAL_SECONDS, status, show):
-            yield
-    finally:
-        rewrite("")
+        try:
+            with _repeated(every_seconds, status, show):
+                yield
+        finally:
+            write(before)
+
+    return writing
 
 
-@contextmanager
-def in_lines(label: str, status: Callable[[], str]) -> Iterator[None]:
-    """Write a line to standard error every ten seconds; none for shorter work."""
+on_terminal = on_stderr("\r\033[K", "", _INTERVAL_SECONDS)
+"""Rewrites one line every second, and erases it in the end."""
 
-    def show(seconds: float, text: str) -> None:
-        sys.stderr.write(f"{_line(label, seconds, text)}\n")
-        sys.stderr.flush()
-
-    with _repeated(_LINES_APART_SECONDS, status, show):
-        yield
+in_lines = on_stderr("", "\n", 10.0)
+"""Writes a line every ten seconds; none for shorter work."""
 
 
 def in_file(path: Path) -> Progress:
@@ -125,10 +122,6 @@ def share_of(line: str) -> float | None:
     return min(1.0, done / total) if total else None
 
 
-def _line(label: str, seconds: float, text: str) -> str:
-    return ", ".join(filter(None, (f"{label}: {figures.duration(seconds)}", text)))
-
-
 def _repeated(
     interval_seconds: float, status: Callable[[], str], show: Callable[[float, str], object]
 ) -> AbstractContextManager[None]:
@@ -143,3 +136,25 @@ def _repeated(
         show(time.monotonic() - started, text)
 
     return repeating(show_now, interval_seconds, "progress")
+
+
+@contextmanager
+def repeating(act: Callable[[], object], every_seconds: float, name: str) -> Iterator[None]:
+    """Call *act* every so many seconds, first after that time, in a thread called *name*.
+
+    When the block has ended, no call is in progress, and none will begin. *act* must not raise: its
+    thread would end.
+    """
+    has_ended = threading.Event()
+
+    def repeat() -> None:
+        while not has_ended.wait(every_seconds):
+            act()
+
+    thread = threading.Thread(target=repeat, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()

@@ -1,22 +1,8 @@
 """A policy: ordered rules that choose a plan's actions without an operator. Pure.
 
-::
-
-    version: 1
-    rules:
-      - name: payments was down
-        when: "title LIKE 'TimeoutError: payments%' AND count <= 5000"
-        action: redrive
-      - name: orders of the old shop
-        when: title LIKE '%legacy_shop%'
-        action: discard
-    run:
-      max_rate: 100
-      allow_returns: 1%
-
 The first rule whose condition is true for a group sets its action; a group without such a rule is
 left. Conditions are Spark SQL over the columns of ``groups.parquet``. ``run`` has options of the
-verb ``run``, for a schedule that gives it none.
+verb ``run``, for a schedule that gives it none. The help of ``run`` has an example.
 """
 
 import math

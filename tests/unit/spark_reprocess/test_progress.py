@@ -9,8 +9,10 @@ import pytest
 
 from spark_reprocess import progress
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import HowFar, in_file, in_lines, on_terminal, share_of
+from spark_reprocess.progress import HowFar, in_file, in_lines, on_stderr, share_of
 from spark_reprocess.redrive.execution import status_line
+
+OFTEN = on_stderr("", "\n", 0.001)
 
 
 class Clock:
@@ -70,12 +72,6 @@ def test_task_that_runs_again_does_not_count_beyond_the_total() -> None:
     assert status_line(HowFar(100, Clock()), 100, Counter(sent=120)) == "100 of 100 messages, 0/s"
 
 
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.001)
-    monkeypatch.setattr(progress, "_LINES_APART_SECONDS", 0.001)
-
-
 def twice(answers: Iterator[str]) -> tuple[Callable[[], str], threading.Event]:
     """A status, and the sign that it was asked twice and shown once at least."""
     asked = threading.Event()
@@ -90,21 +86,19 @@ def twice(answers: Iterator[str]) -> tuple[Callable[[], str], threading.Event]:
     return status, asked
 
 
-@pytest.mark.usefixtures("often")
 def test_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     status, asked = twice(iter(["1 of 2"]))
 
-    with in_lines("draining", status):
+    with OFTEN("draining", status):
         asked.wait(60)
 
     assert re.fullmatch(r"draining: \d+ s, 1 of 2", capsys.readouterr().err.splitlines()[0])
 
 
-@pytest.mark.usefixtures("often")
 def test_line_on_the_terminal_is_rewritten_and_wiped(capsys: pytest.CaptureFixture[str]) -> None:
     status, asked = twice(iter(["1 of 2"]))
 
-    with on_terminal("draining", status):
+    with on_stderr("\r\033[K", "", 0.001)("draining", status):
         asked.wait(60)
 
     shown = capsys.readouterr().err
@@ -112,7 +106,6 @@ def test_line_on_the_terminal_is_rewritten_and_wiped(capsys: pytest.CaptureFixtu
     assert shown.endswith("\r\033[K")
 
 
-@pytest.mark.usefixtures("often")
 def test_archive_that_cannot_be_listed_does_not_end_the_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -122,7 +115,7 @@ def test_archive_that_cannot_be_listed_does_not_end_the_work(
         asked.release()
         raise ArchiveError("no answer")
 
-    with in_lines("draining", status):
+    with OFTEN("draining", status):
         assert asked.acquire(timeout=60)
         assert asked.acquire(timeout=60)
 
@@ -136,8 +129,10 @@ def test_quick_work_says_nothing_in_a_pipe(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("often")
-def test_file_gets_an_object_at_once_and_then_the_latest(tmp_path: Path) -> None:
+def test_file_gets_an_object_at_once_and_then_the_latest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.001)
     file = tmp_path / "progress"
     with in_file(file)("draining", str):
         pass
@@ -158,8 +153,10 @@ def test_file_gets_an_object_at_once_and_then_the_latest(tmp_path: Path) -> None
     assert later["seconds"] >= 0
 
 
-@pytest.mark.usefixtures("often")
-def test_work_goes_on_where_its_progress_cannot_be_written(tmp_path: Path) -> None:
+def test_work_goes_on_where_its_progress_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.001)
     status, asked = twice(iter([]))
 
     with in_file(tmp_path / "no" / "folder")("draining", status):
