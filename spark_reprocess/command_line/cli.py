@@ -43,7 +43,6 @@ Archives the messages of a parked queue, groups them by failure, and redrives th
 ARCHIVE_VARIABLE = "DLQ_ARCHIVE"
 """The environment variable with the default of ``--archive``; a stack's archive beats it."""
 
-_HELP_ALL = "--help-all"
 _PLACE = "the archive: s3://BUCKET/PREFIX, or a folder, which on a cluster all machines must share"
 
 SETTINGS = """\
@@ -167,7 +166,7 @@ def parse(argv: list[str]) -> Command:
         of_verb = verbs.add_parser(one, help=entry.line)
         if one == name:
             add_archive(of_verb)
-            fill(of_verb, load(one), argv)
+            fill(of_verb, load(one))
     values = vars(parser.parse_args(argv))
     return Command.of(name, load(name), values)
 
@@ -190,11 +189,8 @@ def add_archive(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def fill(parser: argparse.ArgumentParser, verb: Verb, words: Collection[str] = ()) -> None:
-    """Give *parser* the description, the examples and the arguments of *verb*.
-
-    Of a verb with many options the help is short, unless ``--help-all`` is among *words*.
-    """
+def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
+    """Give *parser* the description, the examples and the arguments of *verb*."""
     parser.description = verb.about
     parser.epilog = verb.examples or None
     verb.add_arguments(parser)
@@ -202,9 +198,3 @@ def fill(parser: argparse.ArgumentParser, verb: Verb, words: Collection[str] = (
         parser.add_argument(
             "--json", dest="as_json", action="store_true", help="answer with one JSON object"
         )
-    if verb.first_options:
-        parser.add_argument(_HELP_ALL, action="help", help="list all options")
-        for action in parser._actions:  # noqa: SLF001 - argparse has no other list
-            shown = {*verb.first_options, "--help", _HELP_ALL, "--json"}
-            if _HELP_ALL not in words and shown.isdisjoint(action.option_strings):
-                action.help = argparse.SUPPRESS

@@ -53,50 +53,53 @@ left, counted and named. docs/redrive.md has the rules."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
     add_shared(parser, "--plan")
-    add(
+    parser.add_argument(
         "--group",
         metavar="ID",
         help="redrive this group alone, whatever the plan does with it: g-...",
     )
-    add(
-        "--decisions-sha256",
-        type=sha256_hex,
-        metavar="HEX",
-        help="refuse a plan that does anything else than in the dry run that answered with this "
-        "(decisions_sha256 of its --json answer)",
-    )
-    add_shared(parser, "--main-queue-url", "--to-queue-url")
-    add_shared(
-        parser,
-        "--parked-queue-url",
-        help="act only on messages of this parked queue; required if the plan has messages of "
-        "several, and for a ramp",
-    )
-    add_shared(parser, "--where", "--limit", "--max-rate", "--claim-ttl")
-    add_shared(parser, "--in-doubt", choices=("arrived", "send", "leave"))
-    add_shared(parser, "--time-budget-seconds", "--failure-table")
-    add_ramp(parser)
-    add(
+    add_shared(parser, "--where", "--limit", "--max-rate", "--time-budget-seconds")
+    parser.add_argument(
         "--watch",
         dest="watches",
         action="store_true",
         help="after the send, say what comes back until every failure would have; exit code 3 if "
         "more came back than may",
     )
-    add(
+    add_shared(parser, "--reason", "--execute")
+    add_ramp(parser)
+    queues = parser.add_argument_group("queues")
+    add_shared(queues, "--main-queue-url", "--to-queue-url", "--failure-table")
+    add_shared(
+        queues,
+        "--parked-queue-url",
+        help="act only on messages of this parked queue; required if the plan has messages of "
+        "several, and for a ramp",
+    )
+    rare = parser.add_argument_group("less often")
+    add_shared(rare, "--in-doubt", choices=("arrived", "send", "leave"))
+    add_shared(rare, "--claim-ttl", "--mask", "--no-samples")
+    rare.add_argument(
         "--include-foreign",
         action="store_true",
         help="also messages that came from another queue, or may have; requires --to-queue-url",
     )
-    add(
+    rare.add_argument(
         "--allow-reordering",
         action="store_true",
         help="FIFO: send messages although an earlier one of their message group is not sent",
     )
-    add("--keep-counter", action="store_true", help="keep each message's replay count")
-    add_shared(parser, "--mask", "--no-samples", "--reason", "--execute")
+    rare.add_argument(
+        "--keep-counter", action="store_true", help="keep each message's replay count"
+    )
+    rare.add_argument(
+        "--decisions-sha256",
+        type=sha256_hex,
+        metavar="HEX",
+        help="refuse a plan that does anything else than in the dry run that answered with this "
+        "(decisions_sha256 of its --json answer)",
+    )
 
 
 def _run(options: RedriveOptions) -> int:
@@ -219,8 +222,4 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     )
 
 
-_FIRST_OPTIONS = (
-    *("--archive", "--stack", "--group", "--plan", "--where", "--limit", "--max-rate"),
-    *("--ramp", "--at-once", "--watch", "--reason", "--execute"),
-)
-VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run, first_options=_FIRST_OPTIONS)
+VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run)

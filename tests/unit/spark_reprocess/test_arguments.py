@@ -1,4 +1,3 @@
-import re
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 
@@ -140,18 +139,6 @@ def test_wrong_arguments_exit_with_two_and_the_rule(
 def test_help_of_each_verb_exits_with_zero(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     assert "--archive" in capsys.readouterr().out
-
-
-def test_a_long_help_is_short_at_first(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = []
-    for words in (["--help"], ["--help-all"]):
-        assert main(["redrive", *words]) == 0
-        shown.append(
-            set(re.findall(r"--[a-z-]+", capsys.readouterr().out.partition("options:")[2]))
-        )
-
-    assert len(shown[0]) < 20 < len(shown[1])
-    assert {"--group", "--where", "--at-once", "--execute"} < shown[0] < shown[1]
 
 
 def test_the_environment_may_name_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
