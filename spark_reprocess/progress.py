@@ -82,36 +82,28 @@ class HowFar:
     The rate is that of the last 30 s.
     """
 
-    def __init__(
-        self,
-        total: int,
-        now_seconds: Callable[[], float] = time.monotonic,
-        *,
-        is_estimate: bool = False,
-    ) -> None:
-        """Start now, with *total* messages to do; with *is_estimate* there may be more."""
+    def __init__(self, total: int, now_seconds: Callable[[], float] = time.monotonic) -> None:
+        """Start now, with *total* messages to do, or more if that is an estimate."""
         self._total = total
         self._now_seconds = now_seconds
-        self._is_estimate = is_estimate
         self._past = deque([(now_seconds(), 0)])
 
     def line(self, done: int) -> str:
         """Return the line for *done* messages."""
-        total = max(self._total, done) if self._is_estimate else self._total
+        total = max(self._total, done)
         now = self._now_seconds()
         while len(self._past) > 1 and self._past[1][0] <= now - _RATE_SECONDS:
             self._past.popleft()
         since, before = self._past[0]
         self._past.append((now, done))
         rate = (done - before) / (now - since) if now > since else 0.0
-        of = "of about" if self._is_estimate else "of"
-        parts = [f"{done:,} {of} {total:,} messages", f"{figures.quantity(rate)}/s"]
+        parts = [f"{done:,} of {total:,} messages", f"{figures.quantity(rate)}/s"]
         if rate and done < total:
             parts.append(f"{figures.duration((total - done) / rate)} left")
         return ", ".join(parts)
 
 
-_COUNTS = re.compile(r"([0-9,]+) of (?:about )?([0-9,]+) messages")
+_COUNTS = re.compile(r"([0-9,]+) of ([0-9,]+) messages")
 
 
 def share_of(line: str) -> float | None:

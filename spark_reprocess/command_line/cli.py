@@ -38,7 +38,8 @@ VERBS: Mapping[str, Entry] = {
 """The verbs of the job, in the order of ``--help``."""
 
 _ABOUT = """\
-Archives the messages of a parked queue, groups them by failure, and redrives the right ones."""
+Archives the messages of a parked queue, groups them by failure, and redrives the right ones: the
+verbs of dlq that run on a cluster, too, as spark-submit --py-files spark_reprocess.zip ... VERB."""
 
 ARCHIVE_VARIABLE = "DLQ_ARCHIVE"
 """The environment variable with the default of ``--archive``; a stack's archive beats it."""
@@ -50,20 +51,6 @@ Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, 
 
 exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much
 of a redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted"""
-
-_EXAMPLES = f"""\
-example, from a full parked queue to messages that were redriven:
-
-  python -m spark_reprocess collect --archive ./archive \\
-      --parked-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders-parked
-  python -m spark_reprocess decide --archive ./archive g-53cb1ad25b redrive
-  python -m spark_reprocess redrive --archive ./archive \\
-      --main-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders
-  # and send:
-  python -m spark_reprocess redrive ... --execute --reason "address service is back"
-
-The same verbs run on a cluster: spark-submit --py-files spark_reprocess.zip ... VERB.
-{SETTINGS}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +147,7 @@ def parse(argv: list[str]) -> Command:
     name = argv[0] if argv else "--help"
     if name not in VERBS and not name.startswith("-"):
         unknown_word("verb", name, VERBS)
-    parser = Parser(prog="python -m spark_reprocess", description=_ABOUT, epilog=_EXAMPLES)
+    parser = Parser(prog="python -m spark_reprocess", description=_ABOUT, epilog=SETTINGS)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for one, entry in VERBS.items():
         of_verb = verbs.add_parser(one, help=entry.line)

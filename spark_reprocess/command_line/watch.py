@@ -68,7 +68,13 @@ class Watch:
             ended_by = str(error)
         if ended_by:
             print_error(f"the watch ended early: {ended_by}")
-        bad = [one.group_id for one in self.outcomes if self._is_bad(one)]
+        allowed = self._options.allow_returns
+        bad = [
+            one.group_id
+            for one in self.outcomes
+            if (one.returned or 0) - self._before.get(one.group_id, Returns()).returned
+            > allowed.of_sent(one.sent)
+        ]
         if bad:
             print_error(f"{', '.join(bad)}: more came back than may")
         if ended_by == BY_SIGNAL:
@@ -90,11 +96,6 @@ class Watch:
 
     def _status(self) -> str:
         return total(self.outcomes).sentence(self._now_seconds()) if self.outcomes else ""
-
-    def _is_bad(self, outcome: Outcome) -> bool:
-        before = self._before.get(outcome.group_id, Returns()).returned
-        allowed = self._options.allow_returns.of_sent(outcome.sent)
-        return (outcome.returned or 0) - before > allowed
 
 
 def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:

@@ -38,11 +38,10 @@ The drain writes each message durably before it deletes it. A drain that is kill
 rows at worst, which every read removes.
 
 The analysis groups the archive's pending messages by failure, and finds what sets each group apart
-(its leads). It writes report.html (one self-contained page), summary.json and groups.parquet for
-programs, and plan.yaml, in which each group's action is "leave" unless a rule of a policy sets
-another one. Titles and leads are printed on a terminal only: elsewhere, as in the log of a
-scheduled job, you get group ids, counts and the report's address. docs/analysis.md explains groups
-and leads.
+(its leads). It writes report.html, summary.json and groups.parquet for programs, and plan.yaml, in
+which each group's action is "leave" unless a rule of a policy sets another one. Titles and leads
+are printed on a terminal only: elsewhere, as in the log of a scheduled job, you get group ids and
+counts. docs/analysis.md explains groups and leads.
 
 Run it again at any time: it fetches new messages, and writes a new report."""
 
@@ -177,9 +176,7 @@ def print_drain(summary: "DrainSummary") -> None:
     if (rest := summary.rest) and rest.total:
         print_line(
             f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
-            f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); those "
-            "in flight become visible again after their visibility timeout unless another consumer "
-            "deletes them: run again then"
+            f"{rest.delayed:,} delayed in the queue, as of a minute ago: run again for them"
         )
 
 

@@ -13,22 +13,18 @@ from spark_reprocess.figures import counted
 _ABOUT = """\
 Erases messages from the archive, for example because a person's data must go: every archived copy
 with the same first id, in every drain, and the reports that may quote it. Their plan.yaml stays,
-about the same messages as before, without its condition and the titles of its groups.
-The ledger keeps who, when, why and the ids, but neither the condition nor content of the messages.
-Older plans name how many of their messages are gone, and continue with the rest. --failure-table
-also erases the failures that consumers recorded of these messages, by the ids that the archive and
-its ledger have.
+without its condition and the titles of its groups. The ledger keeps who, when, why and the ids.
+--failure-table also erases the failures that consumers recorded of these messages.
 
-A copy that lost its context has its own id as first id, so the id of another copy does not find it.
-Find such copies with --where on the body or on an attribute.
+A copy that lost its context has its own id as first id: find such copies with --where on the body
+or on an attribute.
 
 --older-than-days removes what was sent, discarded or restored that long ago, if its drain is as
-old. Messages that are pending, in doubt or busy stay, whatever their age. Reports, plans and the
-failure table stay, too.
+old. Messages that are pending, in doubt or busy stay, whatever their age.
 
 A dry run unless --execute is given. If an erase is killed, the next one completes it. In a
-versioned bucket every version is erased, also of files that were deleted before. This requires
-s3:DeleteObjectVersion, s3:GetObjectVersion and s3:ListBucketVersions. Only --where needs Spark."""
+versioned bucket every version is erased. docs/erase.md has the rights that this needs, and what an
+erase does not reach. Only --where needs Spark."""
 
 _IS_KEPT = "; neither the reason nor the ids should identify a person: both are kept"
 _NOT_REACHED = (

@@ -199,12 +199,7 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
         done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
         if arrived := summary.count(Disposition.ARRIVED):
             done += f", recorded {arrived:,} as arrived"
-        more = summary.problems or summary.stopped_by or summary.ramp
-        is_idle = not (
-            sent or discarded or arrived or more or summary.count(Disposition.NOT_SELECTED)
-        )
-        rest = "; nothing was left to do" if is_idle else ""
-        return f"plan {summary.plan_id}, run {summary.run_id}: {done}{rest}"
+        return f"plan {summary.plan_id}, run {summary.run_id}: {done}"
     if all(group.action == Action.LEAVE for group in summary.groups):
         return "dry run: the plan leaves every group; edit its actions first"
     to_send, to_discard = summary.count(Disposition.SEND), summary.count(Disposition.DISCARD)

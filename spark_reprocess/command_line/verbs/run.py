@@ -54,23 +54,13 @@ the action. A group without such a rule is left:
   run:
     max_rate: 100
 
-Below run a policy may have max_rate, time_budget_seconds, mask (a list), ramp (false for at once)
-and allow_returns, each as the option of this name. An option that is given here comes before the
-policy's; masks of both hold, and the shorter time budget, of which the drain has half at most.
+Without --policy everything is left. Without --execute nothing is sent, but the queue is drained.
+What a person said last about a group beats every rule, and messages that returned from an earlier
+redrive are left. docs/schedule.md has the rules, the options below run, and how to allow more.
 
-Conditions are Spark SQL over the columns of groups.parquet. What a person said last about a group
-(leave, discard, an edit not carried out) beats every rule, unless the rule has overrides_people:
-true; the answer names such groups. Messages that returned from an earlier
-redrive are left as well, unless the policy says redrive_again: true. Without --policy everything is
-left. Without --execute nothing is sent, but the queue is drained.
-
-A run acts on messages of its own parked queue. It leaves, counts and names: messages that were
-drained from another parked queue, messages that came from another main queue or may have, and
-messages without room for the replay count and the context, because a later run could not see that
-they were redriven before.
-
-With a destination, number and age of pending messages are published to CloudWatch, for the
-alarm."""
+A run acts on messages of its own parked queue. What it must leave it counts and names, such as
+messages that may have come from another main queue. With a destination, number and age of pending
+messages are published to CloudWatch, for the alarm."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

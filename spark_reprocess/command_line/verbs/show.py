@@ -45,10 +45,8 @@ The id can be that of an archived copy, of the first copy, or of a copy that a r
 and values of attributes are shown only if you ask for them. Changes nothing; needs no Spark.
 
 With --out, the id is that of a group of a plan, or its beginning. Its messages are written as JSON
-lines, one object each: as they were archived, without the plan's edits, and whatever runs did with
-them. The oldest come first, those with message groups by group. docs/reference.md lists the fields.
-Nothing is masked: the output holds whole bodies and attributes. A file gets mode 0600, and a file
-that exists is not overwritten. Delete it after use: erase does not reach it."""
+lines as they were archived; docs/reference.md lists the fields. Nothing is masked. A file gets mode
+0600, and a file that exists is not overwritten. Delete it after use: erase does not reach it."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -148,13 +148,6 @@ def test_the_environment_may_name_the_archive(monkeypatch: pytest.MonkeyPatch) -
     assert parse(["status", "--archive", "here"]).options.archive == "here"
 
 
-def test_help_shows_every_verb_in_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-
-    shown = capsys.readouterr().out
-    assert all(f"spark_reprocess {verb} " in shown for verb in ("collect", "redrive"))
-
-
 def test_ctrl_c_ends_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     def press() -> int:
         raise KeyboardInterrupt

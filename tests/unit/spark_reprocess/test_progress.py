@@ -24,23 +24,23 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "is_estimate", "seconds", "text"),
+    ("done", "total", "seconds", "text"),
     [
-        (0, 10, False, 0.0, "0 of 10 messages, 0/s"),
-        (5, 10, False, 0.0, "5 of 10 messages, 0/s"),
-        (200, 1_000, False, 10.0, "200 of 1,000 messages, 20/s, 40 s left"),
-        (1_000, 1_000, False, 10.0, "1,000 of 1,000 messages, 100/s"),
-        (0, 100, True, 5.0, "0 of about 100 messages, 0/s"),
-        (50, 100, True, 10.0, "50 of about 100 messages, 5/s, 10 s left"),
-        (1, 10_000, True, 1.0, "1 of about 10,000 messages, 1/s, 2 h 46 min left"),
-        (120, 100, True, 10.0, "120 of about 120 messages, 12/s"),
+        (0, 10, 0.0, "0 of 10 messages, 0/s"),
+        (5, 10, 0.0, "5 of 10 messages, 0/s"),
+        (200, 1_000, 10.0, "200 of 1,000 messages, 20/s, 40 s left"),
+        (1_000, 1_000, 10.0, "1,000 of 1,000 messages, 100/s"),
+        (0, 100, 5.0, "0 of 100 messages, 0/s"),
+        (50, 100, 10.0, "50 of 100 messages, 5/s, 10 s left"),
+        (1, 10_000, 1.0, "1 of 10,000 messages, 1/s, 2 h 46 min left"),
+        (120, 100, 10.0, "120 of 120 messages, 12/s"),
     ],
 )
 def test_line_says_how_far_how_fast_and_how_long(
-    done: int, total: int, is_estimate: bool, seconds: float, text: str
+    done: int, total: int, seconds: float, text: str
 ) -> None:
     clock = Clock()
-    how_far = HowFar(total, clock, is_estimate=is_estimate)
+    how_far = HowFar(total, clock)
 
     clock.now += seconds
 
@@ -164,13 +164,11 @@ def test_work_goes_on_where_its_progress_cannot_be_written(
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "is_estimate", "share"),
-    [(0, 10, False, 0.0), (250, 1_000, False, 0.25), (20, 10, True, 1.0), (0, 0, False, None)],
+    ("done", "total", "share"),
+    [(0, 10, 0.0), (250, 1_000, 0.25), (20, 10, 1.0), (0, 0, None)],
 )
-def test_share_is_read_back_from_the_line(
-    done: int, total: int, is_estimate: bool, share: float | None
-) -> None:
-    assert share_of(HowFar(total, Clock(), is_estimate=is_estimate).line(done)) == share
+def test_share_is_read_back_from_the_line(done: int, total: int, share: float | None) -> None:
+    assert share_of(HowFar(total, Clock()).line(done)) == share
 
 
 def test_other_text_has_no_share() -> None:
