@@ -1,4 +1,4 @@
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -53,56 +53,49 @@ def test_since_takes_a_time(text: str, where: str) -> None:
     assert replace(options, where="a = 1 -- b").condition == f"{where} AND (a = 1 -- b\n)"
 
 
-@pytest.mark.parametrize("verb", ["collect", "run"])
-def test_a_policy_is_a_file_and_is_pinned_by_its_hash(verb: str) -> None:
-    queues = ["--parked-queue-url", "u", *(["--to-queue-url", "m"] if verb == "run" else [])]
-    argv = [verb, "--archive", "a", *queues, "--policy", "p", "--policy-sha256", "AB" * 32]
-
-    options = parse(argv).options
-    given = options if isinstance(options, dict) else asdict(options)
-    assert (given["policy"], given["policy_sha256"]) == ("p", "ab" * 32)
-
-
-def test_run_needs_no_ramp_for_its_parked_queue() -> None:
-    command = parse(["run", "--archive", "a", "--parked-queue-url", "u", "--to-queue-url", "m"])
-
-    assert command.options == RunOptions("a", parked_queue_url="u", to_queue_url="m")
+RUN = ["run", "--archive", "a", "--parked-queue-url", "u", "--to-queue-url", "m"]
+MANY = [
+    *("--where", "1=1", "--limit", "5", "--max-rate", "2.5", "--in-doubt", "send"),
+    *("--claim-ttl", "60", "--include-foreign", "--keep-counter", "--execute"),
+    *("--reason", "why"),
+]
+OF_RUN = RunOptions("a", parked_queue_url="u", to_queue_url="m")
+OF_REDRIVE = RedriveOptions("a", "p.yaml", "u")
 
 
-def test_run_takes_a_ramp() -> None:
-    asked = ["--to-queue-url", "m", "--policy", "p", "--ramp", "--allow-returns", "5"]
-    command = parse(["run", "--archive", "a", "--parked-queue-url", "u", *asked])
-
-    assert command.options.ramp is True
-    assert command.options.allow_returns == AllowedReturns("5")
-    assert command.options.policy == "p"
-
-
-def test_redrive_is_a_dry_run_by_default() -> None:
-    assert parse(REDRIVE).options == RedriveOptions("a", "p.yaml", "u")
-
-
-def test_redrive_takes_all_its_options() -> None:
-    more = [
-        *("--where", "1=1", "--limit", "5", "--max-rate", "2.5", "--in-doubt", "send"),
-        *("--claim-ttl", "60", "--include-foreign", "--keep-counter", "--execute"),
-        *("--reason", "why"),
-    ]
-
-    assert parse([*REDRIVE, *more]).options == RedriveOptions(
-        archive="a",
-        plan="p.yaml",
-        to_queue_url="u",
-        where="1=1",
-        limit=5,
-        max_rate=2.5,
-        in_doubt="send",
-        include_foreign=True,
-        claim_ttl_seconds=60,
-        keep_counter=True,
-        reason="why",
-        execute=True,
-    )
+@pytest.mark.parametrize(
+    ("argv", "options"),
+    [
+        (RUN, OF_RUN),
+        (
+            [*RUN, "--policy", "p", "--policy-sha256", "AB" * 32],
+            replace(OF_RUN, policy="p", policy_sha256="ab" * 32),
+        ),
+        (
+            [*RUN, "--ramp", "--allow-returns", "5"],
+            replace(OF_RUN, ramp=True, allow_returns=AllowedReturns("5")),
+        ),
+        (REDRIVE, OF_REDRIVE),
+        (
+            [*REDRIVE, *MANY],
+            replace(
+                OF_REDRIVE,
+                where="1=1",
+                limit=5,
+                max_rate=2.5,
+                in_doubt="send",
+                include_foreign=True,
+                claim_ttl_seconds=60,
+                keep_counter=True,
+                reason="why",
+                execute=True,
+            ),
+        ),
+    ],
+)
+def test_arguments_become_options(argv: list[str], options: RedriveOptions) -> None:
+    """Without ``--execute`` it is a dry run."""
+    assert parse(argv).options == options
 
 
 @pytest.mark.parametrize(
@@ -133,12 +126,6 @@ def test_wrong_arguments_exit_with_two_and_the_rule(
 ) -> None:
     assert main(argv) == 2
     assert sentence in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("verb", ["collect", "redrive"])
-def test_help_of_each_verb_exits_with_zero(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([verb, "--help"]) == 0
-    assert "--archive" in capsys.readouterr().out
 
 
 def test_the_environment_may_name_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:

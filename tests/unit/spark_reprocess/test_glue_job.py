@@ -26,33 +26,28 @@ GLUE = ["--JOB_ID", "j_1", "--JOB_NAME", "job", "--TempDir", "s3://b/temporary/"
 AFTER = ["--job-language", "python", "--enable-metrics", "", "--JOB_RUN_ID", "jr_1"]
 
 
-def test_the_command_line_is_found_among_what_glue_adds() -> None:
-    line = "run --archive s3://b/archive --execute --reason 'fixed in 4.2'"
-
-    assert command_of([*GLUE, "--command-line", line, *AFTER]) == [
-        "run",
-        "--archive",
-        "s3://b/archive",
-        "--execute",
-        "--reason",
-        "fixed in 4.2",
-    ]
-
-
-def test_a_run_s_own_command_line_wins_over_the_job_s() -> None:
-    arguments = ["--command-line", "run", *GLUE, "--command-line", "status --archive a"]
-
-    assert command_of(arguments) == ["status", "--archive", "a"]
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("run --reason 'fixed in 4.2'", ["run", "--reason", "fixed in 4.2"]),
+        # That of the run wins over that of the job.
+        ("status --archive a", ["status", "--archive", "a"]),
+    ],
+)
+def test_the_command_line_is_found_among_what_glue_adds(line: str, words: list[str]) -> None:
+    assert command_of(["--command-line", "run", *GLUE, "--command-line", line, *AFTER]) == words
 
 
-def test_a_missing_command_line_is_named() -> None:
-    with pytest.raises(SystemExit, match="--command-line is missing"):
-        command_of([*GLUE, *AFTER])
-
-
-def test_an_open_quote_is_named() -> None:
-    with pytest.raises(SystemExit, match="No closing quotation"):
-        command_of(["--command-line", "run --reason 'fixed"])
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ([*GLUE, *AFTER], "--command-line is missing"),
+        (["--command-line", "run --reason 'fixed"], "No closing quotation"),
+    ],
+)
+def test_what_is_no_command_line_is_named(arguments: list[str], fault: str) -> None:
+    with pytest.raises(SystemExit, match=fault):
+        command_of(arguments)
 
 
 def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
