@@ -108,6 +108,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     console.print(table, soft_wrap=not is_terminal)
 
 
+def came_back(sent: int | None, returned: int | None) -> int | str:
+    """Return the cell of a table: how many of *sent* messages came back."""
+    if not sent:
+        return "-"
+    return "?" if returned is None else returned
+
+
 def print_diff(lines: Sequence[str], indent: int = 0) -> None:
     """Print the lines of a patch; on a terminal removed lines are red and added ones green."""
     for line in lines:

@@ -11,7 +11,7 @@ from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.arguments import add_shared
-from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
+from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted, minute
 from spark_reprocess.findings import (
@@ -193,7 +193,7 @@ def _print(groups: Sequence[ListedGroup], archive: str) -> None:
                 one.count,
                 "-" if one.pending is None else one.pending,
                 "-" if one.states is None else _sent(one),
-                "-" if not _sent(one) else "?" if one.returned is None else one.returned,
+                came_back(_sent(one), one.returned),
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
                 _description(one),

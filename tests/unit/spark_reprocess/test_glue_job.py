@@ -9,7 +9,6 @@ from spark_reprocess import glue_job
 from spark_reprocess.archive.storage.files import COMMANDS, open_archive
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.command_line.verb import INTERRUPTED
-from spark_reprocess.errors import ArchiveError
 from spark_reprocess.glue_job import (
     RunResult,
     argument_of,
@@ -113,26 +112,19 @@ def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path
     assert followed(tmp_path, main) == RunResult("redrive", INTERRUPTED, "", "")
 
 
-def test_a_run_that_may_not_remove_its_command_says_so_and_does_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The role of a stack from before."""
-
-    def deny(*_: Any) -> None:
-        raise ArchiveError("s3:DeleteObjectVersion: denied")
-
+def test_a_stored_command_is_run_once(tmp_path: Path) -> None:
     archive, ran = open_archive(str(tmp_path / "an archive")), list[Sequence[str]]()
-    stored = store_command(archive, ["collect", "--limit", "5"])
-    monkeypatch.setattr(glue_job, "remove_command", deny)
+    argument = argument_of(archive, store_command(archive, ["collect", "--limit", "5"]))
 
     def main(words: Sequence[str]) -> int:
         ran.append(words)
         return 0
 
-    run(["--command-line", argument_of(archive, stored)], main)
+    run(["--command-line", argument], main)
+    with pytest.raises(SystemExit, match="has no command"):
+        run(["--command-line", argument], main)
 
     assert ran == [["collect", "--limit", "5"]]
-    assert "denied; the next dlq erase --execute removes it" in capsys.readouterr().err
 
 
 def test_a_command_that_somebody_changed_is_not_run(tmp_path: Path) -> None:
