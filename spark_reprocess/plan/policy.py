@@ -80,7 +80,7 @@ class Rule:
     """One rule.
 
     Attributes:
-        name: its name in the plan and the summary; unique in its policy.
+        name: its name in the plan and the summary.
         when: a Spark SQL condition on a group.
         overrides_people: whether it decides although a person last said something else of a group.
     """
@@ -133,12 +133,7 @@ def read_policy(text: str, sha256_wanted: str | None = None, name: str = "the po
 
 def _faults(raw: dict[str, Any]) -> Iterator[Fault]:
     yield from key_faults(raw, (), _POLICY)
-    names: list[object] = []
     for index, rule in enumerate(raw["rules"] if isinstance(raw.get("rules"), list) else ()):
         yield from key_faults(rule, ("rules", index), _RULE)
-        name = rule.get("name") if isinstance(rule, dict) else None
-        if name is not None and name in names:
-            yield ("rules", index, "name"), f"{name!r} is another rule's too; each needs its own"
-        names.append(name)
     if raw.get("run") is not None:
         yield from key_faults(raw["run"], ("run",), _RUN)

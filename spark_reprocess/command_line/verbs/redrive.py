@@ -1,19 +1,15 @@
 """``redrive``: plan to queue."""
 
 import argparse
+import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.command_line.arguments import add_shared, sha256_hex
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
-from spark_reprocess.command_line.ramp import (
-    add_ramp,
-    print_forecast,
-    print_ramp,
-    stopped_sentence,
-)
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
     print_answer,
@@ -31,9 +27,12 @@ from spark_reprocess.command_line.verb import (
     progress_here,
 )
 from spark_reprocess.command_line.watch import Watch, print_outcomes
-from spark_reprocess.figures import duration
+from spark_reprocess.figures import counted, duration
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+
+_SHOWN_SIZES = 6
 
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
@@ -102,6 +101,47 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_ramp(parser: argparse.ArgumentParser) -> None:
+    """Add the ramp's arguments; ``--parked-queue-url`` and ``--failure-table`` are the verbs'.
+
+    DLQ_MINUTE_SECONDS shortens its minutes, for demonstrations.
+    """
+    parser.set_defaults(minute_seconds=float(os.environ.get("DLQ_MINUTE_SECONDS", "60")))
+    group = parser.add_argument_group("ramp")
+    how = group.add_mutually_exclusive_group()
+    how.add_argument(
+        "--ramp",
+        action="store_true",
+        default=None,
+        help="send 1, 2, 6, 18, ... messages of each group, each step after the one before is "
+        "known to be good (default where --failure-table and --parked-queue-url are given)",
+    )
+    how.add_argument(
+        "--at-once", dest="ramp", action="store_false", help="send everything in one step"
+    )
+    group.add_argument(
+        "--allow-returns",
+        type=_allowed,
+        default=AllowedReturns(),
+        metavar="N|P%",
+        help="how many messages of a group may come back (default: none of the first 20, one up "
+        "to 100, then 1%% of what was sent)",
+    )
+    group.add_argument(
+        "--function-arn",
+        metavar="ARN",
+        help="the replay function: a step is good only while something feeds it, and it had no "
+        "errors",
+    )
+
+
+def _allowed(text: str) -> AllowedReturns:
+    try:
+        return AllowedReturns.of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+
+
 def _run(options: RedriveOptions) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.redrive.redrive import redrive
@@ -123,7 +163,7 @@ def _run(options: RedriveOptions) -> int:
         lambda: print_outcomes(outcomes, options.failure_table),
     )
     if exit_code != INTERRUPTED and summary.executed and summary.is_stopped:
-        print_error(stopped_sentence(summary.ramp))
+        print_error(_stopped_sentence(summary.ramp))
         return STOPPED
     return exit_code
 
@@ -172,13 +212,13 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     print_table(("group", "action", *words, *(["failure"] if is_terminal else [])), rows)
     _print_edits(summary)
     if summary.ramp:
-        print_ramp(summary.ramp)
+        _print_ramp(summary.ramp)
     for problem in summary.problems:
         print_line(problem_sentence(problem))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.forecast and summary.forecast.sizes:
-        print_forecast(summary.forecast)
+        _print_forecast(summary.forecast)
     print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
 
 
@@ -191,6 +231,46 @@ def _print_edits(summary: RedriveSummary) -> None:
         for sample in shown:
             print_line(f"  message {sample.message_id}")
             print_diff([f"  {line}" for line in sample.lines], indent=2)
+
+
+def _print_forecast(forecast: Forecast) -> None:
+    """Print how many steps a ramp would have, and how long it takes."""
+    sizes = [f"{size:,}" for size in forecast.sizes[:_SHOWN_SIZES]]
+    more = ", …" if len(forecast.sizes) > _SHOWN_SIZES else ""
+    steps = counted(len(forecast.sizes), "step")
+    print_line(
+        f"ramp: up to {steps} a group (messages: {', '.join(sizes)}{more}), at least "
+        f"{duration(forecast.seconds)} in all; --at-once sends everything in one step"
+    )
+
+
+def _print_ramp(groups: Sequence[GroupRamp]) -> None:
+    """Print how far each group is."""
+    print_table(
+        ("ramp of group", "step", "sent", "came back", "may", "verdict", ""),
+        [
+            (
+                one.group_id,
+                f"{one.step} of {one.steps}",
+                one.sent,
+                "?" if one.returned is None else one.returned,
+                one.allowed,
+                one.verdict.value,
+                one.why,
+            )
+            for one in groups
+        ],
+    )
+
+
+def _stopped_sentence(groups: Sequence[GroupRamp]) -> str:
+    """Format which groups are stopped, and what to do."""
+    bad = [one.group_id for one in groups if one.verdict is Verdict.BAD]
+    which = f"stopped: {', '.join(bad)}" if bad else "groups of the plan are stopped"
+    return (
+        f"{which}: more came back than may, and the rest was not sent; collect shows "
+        "what came back; once it is fixed, decide again, and the next ramp begins with step one"
+    )
 
 
 def _format_result(summary: RedriveSummary, plan_option: str) -> str:

@@ -18,7 +18,6 @@ from dlq_replay.measures import (
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.clients import aws_client, aws_session, region_of
 from spark_reprocess.command_line.arguments import add_shared
-from spark_reprocess.command_line.ramp import add_ramp
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -30,7 +29,7 @@ from spark_reprocess.command_line.verb import (
     progress_here,
 )
 from spark_reprocess.command_line.verbs.collect import analysis_fields, print_collected
-from spark_reprocess.command_line.verbs.redrive import print_redrive, redrive_fields
+from spark_reprocess.command_line.verbs.redrive import add_ramp, print_redrive, redrive_fields
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

@@ -141,8 +141,8 @@ def print_history(history: DeadLetterHistory) -> None:
             step = f", in step {entry.step} of a ramp" if entry.step else ""
             time = _format_time(entry.claimed_at)
             print_heading(f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}")
-            hidden = ("claimed_at", "outcome", "new_message_id", "detail", "step")
-            print_fields(_fields(entry, *hidden), indent="    ")
+            said = ("claimed_at", "outcome", "new_message_id", "detail", "step")
+            print_fields(_fields(entry, *said), indent="    ")
 
 
 def print_run(history: RunHistory, failure_table: str | None) -> None:

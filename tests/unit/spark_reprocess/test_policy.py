@@ -144,7 +144,6 @@ def test_every_fault_is_named_with_its_place() -> None:
         "  rules[0].action: 'resend': must be leave, redrive, discard",
         "  rules[1].edit: is not known; there are name, when, action, overrides_people",
         f"  rules[1].when: '  ': {condition}",
-        "  rules[1].name: 'one' is another rule's too; each needs its own",
         "  rules[2]: must be a mapping with name, when, action, overrides_people",
         "  rules[3].name: '': must be a text that says what the rule is for",
         f"  rules[3].when: 7: {condition}",
