@@ -75,7 +75,12 @@ OF_REDRIVE = RedriveOptions("a", "p.yaml", "u")
             [*RUN, "--ramp", "--allow-returns", "5"],
             replace(OF_RUN, ramp=True, allow_returns=AllowedReturns("5")),
         ),
+        ([*RUN, "--at-once"], replace(OF_RUN, ramp=False)),
         (REDRIVE, OF_REDRIVE),
+        (
+            [*REDRIVE, "--allow-returns", "2.5%", "--function-arn", "arn"],
+            replace(OF_REDRIVE, allow_returns=AllowedReturns("2.5%"), function_arn="arn"),
+        ),
         (
             [*REDRIVE, *MANY],
             replace(
@@ -116,6 +121,9 @@ def test_arguments_become_options(argv: list[str], options: RedriveOptions) -> N
         ([*REDRIVE, "--max-rate", "nan"], "'nan': must be a number above 0"),
         ([*REDRIVE, "--claim-ttl", "59"], "'59': must be a whole number from 60 to 43200"),
         ([*REDRIVE, "--in-doubt", "no"], "--in-doubt: invalid choice: 'no'"),
+        ([*REDRIVE, "--ramp", "--at-once"], "not allowed with argument"),
+        ([*RUN, "--allow-returns", "many"], "'many': must be a whole number, or a percentage"),
+        ([*REDRIVE, "--allow-returns", "101%"], "'101%': must be"),
     ],
 )
 def test_wrong_arguments_exit_with_two_and_the_rule(
@@ -125,11 +133,15 @@ def test_wrong_arguments_exit_with_two_and_the_rule(
     assert sentence in capsys.readouterr().err
 
 
-def test_the_environment_may_name_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_may_name_the_archive_and_the_length_of_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.5")
     monkeypatch.setenv("DLQ_ARCHIVE", "s3://bucket/archive")
 
     assert parse(["status"]).options.archive == "s3://bucket/archive"
     assert parse(["status", "--archive", "here"]).options.archive == "here"
+    assert parse(REDRIVE).options.minute_seconds == 0.5
 
 
 def test_ctrl_c_ends_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
