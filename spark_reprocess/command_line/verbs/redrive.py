@@ -32,8 +32,6 @@ from spark_reprocess.plan.plan import Action
 from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
-_SHOWN_SIZES = 6
-
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
 queue that it came from, and records groups with action "discard". A dry run unless --execute is
@@ -235,11 +233,9 @@ def _print_edits(summary: RedriveSummary) -> None:
 
 def _print_forecast(forecast: Forecast) -> None:
     """Print how many steps a ramp would have, and how long it takes."""
-    sizes = [f"{size:,}" for size in forecast.sizes[:_SHOWN_SIZES]]
-    more = ", …" if len(forecast.sizes) > _SHOWN_SIZES else ""
-    steps = counted(len(forecast.sizes), "step")
+    sizes, steps = ", ".join(map("{:,}".format, forecast.sizes)), len(forecast.sizes)
     print_line(
-        f"ramp: up to {steps} a group (messages: {', '.join(sizes)}{more}), at least "
+        f"ramp: up to {counted(steps, 'step')} a group (messages: {sizes}), at least "
         f"{duration(forecast.seconds)} in all; --at-once sends everything in one step"
     )
 

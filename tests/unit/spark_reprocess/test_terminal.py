@@ -48,12 +48,6 @@ def test_table_without_rows_has_its_headings(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "group  count\n"
 
 
-def test_complaint_names_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error("no")
-
-    assert capsys.readouterr().err == "dlq: no\n"
-
-
 def test_nothing_on_the_screen_can_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b]0;title\x07\x1b[2J\rover\u202ewritten"
 
