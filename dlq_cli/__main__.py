@@ -5,7 +5,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -127,7 +127,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         with _environment(place.region, place.profile):
             if name in cli.VERBS:
                 return _run_of_the_job(name, rest, place.stack, make_session)
-            parser, verb = _parser_of(name, rest)
+            parser, verb = _parser_of(name)
             values = vars(parser.parse_args(rest))
             values |= {"stack": place.stack, "session": make_session()}
             return cli.Command.of(name, verb, values).run()
@@ -147,7 +147,7 @@ def _run_of_the_job(
 ) -> int:
     from dlq_cli.stack_values import list_installations, required
 
-    asks_for_help = any(word in {"-h", "--help", "--help-all"} for word in words)
+    asks_for_help = any(word in {"-h", "--help"} for word in words)
     is_bare = ON_GLUE not in words and set(_without_place(words)) <= {"--json"}
     if name == "status" and not stack and is_bare:
         verb = replace(load(name), run=lambda _: list_installations(make_session()))
@@ -160,7 +160,7 @@ def _run_of_the_job(
 
         values = vars(_parser_of(name)[0].parse_args(words))
         return run_on_glue(make_session(), required(stack), name, _without_place(words), values)
-    parser, verb = _parser_of(name, words)
+    parser, verb = _parser_of(name)
     arguments = vars(parser.parse_args(words))
     options = {one: value for one, value in arguments.items() if one not in _PLACE}
     return cli.Command.of(name, verb, options).run()
@@ -208,17 +208,17 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     return parser
 
 
-def _parser_of(name: str, words: Collection[str] = ()) -> tuple[argparse.ArgumentParser, Verb]:
+def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:
     parser = cli.Parser(prog=f"{PROGRAM} {name}", formatter_class=_HelpFormatter)
-    return parser, _fill(parser, name, words)
+    return parser, _fill(parser, name)
 
 
-def _fill(parser: argparse.ArgumentParser, name: str, words: Collection[str] = ()) -> Verb:
+def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
     """Add the arguments of the verb *name* and those of the installation to *parser*."""
     verb = load(name)
     if name in cli.VERBS:
         cli.add_archive(parser)
-    cli.fill(parser, verb, words)
+    cli.fill(parser, verb)
     installation = parser.add_argument_group("installation")
     _add_place(installation)
     if name in cli.VERBS:

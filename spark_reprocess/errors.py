@@ -1,11 +1,5 @@
 """The errors that end a verb. Imports nothing.
 
-JobError
-├── InputError     an argument, a plan or a queue is wrong: fix what the text names
-│   ├── BusyError  another run works on the archive: wait for its end
-│   └── SqlError   an operator's SQL is wrong
-└── ArchiveError   the archive cannot be read or written: fix the place that the text names
-
 What SQS does with one message is never an exception: it is a value, and the summary counts it.
 """
 

@@ -36,8 +36,8 @@ from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.storage.files import COMMANDS, Archive, open_folder
 from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of
 from spark_reprocess.command_line.verb import INTERRUPTED, STACK
-from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.repeating import repeating
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.progress import repeating
 
 OPTION = "--command-line"
 TIMEOUT = "--timeout-minutes"
@@ -93,7 +93,11 @@ def remove_command(archive: Archive, command_id: str) -> None:
 
 
 def _take_command(place: str, command_id: str) -> list[str]:
-    """Read a stored command, and remove it; exit if it is gone, or somebody changed it."""
+    """Read a stored command, and remove it; exit if it is gone, or somebody changed it.
+
+    Raises:
+        ArchiveError: it cannot be read or removed. Nothing was done.
+    """
     archive = open_folder(place)
     content = archive.read(_path_of(command_id)) or b""
     if sha256(content).hexdigest() != command_id:
@@ -101,10 +105,7 @@ def _take_command(place: str, command_id: str) -> list[str]:
             f"{place}: has no command {command_id}: an erase removed it, or whoever started this "
             "run; nothing was done, give the dlq command again"
         )
-    try:
-        remove_command(archive, command_id)
-    except ArchiveError as error:
-        sys.stderr.write(f"{error}; the next dlq erase --execute removes it\n")
+    remove_command(archive, command_id)
     return [str(word) for word in json.loads(content)["words"]]
 
 
@@ -200,11 +201,7 @@ def _followed(
     main: Callable[[Sequence[str]], int],
     interrupt: Callable[[], object],
 ) -> int:
-    try:
-        archive = open_folder(place)
-    except InputError:
-        # The verb says what is wrong with it.
-        return main(command)
+    archive = open_folder(place)
     answer, errors = _Copy(sys.stdout), _Copy(sys.stderr)
     stops = iter([interrupt])
 

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from dlq_replay.breaker import BreakerView
 from dlq_replay.errors import TableError
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.clients import (
-    ClientFactory,
-    breaker_table,
-    queue_counts,
-)
+from spark_reprocess.clients import ClientFactory, breaker_table, queue_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +59,6 @@ def dlq_status(
     if limit.per_minute is None:
         return DlqStatus(fault=limit.fault)
     counts = queue_counts(SqsQueue(make_client(dlq_url), dlq_url)) if dlq_url else None
-    return DlqStatus(
-        limit.per_minute,
-        limit.sentence,
-        # Held by a delayed re-send, or on FIFO by visibility.
-        waiting=counts.delayed + counts.in_flight if counts else None,
-    )
+    # Held by a delayed re-send, or on FIFO by visibility.
+    waiting = counts.delayed + counts.in_flight if counts else None
+    return DlqStatus(limit.per_minute, limit.sentence, waiting=waiting)

@@ -3,18 +3,17 @@
 import json
 import re
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from spark_reprocess import figures
 from spark_reprocess.errors import JobError
-from spark_reprocess.repeating import repeating
 
 _INTERVAL_SECONDS = 1.0
-_LINES_APART_SECONDS = 10.0
 _RATE_SECONDS = 30.0
 
 
@@ -22,40 +21,38 @@ Progress = Callable[[str, Callable[[], str]], AbstractContextManager[None]]
 """Shows a label and, at intervals, what the function returns, while its context is active."""
 
 
-@contextmanager
-def silent(_label: str, _status: Callable[[], str]) -> Iterator[None]:
+def silent(_label: str, _status: Callable[[], str]) -> AbstractContextManager[None]:
     """Show nothing."""
-    yield
+    return nullcontext()
 
 
-@contextmanager
-def on_terminal(label: str, status: Callable[[], str]) -> Iterator[None]:
-    """Rewrite one line of standard error every second; erase it in the end."""
+def on_stderr(before: str, after: str, every_seconds: float) -> Progress:
+    """Return a Progress that writes lines to standard error, and in the end *before* once more."""
 
-    def rewrite(line: str) -> None:
-        sys.stderr.write(f"\r\033[K{line}")
-        sys.stderr.flush()
+    @contextmanager
+    def writing(label: str, status: Callable[[], str]) -> Iterator[None]:
+        def write(line: str) -> None:
+            sys.stderr.write(line)
+            sys.stderr.flush()
 
-    def show(seconds: float, text: str) -> None:
-        rewrite(_line(label, seconds, text))
+        def show(seconds: float, text: str) -> None:
+            parts = filter(None, (f"{label}: {figures.duration(seconds)}", text))
+            write(f"{before}{', '.join(parts)}{after}")
 
-    try:
-        with _repeated(_INTERVAL_SECONDS, status, show):
-            yield
-    finally:
-        rewrite("")
+        try:
+            with _repeated(every_seconds, status, show):
+                yield
+        finally:
+            write(before)
+
+    return writing
 
 
-@contextmanager
-def in_lines(label: str, status: Callable[[], str]) -> Iterator[None]:
-    """Write a line to standard error every ten seconds; none for shorter work."""
+on_terminal = on_stderr("\r\033[K", "", _INTERVAL_SECONDS)
+"""Rewrites one line every second, and erases it in the end."""
 
-    def show(seconds: float, text: str) -> None:
-        sys.stderr.write(f"{_line(label, seconds, text)}\n")
-        sys.stderr.flush()
-
-    with _repeated(_LINES_APART_SECONDS, status, show):
-        yield
+in_lines = on_stderr("", "\n", 10.0)
+"""Writes a line every ten seconds; none for shorter work."""
 
 
 def in_file(path: Path) -> Progress:
@@ -85,36 +82,28 @@ class HowFar:
     The rate is that of the last 30 s.
     """
 
-    def __init__(
-        self,
-        total: int,
-        now_seconds: Callable[[], float] = time.monotonic,
-        *,
-        is_estimate: bool = False,
-    ) -> None:
-        """Start now, with *total* messages to do; with *is_estimate* there may be more."""
+    def __init__(self, total: int, now_seconds: Callable[[], float] = time.monotonic) -> None:
+        """Start now, with *total* messages to do, or more if that is an estimate."""
         self._total = total
         self._now_seconds = now_seconds
-        self._is_estimate = is_estimate
         self._past = deque([(now_seconds(), 0)])
 
     def line(self, done: int) -> str:
         """Return the line for *done* messages."""
-        total = max(self._total, done) if self._is_estimate else self._total
+        total = max(self._total, done)
         now = self._now_seconds()
         while len(self._past) > 1 and self._past[1][0] <= now - _RATE_SECONDS:
             self._past.popleft()
         since, before = self._past[0]
         self._past.append((now, done))
         rate = (done - before) / (now - since) if now > since else 0.0
-        of = "of about" if self._is_estimate else "of"
-        parts = [f"{done:,} {of} {total:,} messages", f"{figures.quantity(rate)}/s"]
+        parts = [f"{done:,} of {total:,} messages", f"{figures.quantity(rate)}/s"]
         if rate and done < total:
             parts.append(f"{figures.duration((total - done) / rate)} left")
         return ", ".join(parts)
 
 
-_COUNTS = re.compile(r"([0-9,]+) of (?:about )?([0-9,]+) messages")
+_COUNTS = re.compile(r"([0-9,]+) of ([0-9,]+) messages")
 
 
 def share_of(line: str) -> float | None:
@@ -123,10 +112,6 @@ def share_of(line: str) -> float | None:
         return None
     done, total = (int(number.replace(",", "")) for number in found.groups())
     return min(1.0, done / total) if total else None
-
-
-def _line(label: str, seconds: float, text: str) -> str:
-    return ", ".join(filter(None, (f"{label}: {figures.duration(seconds)}", text)))
 
 
 def _repeated(
@@ -143,3 +128,25 @@ def _repeated(
         show(time.monotonic() - started, text)
 
     return repeating(show_now, interval_seconds, "progress")
+
+
+@contextmanager
+def repeating(act: Callable[[], object], every_seconds: float, name: str) -> Iterator[None]:
+    """Call *act* every so many seconds, first after that time, in a thread called *name*.
+
+    When the block has ended, no call is in progress, and none will begin. *act* must not raise: its
+    thread would end.
+    """
+    has_ended = threading.Event()
+
+    def repeat() -> None:
+        while not has_ended.wait(every_seconds):
+            act()
+
+    thread = threading.Thread(target=repeat, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()

@@ -130,15 +130,11 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
 
-Publish = Callable[[Pending], str | None]
-"""Publishes metrics; returns what went wrong, None if nothing."""
-
-
 def run(
     spark: SparkSession,
     options: RunOptions,
     *,
-    publish: Publish = lambda _: None,
+    publish: Callable[[Pending], str | None] = lambda _: None,
     progress: Progress = silent,
     now_seconds: Callable[[], float] = time.time,
 ) -> RunSummary:
@@ -147,7 +143,7 @@ def run(
     Of a time budget the drain has half at most, and the redrive what is left after the analysis.
     If SQS ends the drain early, the archived messages are still analyzed and redriven. If an
     operator or another run redrives or erases at the same time, this run may skip its redrive or
-    its analysis: the next run does it.
+    its analysis: the next run does it. *publish* returns what went wrong, None if nothing.
 
     Raises:
         InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
@@ -235,13 +231,15 @@ def unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
     In the new plan each of its groups would begin with step one.
     """
     plan_id = _status(archive).get("ramp")
+    if not plan_id:
+        return None
     try:
-        plan = find_plan(archive, str(plan_id), takes_files=False).plan() if plan_id else None
-        require_unsealed(archive, str(plan_id))
+        plan = find_plan(archive, str(plan_id), takes_files=False).plan()
+        require_unsealed(archive, plan.plan_id)
     except InputError:
         # Somebody removed the report, or the plan's claims have expired.
         return None
-    if plan is None or plan.snapshot.policy_sha256 != policy.sha256:
+    if plan.snapshot.policy_sha256 != policy.sha256:
         return None
     memory = read_memory(archive)
     decided_in = (memory.state(group.group_id).plan_id or "" for group in plan.groups)

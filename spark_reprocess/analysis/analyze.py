@@ -73,7 +73,7 @@ from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
-from spark_reprocess.spark.allowed_sql import Place, condition, matching
+from spark_reprocess.spark.allowed_sql import condition, matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, explained
 from spark_reprocess.triage import Found, GroupMemory, outcome
 
@@ -369,7 +369,7 @@ def check_conditions(spark: SparkSession, policy: Policy, name: str = "the polic
     faults: list[Fault] = []
     for index, rule in enumerate(policy.rules):
         try:
-            matching(empty, rule.when, Place.POLICY_WHEN)
+            matching(empty, rule.when, "when")
         except InputError as error:
             faults.append((("rules", index, "when"), f"rule {rule.name!r}: {text_of(error)}"))
     refuse(name, faults)
@@ -389,7 +389,7 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
         return {}
     frame = spark.createDataFrame(groups)
     flags = [
-        condition(frame, rule.when, Place.POLICY_WHEN).alias(f"rule_{n}")
+        condition(frame, rule.when, "when").alias(f"rule_{n}")
         for n, rule in enumerate(policy.rules)
     ]
     try:

@@ -36,7 +36,7 @@ from spark_reprocess.archive.ledger.claims import timestamp
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import damage_named, record_bytes, record_of
 from spark_reprocess.errors import ArchiveError, BusyError
-from spark_reprocess.repeating import repeating
+from spark_reprocess.progress import repeating
 
 LOCK_SECONDS = 120.0
 """The life of a lock without a renewal. Its run stops after half of that."""

@@ -38,12 +38,12 @@ VERBS: Mapping[str, Entry] = {
 """The verbs of the job, in the order of ``--help``."""
 
 _ABOUT = """\
-Archives the messages of a parked queue, groups them by failure, and redrives the right ones."""
+Archives the messages of a parked queue, groups them by failure, and redrives the right ones: the
+verbs of dlq that run on a cluster, too, as spark-submit --py-files spark_reprocess.zip ... VERB."""
 
 ARCHIVE_VARIABLE = "DLQ_ARCHIVE"
 """The environment variable with the default of ``--archive``; a stack's archive beats it."""
 
-_HELP_ALL = "--help-all"
 _PLACE = "the archive: s3://BUCKET/PREFIX, or a folder, which on a cluster all machines must share"
 
 SETTINGS = """\
@@ -51,20 +51,6 @@ Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, 
 
 exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much
 of a redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted"""
-
-_EXAMPLES = f"""\
-example, from a full parked queue to messages that were redriven:
-
-  python -m spark_reprocess collect --archive ./archive \\
-      --parked-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders-parked
-  python -m spark_reprocess decide --archive ./archive g-53cb1ad25b redrive
-  python -m spark_reprocess redrive --archive ./archive \\
-      --main-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders
-  # and send:
-  python -m spark_reprocess redrive ... --execute --reason "address service is back"
-
-The same verbs run on a cluster: spark-submit --py-files spark_reprocess.zip ... VERB.
-{SETTINGS}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +83,9 @@ class Command:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one verb in this process and its Spark session.
+    """Run one verb in this process; return its exit code, see ``SETTINGS``.
 
-    A session that is started here stays for the next call.
-
-    Returns:
-        The exit code: 0 done; 2 bad arguments or input, or a drain that an error stopped; 3 too
-        much came back; 4 some messages could not be sent; 1 Spark itself failed; 130 interrupted.
+    A Spark session that is started here stays for the next call.
     """
     return exit_code_of(lambda: parse(list(argv)).run())
 
@@ -148,24 +130,14 @@ class Parser(argparse.ArgumentParser):
         """Read arguments as argparse does; exit with 2 where one is unknown."""
         values, unknown = super().parse_known_args(*args, **settings)
         if unknown and unknown[0].startswith("-"):
-            shown = [one for one in self._actions if one.help != argparse.SUPPRESS]
-            names = [one.option_strings[-1] for one in shown if one.option_strings]
-            known = self._option_string_actions
-            unknown_word("option", unknown[0].partition("=")[0], known, names)
+            unknown_word("option", unknown[0].partition("=")[0], self._option_string_actions)
         return values, unknown
 
 
-def unknown_word(
-    kind: str, word: str, known: Collection[str], shown: Collection[str] = ()
-) -> NoReturn:
-    """Exit with 2: there is no such verb or option.
-
-    Name the *known* one that is close, else those that the help has *shown*.
-    """
+def unknown_word(kind: str, word: str, known: Collection[str]) -> NoReturn:
+    """Exit with 2: there is no such verb or option. Name the *known* one that is close."""
     close = difflib.get_close_matches(word, known, 1)
     hint = f"did you mean {close[0]}?" if close else "--help lists those that there are"
-    if shown and not close:
-        hint = f"there are {', '.join(shown)}; --help explains them"
     print_error(f"{word}: no such {kind}; {hint}")
     raise SystemExit(BAD_INPUT)
 
@@ -175,13 +147,13 @@ def parse(argv: list[str]) -> Command:
     name = argv[0] if argv else "--help"
     if name not in VERBS and not name.startswith("-"):
         unknown_word("verb", name, VERBS)
-    parser = Parser(prog="python -m spark_reprocess", description=_ABOUT, epilog=_EXAMPLES)
+    parser = Parser(prog="python -m spark_reprocess", description=_ABOUT, epilog=SETTINGS)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for one, entry in VERBS.items():
         of_verb = verbs.add_parser(one, help=entry.line)
         if one == name:
             add_archive(of_verb)
-            fill(of_verb, load(one), argv)
+            fill(of_verb, load(one))
     values = vars(parser.parse_args(argv))
     return Command.of(name, load(name), values)
 
@@ -204,11 +176,8 @@ def add_archive(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def fill(parser: argparse.ArgumentParser, verb: Verb, words: Collection[str] = ()) -> None:
-    """Give *parser* the description, the examples and the arguments of *verb*.
-
-    Of a verb with many options the help is short, unless ``--help-all`` is among *words*.
-    """
+def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
+    """Give *parser* the description, the examples and the arguments of *verb*."""
     parser.description = verb.about
     parser.epilog = verb.examples or None
     verb.add_arguments(parser)
@@ -216,9 +185,3 @@ def fill(parser: argparse.ArgumentParser, verb: Verb, words: Collection[str] = (
         parser.add_argument(
             "--json", dest="as_json", action="store_true", help="answer with one JSON object"
         )
-    if verb.first_options:
-        parser.add_argument(_HELP_ALL, action="help", help="list all options")
-        for action in parser._actions:  # noqa: SLF001 - argparse has no other list
-            shown = {*verb.first_options, "--help", _HELP_ALL, "--json"}
-            if _HELP_ALL not in words and shown.isdisjoint(action.option_strings):
-                action.help = argparse.SUPPRESS

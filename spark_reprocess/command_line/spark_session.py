@@ -1,13 +1,10 @@
 """Starts Spark for a verb, and reports how it failed. Needs pyspark, which not every verb does."""
 
-import sys
-
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from spark_reprocess.command_line.terminal import print_error
-from spark_reprocess.command_line.verb import BAD_INPUT, PROGRESS, SPARK_FAILED
-from spark_reprocess.progress import on_terminal, silent
+from spark_reprocess.command_line.verb import BAD_INPUT, SPARK_FAILED, progress_here
 from spark_reprocess.spark.failures import (
     SPARK_FAILURES,
     archive_fault_of,
@@ -23,8 +20,7 @@ def start_spark() -> SparkSession:
     Raises:
         InputError: Spark finds no Java that it can start.
     """
-    progress = PROGRESS.get() or (on_terminal if sys.stderr.isatty() else silent)
-    with progress("starting Spark", str):
+    with progress_here()("starting Spark", str):
         session = get_session()
     cancel_jobs_on_interrupt(session)
     return session

@@ -104,8 +104,20 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         if not is_terminal:
             cells = [" ".join(cell.splitlines()) for cell in cells]
         table.add_row(*(Text(escape_unprintable(cell)) for cell in cells))
-    console = Console(file=sys.stdout, width=None if is_terminal else _LONGEST_LINE)
-    console.print(table, soft_wrap=not is_terminal)
+    if is_terminal:
+        Console(file=sys.stdout).print(table)
+        return
+    console = Console(width=_LONGEST_LINE)
+    with console.capture() as text:
+        console.print(table, soft_wrap=True)
+    print_line("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def came_back(sent: int | None, returned: int | None) -> int | str:
+    """Return the cell of a table: how many of *sent* messages came back."""
+    if not sent:
+        return "-"
+    return "?" if returned is None else returned
 
 
 def print_diff(lines: Sequence[str], indent: int = 0) -> None:

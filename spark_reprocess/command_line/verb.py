@@ -80,8 +80,6 @@ class Verb:
             JobError with a sentence.
         examples: what its ``--help`` ends with.
         has_json: whether it takes ``--json``; see ``terminal.print_answer``.
-        first_options: those that ``--help`` lists, where there are too many; ``--help-all`` lists
-            all. Empty: all.
     """
 
     about: str
@@ -90,7 +88,6 @@ class Verb:
     run: Callable[[Any], int]
     examples: str = ""
     has_json: bool = True
-    first_options: tuple[str, ...] = ()
 
 
 def suggestion(verb: str, archive: str, *words: str) -> str:

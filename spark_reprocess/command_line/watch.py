@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dlq_replay.returns import Returns
 from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.clients import ClientFactory, sqs_client
+from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import INTERRUPTED, STOPPED
 from spark_reprocess.errors import JobError
@@ -32,7 +32,6 @@ class Watch:
     def __init__(
         self,
         options: RedriveOptions,
-        make_client: ClientFactory = sqs_client,
         now_seconds: Callable[[], float] = time.time,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
@@ -41,7 +40,7 @@ class Watch:
         *wait* waits for an event, but no longer than so many seconds.
         """
         self._options, self._archive = options, open_archive(options.archive)
-        self._make_client, self._now_seconds, self._wait = make_client, now_seconds, wait
+        self._now_seconds, self._wait = now_seconds, wait
         self._deadline = Deadline.after(options.time_budget_seconds, now_seconds)
         plan = self._plan("")
         ids = [one.group_id for one in plan.groups]
@@ -68,7 +67,13 @@ class Watch:
             ended_by = str(error)
         if ended_by:
             print_error(f"the watch ended early: {ended_by}")
-        bad = [one.group_id for one in self.outcomes if self._is_bad(one)]
+        allowed = self._options.allow_returns
+        bad = [
+            one.group_id
+            for one in self.outcomes
+            if (one.returned or 0) - self._before.get(one.group_id, Returns()).returned
+            > allowed.of_sent(one.sent)
+        ]
         if bad:
             print_error(f"{', '.join(bad)}: more came back than may")
         if ended_by == BY_SIGNAL:
@@ -84,17 +89,12 @@ class Watch:
         now, options = self._now_seconds(), self._options
         claimed = claimed_table(self._archive, now, since=since_plan(plan.plan_id))
         table = options.failure_table
-        found = read_outcomes(self._archive, plan, table, claimed, self._make_client) or {}
+        found = read_outcomes(self._archive, plan, table, claimed, sqs_client) or {}
         self.outcomes = tuple(one for one in found.values() if one.sent)
         return all(one.is_known(now, options.minute_seconds) for one in self.outcomes)
 
     def _status(self) -> str:
         return total(self.outcomes).sentence(self._now_seconds()) if self.outcomes else ""
-
-    def _is_bad(self, outcome: Outcome) -> bool:
-        before = self._before.get(outcome.group_id, Returns()).returned
-        allowed = self._options.allow_returns.of_sent(outcome.sent)
-        return (outcome.returned or 0) - before > allowed
 
 
 def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:

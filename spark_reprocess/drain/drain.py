@@ -133,7 +133,7 @@ def drain(
             rules=rules_by_task(options, expected, _slots(spark), started, is_fifo=address.is_fifo),
             make_client=make_client,
         )
-        how_far = HowFar(expected, is_estimate=True)
+        how_far = HowFar(expected)
         with progress("draining", lambda: how_far.line(rows_written(archive, drain_id))):
             # Exactly one action: each evaluation of this frame receives and deletes messages.
             tasks = spark.range(0, len(work.rules), 1, len(work.rules))

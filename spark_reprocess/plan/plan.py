@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from textwrap import indent
@@ -167,10 +167,8 @@ def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> s
     PyYAML writes every value, because titles contain text from messages. *notes* are lines for a
     comment above a group, by its id.
     """
-    snapshot = {"drain_ids": list(plan.snapshot.drain_ids), "messages": plan.snapshot.messages}
-    for name in ("table_sha256", "where", "policy_sha256"):
-        if (value := getattr(plan.snapshot, name)) is not None:
-            snapshot[name] = value
+    snapshot = {name: one for name, one in asdict(plan.snapshot).items() if one is not None}
+    snapshot["drain_ids"] = list(plan.snapshot.drain_ids)
     head = {"version": 1, "plan_id": plan.plan_id, "archive": plan.archive}
     parts = [_HEAD, _yaml(head), _yaml({"snapshot": snapshot})]
     notes = notes or {}

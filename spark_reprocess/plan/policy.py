@@ -1,22 +1,8 @@
 """A policy: ordered rules that choose a plan's actions without an operator. Pure.
 
-::
-
-    version: 1
-    rules:
-      - name: payments was down
-        when: "title LIKE 'TimeoutError: payments%' AND count <= 5000"
-        action: redrive
-      - name: orders of the old shop
-        when: title LIKE '%legacy_shop%'
-        action: discard
-    run:
-      max_rate: 100
-      allow_returns: 1%
-
 The first rule whose condition is true for a group sets its action; a group without such a rule is
 left. Conditions are Spark SQL over the columns of ``groups.parquet``. ``run`` has options of the
-verb ``run``, for a schedule that gives it none.
+verb ``run``, for a schedule that gives it none. The help of ``run`` has an example.
 """
 
 import math
@@ -94,7 +80,7 @@ class Rule:
     """One rule.
 
     Attributes:
-        name: its name in the plan and the summary; unique in its policy.
+        name: its name in the plan and the summary.
         when: a Spark SQL condition on a group.
         overrides_people: whether it decides although a person last said something else of a group.
     """
@@ -147,12 +133,7 @@ def read_policy(text: str, sha256_wanted: str | None = None, name: str = "the po
 
 def _faults(raw: dict[str, Any]) -> Iterator[Fault]:
     yield from key_faults(raw, (), _POLICY)
-    names: list[object] = []
     for index, rule in enumerate(raw["rules"] if isinstance(raw.get("rules"), list) else ()):
         yield from key_faults(rule, ("rules", index), _RULE)
-        name = rule.get("name") if isinstance(rule, dict) else None
-        if name is not None and name in names:
-            yield ("rules", index, "name"), f"{name!r} is another rule's too; each needs its own"
-        names.append(name)
     if raw.get("run") is not None:
         yield from key_faults(raw["run"], ("run",), _RUN)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dlq_replay.attributes import MAX_ATTRIBUTES
 from spark_reprocess.editing.edit import Edit, Patch, name_fault, patch_faults
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.yaml_text import Fault, Keys, Path, key_faults, read_document, refuse
@@ -122,8 +121,6 @@ def _edit_faults(group: Mapping[str, Any], path: Path, sql: SqlCheck) -> Iterato
     if not isinstance(raw, dict) or not raw:
         yield path, "must be a mapping of names to Spark SQL expressions"
         return
-    if len(raw) > MAX_ATTRIBUTES:
-        yield path, f"SQS takes {MAX_ATTRIBUTES} attributes, these are more"
     for name, expression in raw.items():
         wrong = name_fault(name)
         if not wrong and isinstance(expression, str):

@@ -65,7 +65,8 @@ def read_document(name: str, text: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise InputError(f"{name}: {where}{getattr(error, 'problem', 'is not YAML')}") from error
+        what = "" if isinstance(error, ConstructorError) else "is not YAML: "
+        raise InputError(f"{name}: {where}{what}{getattr(error, 'problem', '')}") from error
     except RecursionError as error:
         raise InputError(f"{name}: is nested too deeply") from error
     if not isinstance(value, dict):

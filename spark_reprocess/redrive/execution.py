@@ -36,7 +36,7 @@ from spark_reprocess.archive.storage.records import read_record, record_bytes
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
-from spark_reprocess.progress import HowFar, Progress
+from spark_reprocess.progress import HowFar, Progress, repeating
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Sent, Tally, summarize
 from spark_reprocess.redrive.resolving.edits import with_changes
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan
@@ -57,7 +57,6 @@ from spark_reprocess.redrive.sending.stop_signals import (
     stop_marker,
     write_stop_marker,
 )
-from spark_reprocess.repeating import repeating
 from spark_reprocess.spark.interrupts import asking_to_stop
 
 _ASSIGNED = ("message_id", "group_id", "disposition", *POSITION)

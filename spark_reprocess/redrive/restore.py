@@ -42,7 +42,7 @@ from spark_reprocess.redrive.resolving.editor import FAULT
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues, SizeLimits
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan, hindered
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.spark.allowed_sql import Place, condition
+from spark_reprocess.spark.allowed_sql import condition
 from spark_reprocess.spark.failures import explained
 
 _IN_ORDER_UNITS = 8
@@ -110,7 +110,7 @@ def _dispositions(
 ) -> DataFrame:
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:
-        is_selected = condition(messages.drop(FILE), options.where, Place.WHERE)
+        is_selected = condition(messages.drop(FILE), options.where)
     slim = messages.select(
         *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS),
         parked_queue().alias(PARKED_QUEUE),

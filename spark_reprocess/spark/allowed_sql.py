@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
-from enum import StrEnum
 from functools import cache, reduce
 from itertools import chain
 from math import isinf
@@ -29,13 +28,8 @@ from sqlglot.parsers.spark import SparkParser
 from spark_reprocess.errors import InputError, SqlError, without_sql
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, silence_query_log
 
-
-class Place(StrEnum):
-    """Where a piece of SQL comes from. The value is the place's name in messages."""
-
-    WHERE = "--where"
-    POLICY_WHEN = "when"
-
+_WHERE = "--where"
+"""Where a piece of SQL comes from, unless something else is said."""
 
 FUNCTIONS: Mapping[str, str] = {
     "JSON": "from_json get_json_object json_array_length json_object_keys",
@@ -104,7 +98,7 @@ _WHY = {
 """Why well-known names, and nodes of sqlglot, are refused. Others are just not on the list."""
 
 
-def condition(rows: DataFrame, sql: str, place: Place) -> Column:
+def condition(rows: DataFrame, sql: str, place: str = _WHERE) -> Column:
     """Return *sql*, which comes from *place*, as a condition over the columns of *rows*.
 
     Raises:
@@ -119,7 +113,7 @@ def condition(rows: DataFrame, sql: str, place: Place) -> Column:
 
 
 def matching(
-    rows: DataFrame, where: str | None, place: Place = Place.WHERE, hidden: Sequence[str] = ()
+    rows: DataFrame, where: str | None, place: str = _WHERE, hidden: Sequence[str] = ()
 ) -> DataFrame:
     """Keep the rows for which *where*, which comes from *place*, is true.
 

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from traceback import walk_stack
 from types import FrameType
 
@@ -94,20 +94,15 @@ def asking_to_stop(stop: Callable[[str], object]) -> Iterator[None]:
         yield
         return
 
-    former = {number: signal.getsignal(number) for number in _SIGNALS}
+    with ExitStack() as former:
+        for number in _SIGNALS:
+            former.callback(signal.signal, number, signal.getsignal(number))
 
-    def restore() -> None:
-        for number, handler in former.items():
-            signal.signal(number, handler)
+        def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+            former.close()
+            stop(INTERRUPTED)
 
-    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
-        restore()
-        stop(INTERRUPTED)
-
-    try:
         # A signal may come at once, and needs all of the above.
         for number in _SIGNALS:
             signal.signal(number, ask)
         yield
-    finally:
-        restore()

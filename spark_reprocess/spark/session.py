@@ -56,8 +56,6 @@ _LOCAL = {
 def get_session() -> SparkSession:
     """Return the process's session; start one if there is none. The caller need not stop it.
 
-    Beside a session of somebody else, as in a notebook, one with our settings is made.
-
     Spark reads ``--master`` and its other settings from ``spark-submit``; the default is
     ``local[*]``.
 
@@ -88,9 +86,6 @@ def get_session() -> SparkSession:
         raise InputError(
             f"this Spark session runs with {_SPECULATION}=true: start it with {_SPECULATION}=false"
         )
-    if all(session.conf.get(name) == value for name, value in _EVERYWHERE.items()):
-        return session
-    session = session.newSession()
     for name, value in _EVERYWHERE.items():
         session.conf.set(name, value)
     return session

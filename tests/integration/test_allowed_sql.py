@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.messages.frames import SPARK_SCHEMA
 from spark_reprocess.errors import InputError
-from spark_reprocess.spark.allowed_sql import FUNCTIONS, Place, attribute_value, condition
+from spark_reprocess.spark.allowed_sql import FUNCTIONS, attribute_value, condition
 from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_each_form_and_function_gives_what_spark_gives_for_the_text(rows: "DataF
 def test_what_fails_in_spark_fails_alike(rows: "DataFrame", sql: str) -> None:
     def fault(where: str, *, is_built: bool) -> str | None:
         with pytest.raises(PySparkException) as raised:
-            rows.where(condition(rows, where, Place.WHERE) if is_built else F.expr(where)).collect()
+            rows.where(condition(rows, where) if is_built else F.expr(where)).collect()
         return raised.value.getCondition()
 
     assert fault(sql, is_built=True) == fault(sql, is_built=False)
@@ -161,13 +161,13 @@ def test_conditions_of_docs_and_policies_are_allowed(spark: "SparkSession") -> N
 
     for rows, conditions in ((messages, OF_MESSAGES), (groups, OF_GROUPS)):
         for sql in conditions:
-            condition(rows, sql, Place.WHERE)
+            condition(rows, sql)
 
 
 def test_a_condition_of_a_thousand_parts_can_be_read(rows: "DataFrame") -> None:
     sql = " OR ".join(f"i = {number}" for number in range(1000))
 
-    assert rows.where(condition(rows, sql, Place.WHERE)).count() == 1
+    assert rows.where(condition(rows, sql)).count() == 1
 
 
 def test_the_guide_lists_the_functions() -> None:

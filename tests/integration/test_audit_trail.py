@@ -74,9 +74,8 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
     }
     capsys.readouterr()
     assert main(["show", "--archive", archive.root, "m-000"]) == 0
-    shown = capsys.readouterr().out
-    assert f"    by       {actor}\n" in shown
-    assert f"    caller   {MOTO_S_CALLER}, job run jr_17\n" in shown
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {f"who {actor}", f"caller arn {MOTO_S_CALLER}", "job run id jr_17"} < set(shown)
 
 
 def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
@@ -95,7 +94,7 @@ def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
     assert record["caller_arn"] is None
     assert "EndpointConnectionError" in record["caller_fault"]
     main(["show", "--archive", archive.root, "m-000"])
-    assert "    caller   unknown (EndpointConnectionError" in capsys.readouterr().out
+    assert "    caller fault  EndpointConnectionError" in capsys.readouterr().out
 
 
 def test_a_restore_is_recorded(

@@ -13,8 +13,8 @@ from spark_reprocess.analysis.leads.features import COLUMNS, features_of, path_t
 from spark_reprocess.analysis.leads.lead_format import condition
 from spark_reprocess.analysis.leads.predicates import Kind, Predicates, feature_table
 from spark_reprocess.archive.messages.frames import read_archive
-from spark_reprocess.spark.allowed_sql import Place, matching
 from spark_reprocess.spark.allowed_sql import condition as condition_of
+from spark_reprocess.spark.allowed_sql import matching
 from tests.integration.spark_world import archive_of
 from tests.support.builders import message, text
 
@@ -97,8 +97,8 @@ def test_a_condition_selects_what_its_lead_says(spark: "SparkSession", tmp_path:
     wanted = said_of(rows.toArrow().to_pylist())
     assert len(wanted) > 200
 
-    condition_of(rows, " OR ".join(f"({sql})" for sql in wanted), Place.WHERE)
-    columns = [F.coalesce(condition_of(rows, sql, Place.WHERE), F.lit(False)) for sql in wanted]  # noqa: FBT003 - a value
+    condition_of(rows, " OR ".join(f"({sql})" for sql in wanted))
+    columns = [F.coalesce(condition_of(rows, sql), F.lit(False)) for sql in wanted]  # noqa: FBT003 - a value
     found = rows.select(*(column.alias(f"c{n}") for n, column in enumerate(columns))).toArrow()
 
     wrong = {}

@@ -38,25 +38,21 @@ The drain writes each message durably before it deletes it. A drain that is kill
 rows at worst, which every read removes.
 
 The analysis groups the archive's pending messages by failure, and finds what sets each group apart
-(its leads). It writes report.html (one self-contained page), summary.json and groups.parquet for
-programs, and plan.yaml, in which each group's action is "leave" unless a rule of a policy sets
-another one. Titles and leads are printed on a terminal only: elsewhere, as in the log of a
-scheduled job, you get group ids, counts and the report's address. docs/analysis.md explains groups
-and leads.
+(its leads). It writes report.html, summary.json and groups.parquet for programs, and plan.yaml, in
+which each group's action is "leave" unless a rule of a policy sets another one. Titles and leads
+are printed on a terminal only: elsewhere, as in the log of a scheduled job, you get group ids and
+counts. docs/analysis.md explains groups and leads.
 
 Run it again at any time: it fetches new messages, and writes a new report."""
 
-_DRAIN, _ANALYZE = "drain", "analyze"
+_ANALYZE = "analyze"
 _OF_DRAIN = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
-_NOT_OF = {
-    _DRAIN: ("out", "where", "since", "policy", "policy_sha256", "logs"),
-    _ANALYZE: _OF_DRAIN,
-}
-"""By the value of ``--only``, the options that do nothing then."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", choices=(_DRAIN, _ANALYZE), help="do one of the two parts")
+    parser.add_argument(
+        "--only", choices=("drain", _ANALYZE), help="do this part, with its options"
+    )
     drain = parser.add_argument_group("the drain")
     add_shared(drain, "--parked-queue-url", "--limit", "--time-budget-seconds")
     drain.add_argument(
@@ -97,13 +93,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
-    only = values["only"]
-    if idle := [name for name in _NOT_OF.get(only, ()) if values[name]]:
-        raise InputError(f"--{idle[0].replace('_', '-')} does nothing with --only {only}")
-    if only != _ANALYZE and not values["parked_queue_url"]:
+    if values["only"] != _ANALYZE and not values["parked_queue_url"]:
         raise InputError(f"--parked-queue-url is missing: without it only --only {_ANALYZE} works")
-    if values["policy_sha256"] and not values["policy"]:
-        raise InputError("--policy-sha256 needs --policy: the file that has this hash")
     return values
 
 
@@ -177,9 +168,7 @@ def print_drain(summary: "DrainSummary") -> None:
     if (rest := summary.rest) and rest.total:
         print_line(
             f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
-            f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); those "
-            "in flight become visible again after their visibility timeout unless another consumer "
-            "deletes them: run again then"
+            f"{rest.delayed:,} delayed in the queue, as of a minute ago: run again for them"
         )
 
 

@@ -36,7 +36,8 @@ it. Sends nothing: redrive carries out the plan. Needs no Spark."""
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_shared(parser, "group_id")
-    add("action", nargs="?", type=_action, metavar="ACTION", help=f"{', '.join(Action)}")
+    actions = [action.value for action in Action]
+    add("action", nargs="?", choices=actions, metavar="ACTION", help=", ".join(actions))
     add("--note", metavar="TEXT", help="why, for the next reader; '' takes the last note away")
     add(
         "--resolved",
@@ -51,13 +52,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "or as a file; [] takes the group's patch away",
     )
     add_shared(parser, "--plan")
-
-
-def _action(text: str) -> Action:
-    try:
-        return Action(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be {', '.join(Action)}") from error
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -118,7 +112,7 @@ def _decide(
     file = find_plan(archive, options.plan)
     text = file.read()
     before = read_plan(text, name=file.path)
-    changed = decide(text, [group_id], options.action, note)
+    changed = decide(text, [group_id], Action(options.action), note)
     if options.edit is not None:
         changed = with_patch(changed, group_id, read_patch(options.edit))
     if not file.replace(text, changed):

@@ -13,22 +13,18 @@ from spark_reprocess.figures import counted
 _ABOUT = """\
 Erases messages from the archive, for example because a person's data must go: every archived copy
 with the same first id, in every drain, and the reports that may quote it. Their plan.yaml stays,
-about the same messages as before, without its condition and the titles of its groups.
-The ledger keeps who, when, why and the ids, but neither the condition nor content of the messages.
-Older plans name how many of their messages are gone, and continue with the rest. --failure-table
-also erases the failures that consumers recorded of these messages, by the ids that the archive and
-its ledger have.
+without its condition and the titles of its groups. The ledger keeps who, when, why and the ids.
+--failure-table also erases the failures that consumers recorded of these messages.
 
-A copy that lost its context has its own id as first id, so the id of another copy does not find it.
-Find such copies with --where on the body or on an attribute.
+A copy that lost its context has its own id as first id: find such copies with --where on the body
+or on an attribute.
 
 --older-than-days removes what was sent, discarded or restored that long ago, if its drain is as
-old. Messages that are pending, in doubt or busy stay, whatever their age. Reports, plans and the
-failure table stay, too.
+old. Messages that are pending, in doubt or busy stay, whatever their age.
 
 A dry run unless --execute is given. If an erase is killed, the next one completes it. In a
-versioned bucket every version is erased, also of files that were deleted before. This requires
-s3:DeleteObjectVersion, s3:GetObjectVersion and s3:ListBucketVersions. Only --where needs Spark."""
+versioned bucket every version is erased. docs/erase.md has the rights that this needs, and what an
+erase does not reach. Only --where needs Spark."""
 
 _IS_KEPT = "; neither the reason nor the ids should identify a person: both are kept"
 _NOT_REACHED = (
@@ -96,28 +92,10 @@ def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
         print_line(f"nothing in the archive has the id {one}")
     for one in summary.resumed:
         print_line(f"erasure {one} was begun by an earlier run and not completed; this run does it")
-    counts = {"messages": summary.messages, "drains": len(summary.drains)}
-    if options.is_by_age:
-        counts |= {"drained or decided later": summary.younger, "pending": summary.pending}
-    else:
-        counts |= {"reports that may quote them": len(summary.reports)}
+    by_age = {"drained or decided later": summary.younger, "pending": summary.pending}
+    others = by_age if options.is_by_age else {"reports that may quote them": len(summary.reports)}
+    counts = {"messages": summary.messages, "drains": len(summary.drains), **others}
     print_table(tuple(counts), [tuple(counts.values())])
-    _print_traces(summary)
-    if summary.is_empty:
-        print_line("nothing to erase")
-    elif not options.execute:
-        print_line(
-            "dry run: nothing was erased. To do it, add --execute"
-            + ("" if options.is_by_age else f" --reason 'why'{_IS_KEPT}")
-        )
-    else:
-        erase_id = f", {summary.erase_id}" if summary.erase_id else ""
-        print_line(f"erased {summary.rows:,} rows{erase_id}")
-        if not options.is_by_age:
-            print_line(_NOT_REACHED + ("" if options.failure_table else _NO_TABLE))
-
-
-def _print_traces(summary: EraseSummary) -> None:
     if summary.expired:
         messages = counted(summary.expired, "expired message")
         print_line(f"{messages} that reports may quote")
@@ -128,6 +106,17 @@ def _print_traces(summary: EraseSummary) -> None:
         print_line(f"{files} of which the bucket keeps a version with such a message")
     if summary.failures is not None:
         print_line(f"{counted(summary.failures, 'recorded failure')} in the failure table")
+    if summary.is_empty:
+        print_line("nothing to erase")
+    elif not options.execute:
+        print_line(
+            "dry run: nothing was erased. To do it, add --execute"
+            + ("" if options.is_by_age else f" --reason 'why'{_IS_KEPT}")
+        )
+    else:
+        print_line(", ".join(filter(None, (f"erased {summary.rows:,} rows", summary.erase_id))))
+        if not options.is_by_age:
+            print_line(_NOT_REACHED + ("" if options.failure_table else _NO_TABLE))
 
 
 VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run)

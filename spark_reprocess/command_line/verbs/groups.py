@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.arguments import add_shared
-from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
+from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted, minute
 from spark_reprocess.findings import (
@@ -24,8 +24,8 @@ from spark_reprocess.findings import (
 )
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action, Plan
-from spark_reprocess.plan.plan_file import PlanFile, find_plan
-from spark_reprocess.triage import GroupMemory, GroupState, Status
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.triage import GroupMemory, Status
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
@@ -97,7 +97,10 @@ def _run(options: Mapping[str, Any]) -> int:
     }
 
     def show() -> None:
-        _print(options["archive"], file, plan, groups, statuses)
+        print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
+        if statuses:
+            print_line(f"groups: {format_statuses(statuses)}")
+        _print(groups, options["archive"])
         for path in memory.unreadable:
             print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
@@ -124,6 +127,12 @@ def list_groups(
         outcome = None if outcomes is None else outcomes[group.group_id]
         first = next(iter(of_report.get("leads", [])), {"parts": ()})
         parts = [Synonym(one["field"], one["value"]) for one in first["parts"]]
+        status = of_report.get("status", "")
+        if state.stopped is not None:
+            status = Status.STOPPED.value
+        elif status == Status.STOPPED:
+            # Somebody has decided since the analysis.
+            status = Status.KNOWN.value
         listed.append(
             ListedGroup(
                 group_id=group.group_id,
@@ -134,7 +143,7 @@ def list_groups(
                 or (TOO_FEW if group.count < LEAST_GROUP else ""),
                 note=group.note,
                 is_edited=group.edit is not None,
-                status=_status_now(of_report.get("status", ""), state),
+                status=status,
                 resolved_at=state.resolved_at,
                 remembered=notes.get(group.group_id, ""),
                 pending=outcome.pending if outcome else None,
@@ -150,13 +159,6 @@ def _sent(one: ListedGroup) -> int:
     return (one.states or {}).get(Disposition.SENT, 0)
 
 
-def _status_now(status: str, state: GroupState) -> str:
-    if state.stopped is not None:
-        return Status.STOPPED.value
-    # Somebody has decided since the analysis.
-    return Status.KNOWN.value if status == Status.STOPPED else status
-
-
 def _description(one: ListedGroup) -> str:
     """Format in lines what failed, what sets the group apart, and what people say about it."""
     resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
@@ -167,16 +169,7 @@ def _description(one: ListedGroup) -> str:
     return "\n".join(filter(None, (one.title, stopped, lead, note, said)))
 
 
-def _print(
-    archive: str,
-    file: PlanFile,
-    plan: Plan,
-    groups: list[ListedGroup],
-    statuses: Mapping[str, int],
-) -> None:
-    print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
-    if statuses:
-        print_line(f"groups: {format_statuses(statuses)}")
+def _print(groups: Sequence[ListedGroup], archive: str) -> None:
     if any(one.pending is not None for one in groups):
         pending = sum(one.pending or 0 for one in groups)
         returned = sum(one.returned or 0 for one in groups)
@@ -185,10 +178,9 @@ def _print(
             + (f", {returned:,} came back" if returned else "")
         )
     listed = [one for one in groups if one.pending != 0 or one.returned]
-    settled, groups = len(groups) - len(listed), listed
-    if settled:
+    if settled := len(groups) - len(listed):
         print_line(f"not listed, because nothing of it is pending: {counted(settled, 'group')}")
-    if not groups:
+    if not listed:
         return
     print_table(
         (
@@ -201,15 +193,15 @@ def _print(
                 one.count,
                 "-" if one.pending is None else one.pending,
                 "-" if one.states is None else _sent(one),
-                "-" if not _sent(one) else "?" if one.returned is None else one.returned,
+                came_back(_sent(one), one.returned),
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
                 _description(one),
             )
-            for one in groups
+            for one in listed
         ],
     )
-    first = next((one for one in groups if one.action == Action.LEAVE), groups[0])
+    first = next((one for one in listed if one.action == Action.LEAVE), listed[0])
     print_line("next, a dry run for one group, or a decision in the plan:")
     print_line(f"  {suggestion('redrive', archive, '--group', first.group_id)}")
     print_line(f"  {suggestion('decide', archive, first.group_id, 'discard')} --note 'WHY'")

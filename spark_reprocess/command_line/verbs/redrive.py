@@ -1,19 +1,15 @@
 """``redrive``: plan to queue."""
 
 import argparse
+import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.command_line.arguments import add_shared, sha256_hex
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
-from spark_reprocess.command_line.ramp import (
-    add_ramp,
-    print_forecast,
-    print_ramp,
-    stopped_sentence,
-)
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
     print_answer,
@@ -31,8 +27,9 @@ from spark_reprocess.command_line.verb import (
     progress_here,
 )
 from spark_reprocess.command_line.watch import Watch, print_outcomes
-from spark_reprocess.figures import duration
+from spark_reprocess.figures import counted, duration
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
 _ABOUT = """\
@@ -53,50 +50,94 @@ left, counted and named. docs/redrive.md has the rules."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
     add_shared(parser, "--plan")
-    add(
+    parser.add_argument(
         "--group",
         metavar="ID",
         help="redrive this group alone, whatever the plan does with it: g-...",
     )
-    add(
-        "--decisions-sha256",
-        type=sha256_hex,
-        metavar="HEX",
-        help="refuse a plan that does anything else than in the dry run that answered with this "
-        "(decisions_sha256 of its --json answer)",
-    )
-    add_shared(parser, "--main-queue-url", "--to-queue-url")
-    add_shared(
-        parser,
-        "--parked-queue-url",
-        help="act only on messages of this parked queue; required if the plan has messages of "
-        "several, and for a ramp",
-    )
-    add_shared(parser, "--where", "--limit", "--max-rate", "--claim-ttl")
-    add_shared(parser, "--in-doubt", choices=("arrived", "send", "leave"))
-    add_shared(parser, "--time-budget-seconds", "--failure-table")
-    add_ramp(parser)
-    add(
+    add_shared(parser, "--where", "--limit", "--max-rate", "--time-budget-seconds")
+    parser.add_argument(
         "--watch",
         dest="watches",
         action="store_true",
         help="after the send, say what comes back until every failure would have; exit code 3 if "
         "more came back than may",
     )
-    add(
+    add_shared(parser, "--reason", "--execute")
+    add_ramp(parser)
+    queues = parser.add_argument_group("queues")
+    add_shared(queues, "--main-queue-url", "--to-queue-url", "--failure-table")
+    add_shared(
+        queues,
+        "--parked-queue-url",
+        help="act only on messages of this parked queue; required if the plan has messages of "
+        "several, and for a ramp",
+    )
+    rare = parser.add_argument_group("less often")
+    add_shared(rare, "--in-doubt", choices=("arrived", "send", "leave"))
+    add_shared(rare, "--claim-ttl", "--mask", "--no-samples")
+    rare.add_argument(
         "--include-foreign",
         action="store_true",
         help="also messages that came from another queue, or may have; requires --to-queue-url",
     )
-    add(
+    rare.add_argument(
         "--allow-reordering",
         action="store_true",
         help="FIFO: send messages although an earlier one of their message group is not sent",
     )
-    add("--keep-counter", action="store_true", help="keep each message's replay count")
-    add_shared(parser, "--mask", "--no-samples", "--reason", "--execute")
+    rare.add_argument(
+        "--keep-counter", action="store_true", help="keep each message's replay count"
+    )
+    rare.add_argument(
+        "--decisions-sha256",
+        type=sha256_hex,
+        metavar="HEX",
+        help="refuse a plan that does anything else than in the dry run that answered with this "
+        "(decisions_sha256 of its --json answer)",
+    )
+
+
+def add_ramp(parser: argparse.ArgumentParser) -> None:
+    """Add the ramp's arguments; ``--parked-queue-url`` and ``--failure-table`` are the verbs'.
+
+    DLQ_MINUTE_SECONDS shortens its minutes, for demonstrations.
+    """
+    parser.set_defaults(minute_seconds=float(os.environ.get("DLQ_MINUTE_SECONDS", "60")))
+    group = parser.add_argument_group("ramp")
+    how = group.add_mutually_exclusive_group()
+    how.add_argument(
+        "--ramp",
+        action="store_true",
+        default=None,
+        help="send 1, 2, 6, 18, ... messages of each group, each step after the one before is "
+        "known to be good (default where --failure-table and --parked-queue-url are given)",
+    )
+    how.add_argument(
+        "--at-once", dest="ramp", action="store_false", help="send everything in one step"
+    )
+    group.add_argument(
+        "--allow-returns",
+        type=_allowed,
+        default=AllowedReturns(),
+        metavar="N|P%",
+        help="how many messages of a group may come back (default: none of the first 20, one up "
+        "to 100, then 1%% of what was sent)",
+    )
+    group.add_argument(
+        "--function-arn",
+        metavar="ARN",
+        help="the replay function: a step is good only while something feeds it, and it had no "
+        "errors",
+    )
+
+
+def _allowed(text: str) -> AllowedReturns:
+    try:
+        return AllowedReturns.of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 
 
 def _run(options: RedriveOptions) -> int:
@@ -120,7 +161,7 @@ def _run(options: RedriveOptions) -> int:
         lambda: print_outcomes(outcomes, options.failure_table),
     )
     if exit_code != INTERRUPTED and summary.executed and summary.is_stopped:
-        print_error(stopped_sentence(summary.ramp))
+        print_error(_stopped_sentence(summary.ramp))
         return STOPPED
     return exit_code
 
@@ -169,13 +210,13 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     print_table(("group", "action", *words, *(["failure"] if is_terminal else [])), rows)
     _print_edits(summary)
     if summary.ramp:
-        print_ramp(summary.ramp)
+        _print_ramp(summary.ramp)
     for problem in summary.problems:
         print_line(problem_sentence(problem))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.forecast and summary.forecast.sizes:
-        print_forecast(summary.forecast)
+        _print_forecast(summary.forecast)
     print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
 
 
@@ -190,18 +231,51 @@ def _print_edits(summary: RedriveSummary) -> None:
             print_diff([f"  {line}" for line in sample.lines], indent=2)
 
 
+def _print_forecast(forecast: Forecast) -> None:
+    """Print how many steps a ramp would have, and how long it takes."""
+    sizes, steps = ", ".join(map("{:,}".format, forecast.sizes)), len(forecast.sizes)
+    print_line(
+        f"ramp: up to {counted(steps, 'step')} a group (messages: {sizes}), at least "
+        f"{duration(forecast.seconds)} in all; --at-once sends everything in one step"
+    )
+
+
+def _print_ramp(groups: Sequence[GroupRamp]) -> None:
+    """Print how far each group is."""
+    print_table(
+        ("ramp of group", "step", "sent", "came back", "may", "verdict", ""),
+        [
+            (
+                one.group_id,
+                f"{one.step} of {one.steps}",
+                one.sent,
+                "?" if one.returned is None else one.returned,
+                one.allowed,
+                one.verdict.value,
+                one.why,
+            )
+            for one in groups
+        ],
+    )
+
+
+def _stopped_sentence(groups: Sequence[GroupRamp]) -> str:
+    """Format which groups are stopped, and what to do."""
+    bad = [one.group_id for one in groups if one.verdict is Verdict.BAD]
+    which = f"stopped: {', '.join(bad)}" if bad else "groups of the plan are stopped"
+    return (
+        f"{which}: more came back than may, and the rest was not sent; collect shows "
+        "what came back; once it is fixed, decide again, and the next ramp begins with step one"
+    )
+
+
 def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     if summary.executed:
         sent, discarded = summary.count(Disposition.SENT), summary.count(Disposition.DISCARDED)
         done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
         if arrived := summary.count(Disposition.ARRIVED):
             done += f", recorded {arrived:,} as arrived"
-        more = summary.problems or summary.stopped_by or summary.ramp
-        is_idle = not (
-            sent or discarded or arrived or more or summary.count(Disposition.NOT_SELECTED)
-        )
-        rest = "; nothing was left to do" if is_idle else ""
-        return f"plan {summary.plan_id}, run {summary.run_id}: {done}{rest}"
+        return f"plan {summary.plan_id}, run {summary.run_id}: {done}"
     if all(group.action == Action.LEAVE for group in summary.groups):
         return "dry run: the plan leaves every group; edit its actions first"
     to_send, to_discard = summary.count(Disposition.SEND), summary.count(Disposition.DISCARD)
@@ -219,8 +293,4 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     )
 
 
-_FIRST_OPTIONS = (
-    *("--archive", "--stack", "--group", "--plan", "--where", "--limit", "--max-rate"),
-    *("--ramp", "--at-once", "--watch", "--reason", "--execute"),
-)
-VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run, first_options=_FIRST_OPTIONS)
+VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run)

@@ -18,7 +18,6 @@ from dlq_replay.measures import (
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.clients import aws_client, aws_session, region_of
 from spark_reprocess.command_line.arguments import add_shared
-from spark_reprocess.command_line.ramp import add_ramp
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -30,7 +29,7 @@ from spark_reprocess.command_line.verb import (
     progress_here,
 )
 from spark_reprocess.command_line.verbs.collect import analysis_fields, print_collected
-from spark_reprocess.command_line.verbs.redrive import print_redrive, redrive_fields
+from spark_reprocess.command_line.verbs.redrive import add_ramp, print_redrive, redrive_fields
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -54,23 +53,13 @@ the action. A group without such a rule is left:
   run:
     max_rate: 100
 
-Below run a policy may have max_rate, time_budget_seconds, mask (a list), ramp (false for at once)
-and allow_returns, each as the option of this name. An option that is given here comes before the
-policy's; masks of both hold, and the shorter time budget, of which the drain has half at most.
+Without --policy everything is left. Without --execute nothing is sent, but the queue is drained.
+What a person said last about a group beats every rule, and messages that returned from an earlier
+redrive are left. docs/schedule.md has the rules, the options below run, and how to allow more.
 
-Conditions are Spark SQL over the columns of groups.parquet. What a person said last about a group
-(leave, discard, an edit not carried out) beats every rule, unless the rule has overrides_people:
-true; the answer names such groups. Messages that returned from an earlier
-redrive are left as well, unless the policy says redrive_again: true. Without --policy everything is
-left. Without --execute nothing is sent, but the queue is drained.
-
-A run acts on messages of its own parked queue. It leaves, counts and names: messages that were
-drained from another parked queue, messages that came from another main queue or may have, and
-messages without room for the replay count and the context, because a later run could not see that
-they were redriven before.
-
-With a destination, number and age of pending messages are published to CloudWatch, for the
-alarm."""
+A run acts on messages of its own parked queue. What it must leave it counts and names, such as
+messages that may have come from another main queue. With a destination, number and age of pending
+messages are published to CloudWatch, for the alarm."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ Bodies are printed only if asked for.
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,6 @@ from spark_reprocess.inspect.export import STANDARD_OUTPUT, ExportOptions, Expor
 from spark_reprocess.inspect.show import (
     ArchivedCopy,
     DeadLetterHistory,
-    LedgerEntry,
     RunHistory,
     ShowOptions,
     show,
@@ -46,10 +45,8 @@ The id can be that of an archived copy, of the first copy, or of a copy that a r
 and values of attributes are shown only if you ask for them. Changes nothing; needs no Spark.
 
 With --out, the id is that of a group of a plan, or its beginning. Its messages are written as JSON
-lines, one object each: as they were archived, without the plan's edits, and whatever runs did with
-them. The oldest come first, those with message groups by group. docs/reference.md lists the fields.
-Nothing is masked: the output holds whole bodies and attributes. A file gets mode 0600, and a file
-that exists is not overwritten. Delete it after use: erase does not reach it."""
+lines as they were archived; docs/reference.md lists the fields. Nothing is masked. A file gets mode
+0600, and a file that exists is not overwritten. Delete it after use: erase does not reach it."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,79 +126,56 @@ def print_export(summary: ExportSummary, group_id: str, out: str) -> None:
         print_answer(summary, lambda: print_line(f"{out}: {answer}"))
 
 
-Fields = Iterator[tuple[str, str]]
-
-
 def print_history(history: DeadLetterHistory) -> None:
     """Print each archived copy of a dead letter and what runs did with it, oldest first, in UTC."""
-    count = len(history.copies)
-    copies = "1 archived copy" if count == 1 else f"{count} archived copies"
+    copies = f"{len(history.copies)} archived cop{'y' if len(history.copies) == 1 else 'ies'}"
     print_line(f"dead letter {', '.join(history.first_ids)}: {copies} (times in UTC)")
     for copy in history.copies:
         print_line("")
         print_heading(f"{copy.message_id}: {copy.state.replace('_', ' ')}")
-        print_fields([*_fields(copy)])
+        hidden = ("message_id", "state", "attributes", "entries", "body", "values")
+        print_fields([*_fields(copy, *hidden), *_content(copy)])
         for entry in copy.entries:
             sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
             detail = f" ({entry.detail})" if entry.detail else ""
             step = f", in step {entry.step} of a ramp" if entry.step else ""
             time = _format_time(entry.claimed_at)
             print_heading(f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}")
-            print_fields([*_entry_fields(entry)], indent="    ")
+            said = ("claimed_at", "outcome", "new_message_id", "detail", "step")
+            print_fields(_fields(entry, *said), indent="    ")
 
 
 def print_run(history: RunHistory, failure_table: str | None) -> None:
     """Print who did what, and what came back of it."""
-    run = history.run
-    print_heading(f"{run.verb}, run {run.run_id}")
-    fields = {
-        "by": run.actor,
-        "caller": str(run.caller),
-        "why": run.reason,
-        "began": _format_time(run.time),
-        "to": ", ".join(run.destinations or [run.destination]),
-        "plan": run.plan_id,
-        "policy": run.policy_sha256 or "",
-    }
-    print_fields([*fields.items()])
+    print_heading(f"{history.run.verb}, run {history.run.run_id}")
+    print_fields(_fields(history.run, "verb", "run_id"))
     print_outcomes(history.outcomes, failure_table)
 
 
-def _fields(copy: ArchivedCopy) -> Fields:
-    yield "parked", ", ".join(filter(None, (second(copy.sent_at), copy.parked_reason or "by SQS")))
-    yield "came from", copy.source_arn or ""
-    yield "error", ": ".join(filter(None, (copy.error_type, copy.error_message)))
-    yield "in the log", copy.logged
-    count = "unreadable" if copy.replay_count is None else f"{copy.replay_count:,}"
-    received = counted(copy.receive_count, "time") if copy.receive_count is not None else ""
-    yield "replays", "; received ".join(filter(None, (count, received)))
-    yield "first seen", second(copy.first_seen_at)
-    yield "redriven by", f"plan {copy.redriven_by}, before this copy" if copy.redriven_by else ""
-    yield "group", copy.message_group_id or ""
-    yield "archived", f"{second(copy.drained_at)}, drain {', '.join(copy.drain_ids)}"
-    yield "queue", copy.queue_url or ""
+def _fields(record: Any, *left_out: str) -> list[tuple[str, str]]:  # noqa: ANN401 - a dataclass
+    """Return names and values of a record, as people read them; without the fields *left_out*."""
+    names = [field.name for field in fields(record) if field.name not in left_out]
+    return [(name.replace("_", " "), _text(getattr(record, name))) for name in names]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return second(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value or "")
+
+
+def _content(copy: ArchivedCopy) -> list[tuple[str, str]]:
+    kinds = [f"{name} ({data_type})" for name, data_type in copy.attributes.items()]
     if copy.body is None:
-        kinds = (f"{name} ({data_type})" for name, data_type in copy.attributes.items())
-        yield "attributes", ", ".join(kinds)
-        yield "body", f"{copy.body_bytes:,} bytes, not shown; --body shows it masked"
-        return
-    values = copy.values or {}
-    lines = [f"{n} ({data_type}): {values[n]}" for n, data_type in copy.attributes.items()]
-    yield "attributes", "\n".join([f"{len(lines)}", *lines])
+        return [("attributes", ", ".join(kinds)), ("body", "not shown; --body shows it masked")]
+    values = (copy.values or {}).values()
+    lines = [f"{kind}: {value}" for kind, value in zip(kinds, values, strict=True)]
     # In a pipe a body stays as it is.
     is_indented = sys.stdout.isatty() and looks_like_json(copy.body)
     body = indented_json(copy.body) if is_indented else copy.body
-    yield "body", f"{copy.body_bytes:,} bytes\n{body}"
-
-
-def _entry_fields(entry: LedgerEntry) -> Fields:
-    yield "by", entry.who
-    yield "caller", str(entry.caller)
-    yield "why", entry.reason
-    yield "to", entry.destination
-    yield "plan", f"{entry.plan_id}, run {entry.run_id}"
-    yield "edit", entry.edit
-    yield "settled", _format_time(entry.settled_at)
+    return [("attributes", "\n".join([f"{len(lines)}", *lines])), ("body", f"\n{body}")]
 
 
 def _format_time(time: str) -> str:

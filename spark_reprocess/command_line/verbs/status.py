@@ -7,7 +7,7 @@ from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.archive.storage.files import is_begun, open_archive
 from spark_reprocess.command_line.arguments import add_shared
-from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
+from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import duration, minute
@@ -41,14 +41,8 @@ def _run(options: StatusOptions) -> int:
     return DONE
 
 
-_DECIDED = {state.value: state for state in DECIDED}
-_WORDS = {**_DECIDED, "in doubt": Disposition.IN_DOUBT, "busy": Disposition.BUSY}
-_COLUMNS = {
-    **_DECIDED,
-    "pending": PENDING,
-    "of them in doubt": Disposition.IN_DOUBT,
-    "busy": Disposition.BUSY,
-}
+_STATES = (*DECIDED, Disposition.IN_DOUBT, Disposition.BUSY)
+_COLUMNS = tuple(state.replace("_", " ") for state in _STATES)
 
 
 def print_status(status: ArchiveStatus) -> None:
@@ -63,8 +57,8 @@ def print_status(status: ArchiveStatus) -> None:
     for line in _breaker_lines(status):
         print_line(line)
     if status.messages:
-        counts = (status.messages, *map(status.count, _COLUMNS.values()))
-        print_table(("messages", *_COLUMNS), [counts])
+        counts = (status.messages, status.count(PENDING), *map(status.count, _STATES))
+        print_table(("messages", PENDING, *_COLUMNS), [counts])
     else:
         print_line("the archive is empty: a drain moves messages of the parked queue into it")
     if status.oldest_pending_at:
@@ -75,22 +69,17 @@ def print_status(status: ArchiveStatus) -> None:
         print_line(
             f"{status.waiting:,} wait behind an earlier message of their message group: {most}"
         )
-    words = _WORDS.values()
     drains = [(one.drain_id, one.messages, one.pending) for one in status.drains]
     plans = [
         (
             one.plan_id,
-            *(one.counts.get(word, 0) for word in words),
-            "-"
-            if not one.counts.get(Disposition.SENT)
-            else "?"
-            if one.returned is None
-            else one.returned,
+            *(one.counts.get(state, 0) for state in _STATES),
+            came_back(one.counts.get(Disposition.SENT), one.returned),
         )
         for one in status.plans
     ]
     _print_latest("drain", ("messages", PENDING), drains)
-    _print_latest("plan", (*_WORDS, "came back"), plans)
+    _print_latest("plan", (*_COLUMNS, "came back"), plans)
     for line in _next_steps(status):
         print_line(line)
 

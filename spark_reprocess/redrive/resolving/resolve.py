@@ -47,7 +47,7 @@ from spark_reprocess.redrive.resolving.dispositions import (
 from spark_reprocess.redrive.resolving.editor import LIMIT, Editor
 from spark_reprocess.redrive.resolving.edits import with_edit_faults
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
-from spark_reprocess.spark.allowed_sql import Place, condition
+from spark_reprocess.spark.allowed_sql import condition
 from spark_reprocess.spark.failures import explained
 
 _DETAILS = 5
@@ -167,7 +167,7 @@ def _dispositions(
 ) -> DataFrame:
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:
-        is_selected = condition(messages.drop(FILE), options.where, Place.WHERE)
+        is_selected = condition(messages.drop(FILE), options.where)
     numbered = columns.withColumns(
         {
             "selected": F.coalesce(is_selected, F.lit(False)),  # noqa: FBT003 - a value

@@ -49,6 +49,7 @@ from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.limits import read_limit
+from spark_reprocess.progress import repeating
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
 from spark_reprocess.redrive.run_context import RunContext
@@ -56,7 +57,6 @@ from spark_reprocess.redrive.sending.breaker_gate import READ_SECONDS, BreakerGa
 from spark_reprocess.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals, stop_marker
-from spark_reprocess.repeating import repeating
 
 _COLUMNS: dict[str, pa.DataType] = {
     "group_id": pa.string(),

@@ -17,7 +17,7 @@ from spark_reprocess.archive.ledger.claims import plan_folder
 from spark_reprocess.archive.plan_lock import LockObserver, LockView
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.repeating import repeating
+from spark_reprocess.progress import repeating
 
 LOOK_SECONDS = 1.0
 """The age from which a look is repeated before a call."""

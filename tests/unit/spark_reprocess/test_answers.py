@@ -11,7 +11,7 @@ from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.verbs.collect import print_analysis, print_drain
 from spark_reprocess.command_line.verbs.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
-from spark_reprocess.ramp.rule import Forecast
+from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 from tests.support.findings_builder import a_group, a_lead, some_findings
 from tests.support.golden import assert_stored, stored_texts
@@ -65,6 +65,16 @@ REDRIVES = {
     "dry": redriven({"send": 1200, "sent_before": 3}),
     "dry, with a rate": replace(redriven({"send": 1200}), max_rate=2.5),
     "dry, by ramp": replace(redriven({"send": 3}), forecast=Forecast((1, 2), 270)),
+    "dry, by a long ramp": replace(
+        redriven({"send": 800}), forecast=Forecast((1, 2, 6, 18, 54, 162, 486), 3600)
+    ),
+    "by ramp": replace(
+        redriven({"sent": 4, "stopped": 8}, "r-1"),
+        ramp=(
+            GroupRamp("g-1", 2, 4, 3, 1, 0, Verdict.BAD, "1 of 3 messages came back, 0 may"),
+            GroupRamp("g-2", 1, 4, 1, None, 0, Verdict.UNKNOWN, "it is not known what came back"),
+        ),
+    ),
     "dry, with a discard": redriven({"send": 3, "discard": 4}),
     "dry, with arrivals to record": redriven({"send": 3, "record": 4}),
     "dry, of a plan that leaves all": redriven({"leave": 3}, action="leave"),

@@ -122,7 +122,7 @@ def test_people_read_what_was_written(archive: Archive, capsys: pytest.CaptureFi
         ([GROUP, "--edit", "[]"], "say something"),
         ([GROUP, "--edit", "[]", "--resolved"], "--edit needs an ACTION"),
         ([GROUP, "--note", "x" * 2001], "at most 2,000"),
-        ([OTHER, "resend"], "must be leave, redrive, discard"),
+        ([OTHER, "resend"], "invalid choice: 'resend'"),
         ([OTHER, "redrive", "--note", "x" * 2001], "at most 2,000"),
     ],
 )

@@ -68,13 +68,6 @@ def test_comments_around_an_entry_stay() -> None:
     assert second.endswith("  # no\n\n")
 
 
-def test_a_group_that_is_not_in_the_plan_is_named() -> None:
-    text = plan_text(plan_of(PlannedGroup("g-1", "t", 2, Action.LEAVE)))
-
-    with pytest.raises(InputError, match=r"plan .* has no group g-9; its groups are g-1"):
-        decide(text, ["g-9"], Action.REDRIVE)
-
-
 def patch(text: str) -> Patch:
     return Patch.of(read_json(text))
 

@@ -9,7 +9,6 @@ from spark_reprocess import glue_job
 from spark_reprocess.archive.storage.files import COMMANDS, open_archive
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.command_line.verb import INTERRUPTED
-from spark_reprocess.errors import ArchiveError
 from spark_reprocess.glue_job import (
     RunResult,
     argument_of,
@@ -26,33 +25,28 @@ GLUE = ["--JOB_ID", "j_1", "--JOB_NAME", "job", "--TempDir", "s3://b/temporary/"
 AFTER = ["--job-language", "python", "--enable-metrics", "", "--JOB_RUN_ID", "jr_1"]
 
 
-def test_the_command_line_is_found_among_what_glue_adds() -> None:
-    line = "run --archive s3://b/archive --execute --reason 'fixed in 4.2'"
-
-    assert command_of([*GLUE, "--command-line", line, *AFTER]) == [
-        "run",
-        "--archive",
-        "s3://b/archive",
-        "--execute",
-        "--reason",
-        "fixed in 4.2",
-    ]
-
-
-def test_a_run_s_own_command_line_wins_over_the_job_s() -> None:
-    arguments = ["--command-line", "run", *GLUE, "--command-line", "status --archive a"]
-
-    assert command_of(arguments) == ["status", "--archive", "a"]
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("run --reason 'fixed in 4.2'", ["run", "--reason", "fixed in 4.2"]),
+        # That of the run wins over that of the job.
+        ("status --archive a", ["status", "--archive", "a"]),
+    ],
+)
+def test_the_command_line_is_found_among_what_glue_adds(line: str, words: list[str]) -> None:
+    assert command_of(["--command-line", "run", *GLUE, "--command-line", line, *AFTER]) == words
 
 
-def test_a_missing_command_line_is_named() -> None:
-    with pytest.raises(SystemExit, match="--command-line is missing"):
-        command_of([*GLUE, *AFTER])
-
-
-def test_an_open_quote_is_named() -> None:
-    with pytest.raises(SystemExit, match="No closing quotation"):
-        command_of(["--command-line", "run --reason 'fixed"])
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ([*GLUE, *AFTER], "--command-line is missing"),
+        (["--command-line", "run --reason 'fixed"], "No closing quotation"),
+    ],
+)
+def test_what_is_no_command_line_is_named(arguments: list[str], fault: str) -> None:
+    with pytest.raises(SystemExit, match=fault):
+        command_of(arguments)
 
 
 def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
@@ -118,26 +112,19 @@ def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path
     assert followed(tmp_path, main) == RunResult("redrive", INTERRUPTED, "", "")
 
 
-def test_a_run_that_may_not_remove_its_command_says_so_and_does_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The role of a stack from before."""
-
-    def deny(*_: Any) -> None:
-        raise ArchiveError("s3:DeleteObjectVersion: denied")
-
+def test_a_stored_command_is_run_once(tmp_path: Path) -> None:
     archive, ran = open_archive(str(tmp_path / "an archive")), list[Sequence[str]]()
-    stored = store_command(archive, ["collect", "--limit", "5"])
-    monkeypatch.setattr(glue_job, "remove_command", deny)
+    argument = argument_of(archive, store_command(archive, ["collect", "--limit", "5"]))
 
     def main(words: Sequence[str]) -> int:
         ran.append(words)
         return 0
 
-    run(["--command-line", argument_of(archive, stored)], main)
+    run(["--command-line", argument], main)
+    with pytest.raises(SystemExit, match="has no command"):
+        run(["--command-line", argument], main)
 
     assert ran == [["collect", "--limit", "5"]]
-    assert "denied; the next dlq erase --execute removes it" in capsys.readouterr().err
 
 
 def test_a_command_that_somebody_changed_is_not_run(tmp_path: Path) -> None:

@@ -112,10 +112,6 @@ def test_the_beginning_of_an_id_is_enough(given: str, found: str) -> None:
         three.full_id(given)
 
 
-def test_group_that_is_not_named_has_no_action() -> None:
-    assert plan(group("g-1", action=Action.DISCARD)).actions == {"g-1": Action.DISCARD}
-
-
 @pytest.mark.parametrize("given", stored_texts("refused_plans"))
 def test_every_fault_is_named_with_its_place(given: str) -> None:
     """Of keys that a plan has instead, and of an entry with an edit as a person wrote it."""

@@ -7,7 +7,6 @@ import pytest
 
 from spark_reprocess.command_line.verbs import run
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan import policy
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.ramp.rule import AllowedReturns
@@ -108,9 +107,8 @@ def test_a_policy_has_the_hash_of_its_file_and_another_file_is_refused() -> None
         read_policy(f"{GOOD} ", wanted)
 
 
-@pytest.mark.parametrize("text", [policy.__doc__, run.VERB.about], ids=["module", "run --help"])
-def test_the_examples_can_be_copied(text: str) -> None:
-    [example] = re.findall(r"^ +version: 1\n(?:^ +.*\n)+", text, re.MULTILINE)
+def test_the_example_of_the_help_can_be_copied() -> None:
+    [example] = re.findall(r"^ +version: 1\n(?:^ +.*\n)+", run.VERB.about, re.MULTILINE)
 
     assert read_policy(textwrap.dedent(example)).rules[0].name == "payments was down"
 
@@ -146,7 +144,6 @@ def test_every_fault_is_named_with_its_place() -> None:
         "  rules[0].action: 'resend': must be leave, redrive, discard",
         "  rules[1].edit: is not known; there are name, when, action, overrides_people",
         f"  rules[1].when: '  ': {condition}",
-        "  rules[1].name: 'one' is another rule's too; each needs its own",
         "  rules[2]: must be a mapping with name, when, action, overrides_people",
         "  rules[3].name: '': must be a text that says what the rule is for",
         f"  rules[3].when: 7: {condition}",

@@ -10,28 +10,30 @@ import pytest
 from local_sqs.clock import VirtualClock
 from spark_reprocess import progress
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import HowFar, in_file, in_lines, on_terminal, share_of
+from spark_reprocess.progress import HowFar, in_file, in_lines, on_stderr, share_of
 from spark_reprocess.redrive.execution import status_line
+
+OFTEN = on_stderr("", "\n", 0.001)
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "is_estimate", "seconds", "text"),
+    ("done", "total", "seconds", "text"),
     [
-        (0, 10, False, 0.0, "0 of 10 messages, 0/s"),
-        (5, 10, False, 0.0, "5 of 10 messages, 0/s"),
-        (200, 1_000, False, 10.0, "200 of 1,000 messages, 20/s, 40 s left"),
-        (1_000, 1_000, False, 10.0, "1,000 of 1,000 messages, 100/s"),
-        (0, 100, True, 5.0, "0 of about 100 messages, 0/s"),
-        (50, 100, True, 10.0, "50 of about 100 messages, 5/s, 10 s left"),
-        (1, 10_000, True, 1.0, "1 of about 10,000 messages, 1/s, 2 h 46 min left"),
-        (120, 100, True, 10.0, "120 of about 120 messages, 12/s"),
+        (0, 10, 0.0, "0 of 10 messages, 0/s"),
+        (5, 10, 0.0, "5 of 10 messages, 0/s"),
+        (200, 1_000, 10.0, "200 of 1,000 messages, 20/s, 40 s left"),
+        (1_000, 1_000, 10.0, "1,000 of 1,000 messages, 100/s"),
+        (0, 100, 5.0, "0 of 100 messages, 0/s"),
+        (50, 100, 10.0, "50 of 100 messages, 5/s, 10 s left"),
+        (1, 10_000, 1.0, "1 of 10,000 messages, 1/s, 2 h 46 min left"),
+        (120, 100, 10.0, "120 of 120 messages, 12/s"),
     ],
 )
 def test_line_says_how_far_how_fast_and_how_long(
-    done: int, total: int, is_estimate: bool, seconds: float, text: str
+    done: int, total: int, seconds: float, text: str
 ) -> None:
     clock = VirtualClock()
-    how_far = HowFar(total, clock.time, is_estimate=is_estimate)
+    how_far = HowFar(total, clock.time)
 
     clock.advance(seconds)
 
@@ -66,12 +68,6 @@ def test_task_that_runs_again_does_not_count_beyond_the_total() -> None:
     )
 
 
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.001)
-    monkeypatch.setattr(progress, "_LINES_APART_SECONDS", 0.001)
-
-
 def twice(answers: Iterator[str]) -> tuple[Callable[[], str], threading.Event]:
     """A status, and the sign that it was asked twice and shown once at least."""
     asked = threading.Event()
@@ -86,21 +82,19 @@ def twice(answers: Iterator[str]) -> tuple[Callable[[], str], threading.Event]:
     return status, asked
 
 
-@pytest.mark.usefixtures("often")
 def test_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     status, asked = twice(iter(["1 of 2"]))
 
-    with in_lines("draining", status):
+    with OFTEN("draining", status):
         asked.wait(60)
 
     assert re.fullmatch(r"draining: \d+ s, 1 of 2", capsys.readouterr().err.splitlines()[0])
 
 
-@pytest.mark.usefixtures("often")
 def test_line_on_the_terminal_is_rewritten_and_wiped(capsys: pytest.CaptureFixture[str]) -> None:
     status, asked = twice(iter(["1 of 2"]))
 
-    with on_terminal("draining", status):
+    with on_stderr("\r\033[K", "", 0.001)("draining", status):
         asked.wait(60)
 
     shown = capsys.readouterr().err
@@ -108,7 +102,6 @@ def test_line_on_the_terminal_is_rewritten_and_wiped(capsys: pytest.CaptureFixtu
     assert shown.endswith("\r\033[K")
 
 
-@pytest.mark.usefixtures("often")
 def test_archive_that_cannot_be_listed_does_not_end_the_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -118,7 +111,7 @@ def test_archive_that_cannot_be_listed_does_not_end_the_work(
         asked.release()
         raise ArchiveError("no answer")
 
-    with in_lines("draining", status):
+    with OFTEN("draining", status):
         assert asked.acquire(timeout=60)
         assert asked.acquire(timeout=60)
 
@@ -132,8 +125,10 @@ def test_quick_work_says_nothing_in_a_pipe(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("often")
-def test_file_gets_an_object_at_once_and_then_the_latest(tmp_path: Path) -> None:
+def test_file_gets_an_object_at_once_and_then_the_latest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.001)
     file = tmp_path / "progress"
     with in_file(file)("draining", str):
         pass
@@ -154,8 +149,10 @@ def test_file_gets_an_object_at_once_and_then_the_latest(tmp_path: Path) -> None
     assert later["seconds"] >= 0
 
 
-@pytest.mark.usefixtures("often")
-def test_work_goes_on_where_its_progress_cannot_be_written(tmp_path: Path) -> None:
+def test_work_goes_on_where_its_progress_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.001)
     status, asked = twice(iter([]))
 
     with in_file(tmp_path / "no" / "folder")("draining", status):
@@ -163,13 +160,11 @@ def test_work_goes_on_where_its_progress_cannot_be_written(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "is_estimate", "share"),
-    [(0, 10, False, 0.0), (250, 1_000, False, 0.25), (20, 10, True, 1.0), (0, 0, False, None)],
+    ("done", "total", "share"),
+    [(0, 10, 0.0), (250, 1_000, 0.25), (20, 10, 1.0), (0, 0, None)],
 )
-def test_share_is_read_back_from_the_line(
-    done: int, total: int, is_estimate: bool, share: float | None
-) -> None:
-    assert share_of(HowFar(total, VirtualClock().time, is_estimate=is_estimate).line(done)) == share
+def test_share_is_read_back_from_the_line(done: int, total: int, share: float | None) -> None:
+    assert share_of(HowFar(total, VirtualClock().time).line(done)) == share
 
 
 def test_other_text_has_no_share() -> None:
