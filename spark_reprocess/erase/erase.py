@@ -322,7 +322,7 @@ def _expire(
         drains += [drain_id] * bool(len(leaving))
         if lock:
             counts["rows"] += remove_messages(
-                archive, drain_id, list(map(str, leaving.to_pylist())), lock.require, merges=True
+                archive, drain_id, list(map(str, leaving.to_pylist())), lock.require
             )
     return EraseSummary(
         erase_id="",

@@ -1,7 +1,7 @@
 """Find messages in an archive, without Spark: single ones by their ids, and those of a group.
 
-Message ids are random, so the files' statistics exclude none: without a list of files the ids of
-every file are read. Of a file that does not have the message only two columns are read.
+Message ids are random, so the files' statistics exclude none: the tables of plans say which files
+to open. Of a file that does not have the message only two columns are read.
 """
 
 import pickle
@@ -13,7 +13,7 @@ from spark_reprocess.archive.ledger.claims import Attempt
 from spark_reprocess.archive.ledger.open_set import stored_open_set, time_before
 from spark_reprocess.archive.ledger.run_results import ResultFile, ledger_files, read_results
 from spark_reprocess.archive.messages.dead_letter_schema import Row
-from spark_reprocess.archive.messages.message_index import Member
+from spark_reprocess.archive.messages.message_index import Member, files_with
 from spark_reprocess.archive.messages.message_store import (
     drain_of,
     message_files,
@@ -23,19 +23,13 @@ from spark_reprocess.archive.messages.message_store import (
 from spark_reprocess.archive.storage.files import Archive
 
 
-def find_rows(
-    archive: Archive, ids: Collection[str], files: Sequence[str] | None = None
-) -> list[Row]:
+def find_rows(archive: Archive, ids: Collection[str]) -> list[Row]:
     """Return every row whose message id or first id is one of *ids*, with its ``drain_id``.
 
-    The oldest drain comes first. Values are as Arrow returns them. *files* are where to look,
-    sorted; None for every file. See ``message_index``.
-
-    Raises:
-        ArchiveError: a file cannot be read.
+    The oldest drain comes first. Values are as Arrow returns them.
     """
-    paths = message_files(archive) if files is None else files
-    found = rows_by_file(archive, paths, ids=ids, keys=("message_id", "first_id"))
+    keys = ("message_id", "first_id")
+    found = rows_by_file(archive, files_with(archive, ids), ids=ids, keys=keys)
     return [{**row, "drain_id": drain_of(path)} for path, rows in found for row in rows.to_pylist()]
 
 
@@ -44,9 +38,6 @@ def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
 
     Each file is read once, and one at a time. An unnamed temporary file holds the rows until it is
     their turn, so memory does not grow with the number of messages.
-
-    Raises:
-        ArchiveError: a file cannot be read.
     """
     wanted = defaultdict[str, list[str]](list)
     for member in members:
@@ -79,9 +70,6 @@ def find_attempts(
     """Return every attempt of any plan that claimed one of these messages, the oldest first.
 
     *drain_ids* are the drains that brought them, if they are known: older results are not read.
-
-    Raises:
-        ArchiveError: a ledger cannot be read.
     """
     wanted = set(message_ids)
     found = [
@@ -109,22 +97,14 @@ def _attempts(
 
 
 def find_sender(archive: Archive, new_message_id: str) -> str | None:
-    """Return the id of the archived message that a redrive sent as that copy, None if none did.
-
-    Raises:
-        ArchiveError: a ledger cannot be read.
-    """
+    """Return the id of the archived message that a redrive sent as that copy, None if none did."""
     attempts = _attempts(archive, "new_message_id", [new_message_id])
     results = (result for attempt in attempts for result in attempt.results or ())
     return next((one.message_id for one in results if one.new_message_id == new_message_id), None)
 
 
 def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
-    """Return the ids of the copies that redrives and restores sent of these messages.
-
-    Raises:
-        ArchiveError: a ledger cannot be read.
-    """
+    """Return the ids of the copies that redrives and restores sent of these messages."""
     wanted = set(message_ids)
     found = find_attempts(archive, wanted)
     results = (result for one in found for result in one.results or ())
