@@ -66,9 +66,7 @@ class _Table:
 def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
     """Write down durably what somebody says about a group; return what all say together now.
 
-    Raises:
-        ArchiveError: it cannot be written, or S3 does not say whether it was. To say it again is
-            harmless.
+    To say it again after an ArchiveError is harmless.
     """
     while True:
         paths = _statements(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
@@ -91,9 +89,6 @@ def read_memory(archive: Archive) -> GroupMemory:
     """Read what is remembered. The texts of notes are not loaded: see ``read_notes``.
 
     A damaged file is left out and named in ``unreadable``: one record does not stop all others.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
     """
     paths = archive.list(GROUPS)
     memory, unreadable = GroupMemory(), []
@@ -134,11 +129,7 @@ def read_notes(
 
 
 def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemory) -> None:
-    """Write down what is remembered after an analysis, durably, once its report is there.
-
-    Raises:
-        ArchiveError: it cannot be written; then the next analysis repeats what this one said.
-    """
+    """Write down what is remembered after an analysis, durably, once its report is there."""
     content = record_bytes(_Memory(at, memory.groups, memory.said))
     archive.create(f"{SEEN}/{report_id}{_JSON}", content)
 
@@ -148,9 +139,6 @@ def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[
 
     It is durable when this returns. Of two analyses at once the second goes on from what the first
     wrote.
-
-    Raises:
-        ArchiveError: the table cannot be read or written.
     """
     while True:
         before = archive.read(_TABLE)

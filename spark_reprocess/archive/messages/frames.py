@@ -71,7 +71,6 @@ def read_archive(spark: SparkSession, archive: Archive) -> DataFrame:
 
     Raises:
         InputError: the archive has no messages.
-        ArchiveError: a file of the archive is broken.
     """
     return read_some(spark, archive, first_rows_of(archive, require_drains(archive)))
 
@@ -224,11 +223,7 @@ def _schema_of(columns: Sequence[str]) -> StructType:
 def read_files(
     archive: Archive, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read *columns* and ``drain_id`` of the files whose ``path`` and ``drain_id`` *batches* hold.
-
-    Raises:
-        ArchiveError: a file is gone or damaged.
-    """
+    """Read *columns* and ``drain_id`` of the files in *batches*: ``path`` and ``drain_id``."""
     stored = [name for name in columns if name != FILE]
     names = [*columns, "drain_id"]
     for row in (row for batch in batches for row in batch.to_pylist()):
@@ -295,9 +290,6 @@ def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> st
 
     Returns:
         The digest of the table that is there now: the SHA-256 of its manifest, in hex.
-
-    Raises:
-        ArchiveError: a file cannot be written. There is no table then.
     """
     write = partial(write_parts, archive, folder)
     with explained(None):
@@ -317,8 +309,6 @@ def read_table(
 
     Raises:
         InputError: the table in that folder has another digest.
-        ArchiveError: there is no table, or its manifest cannot be read, or a file is missing or was
-            changed. For a large table an action on the result raises the latter.
     """
     parts = parts_of(archive, folder, digest)
     schema = cast("StructType", StructType.fromDDL(schema_ddl))

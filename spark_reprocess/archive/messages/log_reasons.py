@@ -32,11 +32,7 @@ def write_reasons(archive: Archive, plan_id: str, rows: Iterable[Mapping[str, An
 
 
 def read_reasons(archive: Archive, oldest_drain: str) -> dict[str, dict[str, Any]]:
-    """Return what was found last of messages of this drain or later ones, by their id.
-
-    Raises:
-        ArchiveError: a file cannot be read.
-    """
+    """Return what was found last of messages of this drain or later ones, by their id."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(one for one in archive.list(REPORTS) if one.endswith(f"/{_FILE}")):
         if path.split("/")[1] < oldest_drain or (content := archive.read(path)) is None:

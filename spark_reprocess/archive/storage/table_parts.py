@@ -42,11 +42,7 @@ class Part:
 
 
 def table_digest(archive: Archive, folder: str) -> str | None:
-    """Return the digest of the table *folder*, None where there is no table.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-    """
+    """Return the digest of the table *folder*, None where there is no table."""
     content = archive.read(f"{folder}/{_MANIFEST}")
     return None if content is None else sha256(content).hexdigest()
 
@@ -65,7 +61,7 @@ def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
 
 
 def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[Part]:
-    """Read which files a table has. Raises as ``read_table`` does."""
+    """Read which files a table has; raise InputError if the table has another *digest*."""
     path = f"{folder}/{_MANIFEST}"
     content = archive.read(path)
     if content is None:
@@ -93,9 +89,6 @@ def write_parts(
 
     Yields:
         One row of ``PARTS`` for each file, once it is durable.
-
-    Raises:
-        ArchiveError: a file cannot be written.
     """
     held: list[pa.RecordBatch] = []
     held_bytes = 0
@@ -131,18 +124,14 @@ def parquet_bytes(table: pa.Table) -> bytes:
 def read_parts(
     archive: Archive, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read the columns of *schema* of the files that *batches*, rows of ``PARTS``, name.
-
-    Raises:
-        ArchiveError: a file is missing, cannot be read or was changed.
-    """
+    """Read the columns of *schema* of the files that *batches*, rows of ``PARTS``, name."""
     for part in (Part(**row) for batch in batches for row in batch.to_pylist()):
         rows = read_part(archive, folder, schema, part)
         yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> pa.Table:
-    """Read the columns of *schema* of one file. Raises as ``read_parts`` does."""
+    """Read the columns of *schema* of one file."""
     path = f"{folder}/{part.name}"
     content = archive.read(path)
     if content is None:
