@@ -107,8 +107,11 @@ class PlanLock:
         self._observer = LockObserver(archive, self.view, now_seconds)
 
     def require(self) -> None:
-        """Raise ArchiveError if the run must stop, as a task sees it."""
-        if trouble := self._observer.trouble():
+        """Raise ArchiveError if the run must stop: another one has begun, or may have begun."""
+        trouble, age = self._observer.trouble(), self._age()
+        if not trouble and age >= self._lock_seconds / 2:
+            trouble = f"{self.view.path} was not renewed for {age:.0f} s"
+        if trouble:
             raise ArchiveError(
                 f"archive {self._archive.root}: {trouble}: run the same command again"
             )

@@ -15,7 +15,7 @@ import yaml
 from dlq_replay.context import FailureError
 from dlq_replay.message import SendEntry
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.ledger.erasures import unfinished
+from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.messages.frames import column_texts, read_archive
 from spark_reprocess.archive.plan_lock import LockHolder, erase_holder, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
@@ -81,7 +81,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     assert b"Jane" not in everything(archive)
     left = {path.split("/")[2] for path in archive.list("reports")}
     assert left == {"plan.yaml", "messages.parquet"}
-    assert unfinished(archive) == []
+    assert erasures(archive, unfinished=True) == []
 
     sent = executed(spark, archive, plan, destination.url)
     rest = executed(spark, archive, narrow, destination.url, execute=False)
@@ -304,7 +304,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     assert main([*argv, "--failure-table", table, "--execute"]) == 0
 
     assert recorded_failures() == ["somebody-else"]
-    assert unfinished(archive) == []
+    assert erasures(archive, unfinished=True) == []
 
 
 def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
@@ -325,7 +325,7 @@ def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
     erased(spark, archive, "m-000")
 
     assert recorded_failures() == ["somebody-else"]
-    assert unfinished(archive) == []
+    assert erasures(archive, unfinished=True) == []
 
 
 def test_copy_that_lost_its_context_is_found_by_a_condition_alone(
