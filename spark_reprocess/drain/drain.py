@@ -179,7 +179,7 @@ class DrainWork:
 
         def count_visible() -> int | None:
             counts = queue_counts(queue)
-            return counts and counts.visible
+            return counts.visible if counts else None
 
         if index and count_visible() == 0:
             # It started when the others had emptied the queue: not each finds that out by polling.

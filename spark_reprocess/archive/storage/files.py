@@ -47,6 +47,8 @@ class Archive(Protocol):
     file. Where S3 does not say whether it wrote a file, that is an ArchiveError, too.
     """
 
+    def __hash__(self) -> int: ...
+
     @property
     def root(self) -> str:
         """The folder or prefix below which everything lies."""
