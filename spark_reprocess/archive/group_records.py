@@ -56,13 +56,6 @@ class _Memory:
     said: Mapping[str, GroupState]
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """The groups of errors, the oldest first."""
-
-    groups: tuple[TableGroup, ...]
-
-
 def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
     """Write down durably what somebody says about a group; return what all say together now.
 
@@ -143,11 +136,11 @@ def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[
     while True:
         before = archive.read(_TABLE)
         with damage_named(archive, _TABLE):
-            table = record_of(_Table, json.loads(before)).groups if before is not None else ()
+            table = record_of(tuple[TableGroup, ...], json.loads(before or b"[]"))
         after, grouping = grouped(table, counts, kept)
         if after == table:
             return grouping
-        content = record_bytes(_Table(after))
+        content = record_bytes(after)
         if before is None:
             is_written = archive.create(_TABLE, content)
         else:

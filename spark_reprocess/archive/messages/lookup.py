@@ -14,12 +14,7 @@ from spark_reprocess.archive.ledger.open_set import stored_open_set, time_before
 from spark_reprocess.archive.ledger.run_results import ResultFile, ledger_files, read_results
 from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.archive.messages.message_index import Member, files_with
-from spark_reprocess.archive.messages.message_store import (
-    drain_of,
-    message_files,
-    rows_by_file,
-    rows_of_file,
-)
+from spark_reprocess.archive.messages.message_store import drain_of, rows_by_file
 from spark_reprocess.archive.storage.files import Archive
 
 
@@ -44,20 +39,12 @@ def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
         wanted[member.file].append(member.message_id)
     places = dict[str, int]()
     with tempfile.TemporaryFile() as held:
-
-        def hold(path: str, ids: Sequence[str]) -> bool:
-            rows = rows_of_file(archive, path, ids)
-            for row in rows.to_pylist() if rows else ():
-                if row["message_id"] not in places:
-                    places[row["message_id"]] = held.tell()
-                    pickle.dump(row, held)
-            return rows is not None
-
-        # An erasure replaces a file by one with another name: its rows are in any of its drain.
-        gone = [path for path, ids in wanted.items() if not hold(path, ids)]
-        moved, drains = [i for path in gone for i in wanted[path]], set(map(drain_of, gone))
-        while moved and not all(hold(path, moved) for path in message_files(archive, drains)):
-            pass  # Another erasure has replaced a file since they were listed.
+        for file, ids in wanted.items():
+            for _, rows in rows_by_file(archive, [file], ids=ids):
+                for row in rows.to_pylist():
+                    if row["message_id"] not in places:
+                        places[row["message_id"]] = held.tell()
+                        pickle.dump(row, held)
         for member in members:
             if (place := places.get(member.message_id)) is not None:
                 held.seek(place)
