@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.archive.ledger.claims import (
-    Attempt,
-    AttemptName,
     Claim,
     Ledger,
     Result,
@@ -95,27 +93,6 @@ def test_readers_say_the_same_whichever_runs_are_closed(
     ids = {message_id for attempt in said for message_id in attempt.claim.message_ids}
     found = {attempt.name: attempt for attempt in find_attempts(archive, ids)}
     assert found == {one.name: one for one in said if one.claim.message_ids}
-
-
-def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
-    whole = replace(
-        claim("m-1", "m-2", "m-3"),
-        ttl_seconds=1234.5,
-        edits={"g-1": "abc", "g-2": "def"},
-        step=3,
-        drain_ids=("d-1", "d-1", "d-2"),
-    )
-    refused = Result("m-3", Disposition.FAILED, timestamp(NOW + 1), detail="InternalError")
-    ledger = begin(archive, "p-1")
-    ledger.claim("in-order-07", 12, 3, whole)
-    ledger.record("in-order-07", 12, 3, [sent("m-1"), refused])
-
-    closed(archive)
-
-    assert open_chunks(archive) == []
-    (found,) = find_attempts(archive, ["m-2"])
-    name = AttemptName("p-1", "in-order-07", 12, 3)
-    assert found == Attempt(name, whole, (sent("m-1"), refused))
 
 
 def test_result_that_comes_after_the_file_wins(archive: Archive) -> None:
