@@ -5,11 +5,9 @@ into different chunks, so no claim of one plan stops the other. An erase removes
 read. So a redrive, a restore and an erase hold this lock. An analysis holds it, too, and conflicts
 with an erase alone: else a report could quote a message that was erased while it was written.
 
-Files, where the number counts up from 1:
-
-- ``locks/000007.json``: who holds the lock for what, and until when this lock counts as alive. Its
-  holder writes it anew every tenth of its life, and a last time, with ``ended``, on release.
-- ``locks/000007.end.json``: the lock was released. Later runs need not read 000007.json then.
+``locks/000007.json`` says who holds the lock for what, and until when it counts as alive. Numbers
+count up from 1. Its holder writes it anew every tenth of its life, and a last time, with ``ended``,
+on release. ``locks/000007.end.json`` spares later runs to read it.
 
 To take the lock, a run reads all locks that were not released. If one of them is alive and
 conflicts, the run is refused. Otherwise it creates the next number, if absent. If another run has

@@ -168,13 +168,10 @@ def map_rows(rows: DataFrame, function: Reader, schema: pa.Schema, *, is_few: bo
     return rows.mapInArrow(function, from_arrow_schema(schema))
 
 
-def spark_path(archive: Archive, path: str) -> str:
-    """Return *path* for Spark's readers, with the signs of glob patterns escaped."""
-    return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in f"{archive.root}/{path}")
-
-
 def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
-    """Whether Spark has a file system for the archive's scheme."""
+    """Whether Spark has a file system for the archive, and takes its root for no glob pattern."""
+    if not set("{}[]*?\\").isdisjoint(archive.root):
+        return False
     scheme, is_remote, _ = archive.root.partition("://")
     if not is_remote:
         return True
@@ -192,7 +189,7 @@ def _rows_by_spark(spark: SparkSession, archive: Archive, paths: Sequence[str]) 
     return (
         spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
         .option("basePath", f"{archive.root}/{MESSAGES}")
-        .parquet(*(spark_path(archive, one) for one in paths))
+        .parquet(*(f"{archive.root}/{one}" for one in paths))
         .withColumn(FILE, path)
     )
 

@@ -1,6 +1,5 @@
 """An archive in a folder on local disk."""
 
-import errno
 import fcntl
 import os
 import tempfile
@@ -131,11 +130,7 @@ def _make_folders(folder: Path) -> None:
     if folder.is_dir():
         return
     _make_folders(folder.parent)
-    try:
-        # Whether somebody else makes it at this moment can only be told by trying.
-        folder.mkdir(exist_ok=True)
-    except FileExistsError as error:
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
+    folder.mkdir(exist_ok=True)
     _sync_folder(folder.parent)
 
 
