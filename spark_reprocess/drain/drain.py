@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -121,7 +121,10 @@ def drain(
     at_start = QueueCounts.of(queue)
     waiting = at_start.visible + at_start.delayed
     expected = waiting if options.limit is None else min(waiting, options.limit)
-    with _probing(archive, drain_id) as probe:
+    probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())
+    archive.write(probe.path, probe.content)
+    with ExitStack() as stack:
+        stack.callback(archive.discard, probe.path)
         work = DrainWork(
             archive=archive,
             probe=probe,
@@ -200,17 +203,6 @@ class DrainWork:
             return rules
         taken = rows_written(self.archive, self.drain_id, index)
         return replace(rules, limit=max(0, rules.limit - taken))
-
-
-@contextmanager
-def _probing(archive: Archive, drain_id: str) -> Iterator[Probe]:
-    """Keep a probe in the archive until the block ends."""
-    probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())
-    archive.write(probe.path, probe.content)
-    try:
-        yield probe
-    finally:
-        archive.discard(probe.path)
 
 
 def _slots(spark: SparkSession) -> int:

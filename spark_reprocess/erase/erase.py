@@ -35,12 +35,12 @@ from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
 from spark_reprocess.archive.messages.lookup import sent_copies
 from spark_reprocess.archive.messages.message_index import REPORTS, planned_copies
 from spark_reprocess.archive.messages.message_store import (
-    drain_ids,
     drain_of,
     drains_of,
     holds_any,
     message_files,
     remove_messages,
+    require_drains,
     rows_by_file,
     rows_named,
     with_files,
@@ -238,8 +238,7 @@ def _find(
     archive: Archive, spark: "SparkSession | None", options: EraseOptions, now: float
 ) -> _Work:
     """Find the messages, what else holds or quotes them, and earlier erasures that died."""
-    if not drain_ids(archive):
-        raise InputError(f"archive {archive.root}: holds no messages; nothing to erase")
+    require_drains(archive)
     if options.where is None:
         rows = _named(archive, options.ids)
     elif spark is not None:

@@ -134,9 +134,17 @@ def _rows_of(
         read = read_files(archive, names, _files(paths).to_batches())
         found = pa.Table.from_batches(read, to_arrow_schema(_schema_of(names)))
         return local_frame(spark, found)
-    if _spark_reads(spark, archive):
-        return _rows_by_spark(spark, archive, paths).select(*names, "drain_id")
-    return _rows_by_adapter(spark, archive, _files(paths), names)
+    if not _spark_reads(spark, archive):
+        tasks = max(spark.sparkContext.defaultParallelism, len(paths) // _FILES_PER_TASK)
+        spread = spark.createDataFrame(_files(paths)).repartition(tasks)
+        return spread.mapInArrow(partial(read_files, archive, tuple(names)), _schema_of(names))
+    path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
+    rows = (
+        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
+        .option("basePath", f"{archive.root}/{MESSAGES}")
+        .parquet(*(f"{archive.root}/{one}" for one in paths))
+    )
+    return rows.withColumn(FILE, path).select(*names, "drain_id")
 
 
 def is_few(paths: Collection[str]) -> bool:
@@ -184,16 +192,6 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
     return True
 
 
-def _rows_by_spark(spark: SparkSession, archive: Archive, paths: Sequence[str]) -> DataFrame:
-    path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
-    return (
-        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
-        .option("basePath", f"{archive.root}/{MESSAGES}")
-        .parquet(*(f"{archive.root}/{one}" for one in paths))
-        .withColumn(FILE, path)
-    )
-
-
 def _files(paths: Sequence[str]) -> pa.Table:
     """Return the path of each file, and the drain that wrote it."""
     return pa.table(
@@ -202,14 +200,6 @@ def _files(paths: Sequence[str]) -> pa.Table:
             "drain_id": pa.array(map(drain_of, paths), pa.string()),
         }
     )
-
-
-def _rows_by_adapter(
-    spark: SparkSession, archive: Archive, files: pa.Table, columns: Sequence[str]
-) -> DataFrame:
-    tasks = max(spark.sparkContext.defaultParallelism, files.num_rows // _FILES_PER_TASK)
-    spread = spark.createDataFrame(files).repartition(tasks)
-    return spread.mapInArrow(partial(read_files, archive, tuple(columns)), _schema_of(columns))
 
 
 def _schema_of(columns: Sequence[str]) -> StructType:

@@ -8,10 +8,9 @@ the whole archive.
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,13 +26,8 @@ REPORTS = "reports"
 TABLE = "messages.parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One message of a group.
-
-    Attributes:
-        file: path below the archive's root of the file that had the message when it was analyzed.
-    """
+class Member(NamedTuple):
+    """One message of a group, and the path of the file that had it when it was analyzed."""
 
     message_id: str
     file: str

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of, values_of
+from spark_reprocess.archive.storage.records import damage_named, record_bytes, record_of, values_of
 from spark_reprocess.errors import ArchiveError, InputError
 
 PARQUET_DAMAGE = (pa.ArrowException, OSError, KeyError)
@@ -71,10 +71,8 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
             f"archive {archive.root}: {folder} is not the table that the plan was made with; "
             "collect again"
         )
-    try:
+    with damage_named(archive, path):
         return record_of(list[Part], json.loads(content))
-    except DAMAGE as error:
-        raise _changed(archive, path) from error
 
 
 def write_parts(
@@ -137,20 +135,15 @@ def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> p
     if content is None:
         raise _missing(archive, path)
     if sha256(content).hexdigest() != part.sha256:
-        raise _changed(archive, path)
+        raise ArchiveError(
+            f"archive {archive.root}: {path} was changed after it was written; restore it from a "
+            "backup"
+        )
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    try:
+    with damage_named(archive, path, PARQUET_DAMAGE):
         file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
         return file.read(columns=schema.names).select(schema.names).cast(schema)
-    except PARQUET_DAMAGE as error:
-        raise _changed(archive, path) from error
 
 
 def _missing(archive: Archive, path: str) -> ArchiveError:
     return ArchiveError(f"archive {archive.root}: {path} is missing; restore it from a backup")
-
-
-def _changed(archive: Archive, path: str) -> ArchiveError:
-    return ArchiveError(
-        f"archive {archive.root}: {path} was changed after it was written; restore it from a backup"
-    )
