@@ -1,7 +1,7 @@
 """Clients, and what the driver asks SQS about queues.
 
 A client is made where it is used: on the driver, and in each task. One session makes all clients of
-a process.
+a process. What is made for a queue is in the queue's Region; InputError if nothing names it.
 """
 
 import json
@@ -88,21 +88,14 @@ def aws_client(service: str, config: Config | None = None, region: str | None = 
 
 
 def sqs_client(queue_url: str) -> "SQSClient":
-    """Make a client for the queue's Region; otherwise as ``aws_client``.
-
-    Raises:
-        InputError: nothing names a Region.
-    """
+    """Make a client for a queue."""
     return _client(queue_url, Config(read_timeout=_READ_TIMEOUT_SECONDS))
 
 
 def sqs_sender(queue_url: str) -> "SQSClient":
-    """Make a client that tries each call once; otherwise as ``sqs_client``.
+    """Make a client that tries each call once.
 
     A retry by botocore after a lost answer would send a message twice without a trace.
-
-    Raises:
-        InputError: nothing names a Region.
     """
     return _client(queue_url, Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
@@ -117,28 +110,20 @@ def _client_beside(queue_url: str, service: str, config: Config) -> Any:  # noqa
 
 
 def breaker_table(failure_table: str, queue_url: str) -> DynamoDbBreaker:
-    """Return the circuit breaker of a queue.
-
-    Raises:
-        InputError: nothing names a Region.
-    """
+    """Return the circuit breaker of a queue."""
     client = _client_beside(queue_url, "dynamodb", table_client_config())
     name = QueueAddress.from_url(queue_url).name
     return DynamoDbBreaker(client, failure_table, name, lambda: int(time.time()))
 
 
 def returns_table(failure_table: str, queue_url: str) -> ReturnsTable:
-    """Return the counters of what comes back, in the Region of a queue; see ``breaker_table``."""
+    """Return the counters of what comes back of a queue's redrives."""
     client = _client_beside(queue_url, "dynamodb", table_client_config())
     return ReturnsTable(client, failure_table, lambda: int(time.time()))
 
 
 def region_of(queue_url: str, fallback: str | None) -> str:
-    """Return the Region in the URL's host, else *fallback*.
-
-    Raises:
-        InputError: neither is known.
-    """
+    """Return the Region in the URL's host, else *fallback*."""
     host = urlsplit(queue_url).hostname or ""
     match = _REGION_IN_HOST.search(host)
     region = (match["a"] or match["b"]) if match else fallback
@@ -150,11 +135,7 @@ def region_of(queue_url: str, fallback: str | None) -> str:
 
 
 def require_queue_url(option: str, url: str) -> QueueAddress:
-    """Parse the queue URL that was given as *option*.
-
-    Raises:
-        InputError: *url* is not a queue URL.
-    """
+    """Parse the queue URL that was given as *option*; raise InputError if it is none."""
     try:
         return QueueAddress.from_url(url)
     except ValueError as error:
@@ -218,11 +199,7 @@ def queue_counts(queue: SqsQueue) -> QueueCounts | None:
 def dead_letter_sources(
     queue_url: str, make_client: ClientFactory
 ) -> dict[QueueAddress, str] | None:
-    """Return the queues that have this one as their DLQ; None if SQS does not answer.
-
-    Returns:
-        The URL of each.
-    """
+    """Return the URLs of the queues with this DLQ; None if SQS does not answer."""
     paginator = make_client(queue_url).get_paginator("list_dead_letter_source_queues")
     pages = paginator.paginate(QueueUrl=queue_url, PaginationConfig=SOURCES_PAGE)
     try:

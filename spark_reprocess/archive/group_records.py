@@ -56,19 +56,10 @@ class _Memory:
     said: Mapping[str, GroupState]
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """The groups of errors, the oldest first."""
-
-    groups: tuple[TableGroup, ...]
-
-
 def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
     """Write down durably what somebody says about a group; return what all say together now.
 
-    Raises:
-        ArchiveError: it cannot be written, or S3 does not say whether it was. To say it again is
-            harmless.
+    To say it again after an ArchiveError is harmless.
     """
     while True:
         paths = _statements(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
@@ -91,9 +82,6 @@ def read_memory(archive: Archive) -> GroupMemory:
     """Read what is remembered. The texts of notes are not loaded: see ``read_notes``.
 
     A damaged file is left out and named in ``unreadable``: one record does not stop all others.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
     """
     paths = archive.list(GROUPS)
     memory, unreadable = GroupMemory(), []
@@ -134,11 +122,7 @@ def read_notes(
 
 
 def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemory) -> None:
-    """Write down what is remembered after an analysis, durably, once its report is there.
-
-    Raises:
-        ArchiveError: it cannot be written; then the next analysis repeats what this one said.
-    """
+    """Write down what is remembered after an analysis, durably, once its report is there."""
     content = record_bytes(_Memory(at, memory.groups, memory.said))
     archive.create(f"{SEEN}/{report_id}{_JSON}", content)
 
@@ -148,18 +132,15 @@ def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[
 
     It is durable when this returns. Of two analyses at once the second goes on from what the first
     wrote.
-
-    Raises:
-        ArchiveError: the table cannot be read or written.
     """
     while True:
         before = archive.read(_TABLE)
         with damage_named(archive, _TABLE):
-            table = record_of(_Table, json.loads(before)).groups if before is not None else ()
+            table = record_of(tuple[TableGroup, ...], json.loads(before or b"[]"))
         after, grouping = grouped(table, counts, kept)
         if after == table:
             return grouping
-        content = record_bytes(_Table(after))
+        content = record_bytes(after)
         if before is None:
             is_written = archive.create(_TABLE, content)
         else:

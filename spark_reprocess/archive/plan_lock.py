@@ -5,11 +5,9 @@ into different chunks, so no claim of one plan stops the other. An erase removes
 read. So a redrive, a restore and an erase hold this lock. An analysis holds it, too, and conflicts
 with an erase alone: else a report could quote a message that was erased while it was written.
 
-Files, where the number counts up from 1:
-
-- ``locks/000007.json``: who holds the lock for what, and until when this lock counts as alive. Its
-  holder writes it anew every tenth of its life, and a last time, with ``ended``, on release.
-- ``locks/000007.end.json``: the lock was released. Later runs need not read 000007.json then.
+``locks/000007.json`` says who holds the lock for what, and until when it counts as alive. Numbers
+count up from 1. Its holder writes it anew every tenth of its life, and a last time, with ``ended``,
+on release. ``locks/000007.end.json`` spares later runs to read it.
 
 To take the lock, a run reads all locks that were not released. If one of them is alive and
 conflicts, the run is refused. Otherwise it creates the next number, if absent. If another run has
@@ -87,7 +85,7 @@ class LockView:
 
 
 class PlanLock:
-    """A lock that is held. ``plan_lock`` makes, renews and releases it."""
+    """A lock that is held, for one thread beside that which renews it; see ``plan_lock``."""
 
     def __init__(
         self,
@@ -96,12 +94,7 @@ class PlanLock:
         lock_seconds: float,
         now_seconds: Callable[[], float],
     ) -> None:
-        """Take the lock.
-
-        Raises:
-            BusyError: a lock that conflicts is alive.
-            ArchiveError: the archive cannot be read or written.
-        """
+        """Take the lock; raise BusyError if a lock that conflicts is alive."""
         self._archive = archive
         self._holder = holder
         self._lock_seconds = lock_seconds
@@ -109,35 +102,22 @@ class PlanLock:
         self._since = self._renewed_at = now_seconds()
         self.view = LockView(self._take(), holder.claims, lock_seconds)
         """What the run's tasks need to observe the lock."""
-        self._newer = _NewerLocks(archive, self.view)
-        self._taken_by = ""
-
-    def trouble(self) -> str:
-        """Return why the run must stop; empty if it need not. Reads nothing."""
-        age = self._age()
-        if self._taken_by or age < self._lock_seconds / 2:
-            return self._taken_by
-        return (
-            f"{self.view.path} was not renewed for {age:.0f} s (the archive cannot be written, or "
-            "this machine slept), so another run may have begun"
-        )
+        self._observer = LockObserver(archive, self.view, now_seconds)
 
     def require(self) -> None:
-        """Raise ArchiveError if the run must stop. Reads nothing."""
-        if trouble := self.trouble():
+        """Raise ArchiveError if the run must stop: another one has begun, or may have begun."""
+        trouble, age = self._observer.trouble(), self._age()
+        if not trouble and age >= self._lock_seconds / 2:
+            trouble = f"{self.view.path} was not renewed for {age:.0f} s"
+        if trouble:
             raise ArchiveError(
                 f"archive {self._archive.root}: {trouble}: run the same command again"
             )
 
     def renew(self) -> None:
-        """Extend the lock's life from now, unless it is over or another run has taken the lock.
-
-        Raises:
-            ArchiveError: the archive cannot be read or written.
-        """
-        self._taken_by = self._newer.conflict()
+        """Extend the lock's life from now, unless it is over."""
         now = self._now_seconds()
-        if self._taken_by or self._age() >= self._lock_seconds:
+        if self._age() >= self._lock_seconds:
             return
         self._archive.write(self.view.path, self._content(now))
         # A write that ended too late does not count: another run may have begun before its end.
@@ -195,7 +175,6 @@ def plan_lock(
     Raises:
         BusyError: a run that conflicts holds it. The sentence says who does what, since when, and
             from when on it counts as dead if it was killed. Nothing was written.
-        ArchiveError: the archive cannot be read or written.
     """
     lock = PlanLock(archive, holder, lock_seconds, now_seconds)
 
@@ -213,11 +192,7 @@ def plan_lock(
 
 
 def running(archive: Archive, now_seconds: float) -> set[str]:
-    """Return the ids of the runs that hold the plan lock.
-
-    Raises:
-        ArchiveError: a lock cannot be read.
-    """
+    """Return the ids of the runs that hold the plan lock."""
     _, paths = _open_locks(archive)
     found = [(path, archive.read(path)) for path in paths]
     locks = [_parse(archive, path, content) for path, content in found if content is not None]
@@ -225,7 +200,7 @@ def running(archive: Archive, now_seconds: float) -> set[str]:
 
 
 class LockObserver:
-    """Observes in a task whether its run still holds the lock. For one thread at a time."""
+    """Observes whether a run still holds the lock. For one thread at a time."""
 
     def __init__(
         self, archive: Archive, view: LockView, now_seconds: Callable[[], float] = time.time
@@ -234,12 +209,12 @@ class LockObserver:
         self._archive = archive
         self._view = view
         self._now_seconds = now_seconds
-        self._newer = _NewerLocks(archive, view)
+        self._next = view.number + 1
         self._content: bytes | None = None
         self._renewed_at = now_seconds()
 
     def trouble(self) -> str:
-        """Return why the task must stop; empty if it need not. Costs two small reads.
+        """Return why the run must stop; empty if it need not. Costs two small reads.
 
         The clocks of machines differ: the lock counts as renewed when this observer sees that the
         file has changed. A read that fails shows no renewal.
@@ -254,38 +229,20 @@ class LockObserver:
 
     def _observe(self) -> str:
         content = self._archive.read(self._view.path)
-        if reason := self._newer.conflict():
-            return reason
+        # A newer lock that conflicts, alive or not, took the place of this one.
+        while (newer := self._archive.read(path := _path(self._next))) is not None:
+            holder = _parse(self._archive, path, newer).holder
+            if _conflict(holder, self._view.claims):
+                return (
+                    f"another run has taken the lock ({path}: {holder.what} by {holder.who}), "
+                    "because this run seemed dead"
+                )
+            self._next += 1
         lock = _parse(self._archive, self._view.path, content)
         if lock.ended is not None:
             return f"{self._view.path} says that the run has ended"
         if content != self._content:
             self._content, self._renewed_at = content, self._now_seconds()
-        return ""
-
-
-class _NewerLocks:
-    """The locks with greater numbers than a run's own."""
-
-    def __init__(self, archive: Archive, view: LockView) -> None:
-        self._archive = archive
-        self._view = view
-        self._next = view.number + 1
-
-    def conflict(self) -> str:
-        """Return which newer lock conflicts, alive or not; empty if none does.
-
-        Raises:
-            ArchiveError: one cannot be read.
-        """
-        while (content := self._archive.read(path := _path(self._next))) is not None:
-            newer = _parse(self._archive, path, content)
-            if _conflict(newer.holder, self._view.claims):
-                return (
-                    f"another run has taken the lock ({path}: {newer.holder.what} by "
-                    f"{newer.holder.who}), because this run seemed dead"
-                )
-            self._next += 1
         return ""
 
 

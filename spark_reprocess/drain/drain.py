@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -42,9 +42,6 @@ _MOST_TASKS = IN_FLIGHT_MESSAGES // FILE_MESSAGES
 
 _PROBES = "probes"
 """The folder of probes. What a killed driver left there is not read."""
-
-_PROBE_LIFE_SECONDS = 7 * 86_400.0
-"""Longer than any drain. An older probe was left by a drain that was killed."""
 
 _NUMBERS = dict.fromkeys(
     ("received", "archived", "deleted", "left", "unreadable", "tests"), pa.int64()
@@ -113,8 +110,8 @@ def drain(
     A drain that is killed leaves duplicate rows at worst, which every read removes.
 
     Raises:
-        InputError: the queue or the archive cannot be used as given. Nothing was received.
-        ArchiveError: the archive cannot be written. Nothing was received.
+        InputError, ArchiveError: the queue or the archive cannot be used as given. Nothing was
+            received.
     """
     address = require_queue_url("--parked-queue-url", options.parked_queue_url)
     queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
@@ -124,7 +121,10 @@ def drain(
     at_start = QueueCounts.of(queue)
     waiting = at_start.visible + at_start.delayed
     expected = waiting if options.limit is None else min(waiting, options.limit)
-    with _probing(archive, drain_id, new_id(started - _PROBE_LIFE_SECONDS)) as probe:
+    probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())
+    archive.write(probe.path, probe.content)
+    with ExitStack() as stack:
+        stack.callback(archive.discard, probe.path)
         work = DrainWork(
             archive=archive,
             probe=probe,
@@ -179,7 +179,12 @@ class DrainWork:
         except ArchiveError as error:
             return DrainCounts(stopped_by=str(error))
         queue = SqsQueue(self.make_client(self.queue_url), self.queue_url)
-        if index and getattr(queue_counts(queue), "visible", None) == 0:
+
+        def count_visible() -> int | None:
+            counts = queue_counts(queue)
+            return counts.visible if counts else None
+
+        if index and count_visible() == 0:
             # It started when the others had emptied the queue: not each finds that out by polling.
             return DrainCounts()
         with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="drain") as executor:
@@ -188,7 +193,7 @@ class DrainWork:
                 write=partial(write_messages, self.archive, self.drain_id, index),
                 rules=rules,
                 executor=executor,
-                count_visible=lambda: getattr(queue_counts(queue), "visible", None),
+                count_visible=count_visible,
             ).run()
 
     def rules_left(self, index: int) -> DrainRules:
@@ -198,21 +203,6 @@ class DrainWork:
             return rules
         taken = rows_written(self.archive, self.drain_id, index)
         return replace(rules, limit=max(0, rules.limit - taken))
-
-
-@contextmanager
-def _probing(archive: Archive, run_id: str, oldest_id: str) -> Iterator[Probe]:
-    """Keep a probe in the archive until the block ends; remove those older than *oldest_id*."""
-    probe = Probe(f"{_PROBES}/{run_id}", secrets.token_hex(16).encode())
-    archive.write(probe.path, probe.content)
-    try:
-        yield probe
-    finally:
-        archive.discard(probe.path)
-        with suppress(ArchiveError):
-            for path in archive.list(_PROBES):
-                if path < f"{_PROBES}/{oldest_id}":
-                    archive.discard(path)
 
 
 def _slots(spark: SparkSession) -> int:

@@ -8,19 +8,19 @@ archived.
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dlq_replay.attributes import size_bytes
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.retry import Retry
-from dlq_replay.sqs import MAX_RECEIVE
+from dlq_replay.sqs import MAX_RECEIVE, SqsQueue
 from dlq_replay.trial import trial_id_of
 from spark_reprocess.archive.messages.dead_letter_schema import Row, to_row
 from spark_reprocess.archive.messages.message_store import FILE_MESSAGES
@@ -109,84 +109,20 @@ class Receipt(NamedTuple):
 
 @dataclass(slots=True)
 class Chunk:
-    """The messages between two writes. If one is received twice, its later receipt is kept."""
+    """The messages between two writes, by id. If one is received twice, its later receipt stays."""
 
+    rows: dict[str, Row] = field(default_factory=dict)
+    receipts: dict[str, Receipt] = field(default_factory=dict)
     size_bytes: int = 0
-    _rows: dict[str, Row] = field(default_factory=dict)
-    _receipts: dict[str, Receipt] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def add(self, message: Message, row: Row) -> bool:
         """Add a message; return whether it is new."""
-        is_new = message.message_id not in self._rows
+        is_new = message.message_id not in self.rows
         if is_new:
-            self._rows[message.message_id] = row
+            self.rows[message.message_id] = row
             self.size_bytes += size_bytes(message.body, message.attributes)
-        self._receipts[message.message_id] = Receipt(message.message_id, message.receipt_handle)
+        self.receipts[message.message_id] = Receipt(message.message_id, message.receipt_handle)
         return is_new
-
-    @property
-    def rows(self) -> list[Row]:
-        """The rows, in the order of receipt."""
-        return list(self._rows.values())
-
-    def receipts(self, at_most: int) -> list[Sequence[Receipt]]:
-        """Return the receipts in batches of *at_most*."""
-        receipts = list(self._receipts.values())
-        return [receipts[start : start + at_most] for start in range(0, len(receipts), at_most)]
-
-
-@dataclass(slots=True)
-class EmptyQueueDetector:
-    """Decides from the answers of one task when its queue is empty.
-
-    An empty answer does not show it: a short poll asks only some of SQS's servers, and messages may
-    be delayed. So it takes several empty answers in a row, and SQS's own count of visible messages.
-    That count is approximate and may lag by a minute
-    (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-resources-required-process-messages.html),
-    so ``LAST_POLL`` empty answers in a row suffice without it.
-
-    Attributes:
-        is_empty: whether the queue counts as empty.
-        empty_polls: the number of empty answers in a row.
-    """
-
-    is_empty: bool = False
-    empty_polls: int = 0
-
-    def record(self, messages: int, count_visible: Callable[[], int | None]) -> None:
-        """Take the number of messages in an answer; *count_visible* asks SQS for its own."""
-        self.empty_polls = 0 if messages else self.empty_polls + 1
-        if messages:
-            self.is_empty = False
-        elif self.empty_polls >= LAST_POLL:
-            self.is_empty = True
-        elif self.empty_polls % EMPTY_POLLS == 0:
-            # Calls that were on their way then answer empty, too: that changes nothing.
-            self.is_empty = self.is_empty or count_visible() == 0
-
-
-class ParkedQueue(Protocol):
-    """The queue that is drained, used by several threads; ``dlq_replay.sqs.SqsQueue``."""
-
-    @property
-    def url(self) -> str:
-        """The queue's URL."""
-
-    def receive(
-        self,
-        *,
-        max_messages: int,
-        wait_seconds: int,
-        visibility_timeout_seconds: int | None,
-        attempt_id: str | None,
-    ) -> Received:
-        """Receive 1 to 10 messages; raises QueueError."""
-
-    def delete(self, messages: Sequence[Receipt]) -> list[Receipt]:
-        """Delete messages; return those that were not confirmed."""
 
 
 @dataclass(slots=True)
@@ -200,14 +136,15 @@ class DrainTask:
         sleep: waits so many seconds before a retry.
     """
 
-    queue: ParkedQueue
+    queue: SqsQueue
     write: Callable[[list[Row]], object]
     rules: DrainRules
     executor: Executor
     count_visible: Callable[[], int | None]
     now_seconds: Callable[[], float] = time.time
     sleep: Callable[[float], object] = time.sleep
-    _detector: EmptyQueueDetector = field(default_factory=EmptyQueueDetector)
+    _is_empty: bool = False
+    _empty_polls: int = 0
     _counts: DrainCounts = field(default_factory=DrainCounts)
     _taken: int = 0
     _reserved: int = 0
@@ -219,7 +156,7 @@ class DrainTask:
         """Drain until the queue is empty, a limit is reached or something fails; never raises."""
         while not self._is_over():
             chunk = self._gather()
-            if len(chunk) and not self._settle(chunk):
+            if chunk.rows and not self._settle(chunk):
                 break
         self._await_deletions()
         return self._counts
@@ -227,7 +164,7 @@ class DrainTask:
     def _is_over(self) -> bool:
         return (
             self._counts.stopped_by is not None
-            or self._detector.is_empty
+            or self._is_empty
             or self.rules.limit == self._taken
             or self._seconds_left() <= 0
         )
@@ -251,13 +188,13 @@ class DrainTask:
     def _wants_more(self, chunk: Chunk, calls: int, full_at: float) -> bool:
         if calls == self.rules.receives or self._is_over() or self._room() == 0:
             return False
-        if chunk and self.rules.is_fifo and self._detector.empty_polls:
+        if chunk.rows and self.rules.is_fifo and self._empty_polls:
             return False
         answer_bytes = self._largest_answer_bytes
         each = MAX_RECEIVE * MAX_MESSAGE_BYTES if answer_bytes is None else answer_bytes
         expected_bytes = chunk.size_bytes + calls * each
         return (
-            len(chunk) < self.rules.chunk_messages
+            len(chunk.rows) < self.rules.chunk_messages
             and expected_bytes < self.rules.chunk_bytes
             and self.now_seconds() < full_at
         )
@@ -269,11 +206,11 @@ class DrainTask:
         )
 
     def _wait(self, chunk: Chunk) -> int:
-        if len(chunk) and self.rules.is_fifo:
+        if chunk.rows and self.rules.is_fifo:
             # SQS may return nothing more until the messages of this chunk are deleted.
             return 0
         # A poll of 1 s or more asks all of SQS's servers.
-        least = 1 if self._detector.empty_polls >= EMPTY_POLLS else 0
+        least = 1 if self._empty_polls >= EMPTY_POLLS else 0
         wanted = max(least, self.rules.wait_seconds)
         return int(min(wanted, max(0, self._seconds_left())))
 
@@ -299,41 +236,59 @@ class DrainTask:
         if isinstance(received, QueueError):
             self._counts.stopped_by = str(received)
             return
-        self._detector.record(len(received), self.count_visible)
-        messages = (one for one in received if isinstance(one, Message))
-        tests = [one for one in messages if trial_id_of(one) is not None]
-        if tests:
-            receipts = [Receipt(one.message_id, one.receipt_handle) for one in tests]
-            self._test_deletions.append(self.executor.submit(self._delete, receipts))
-        before = chunk.size_bytes
-        for message, row in self._readable([one for one in received if one not in tests]):
-            self._counts.received += 1
-            self._taken += chunk.add(message, row)
-        self._largest_answer_bytes = max(self._largest_answer_bytes or 0, chunk.size_bytes - before)
-
-    def _readable(self, received: Received) -> Iterator[tuple[Message, Row]]:
+        self._record_poll(len(received))
+        before, tests = chunk.size_bytes, list[Receipt]()
         drained_at = datetime.fromtimestamp(self.now_seconds(), UTC)
         for one in received:
             try:
                 if isinstance(one, MalformedMessageError):
                     raise one
-                yield one, to_row(one, self.queue.url, drained_at)
+                if trial_id_of(one) is not None:
+                    tests.append(Receipt(one.message_id, one.receipt_handle))
+                    continue
+                row = to_row(one, self.queue.url, drained_at)
             except MalformedMessageError as error:
                 self._counts.unreadable += 1
                 if len(self._counts.faults) < _NAMED_FAULTS:
                     self._counts.faults.append(str(error))
+            else:
+                self._counts.received += 1
+                self._taken += chunk.add(one, row)
+        if tests:
+            self._test_deletions.append(self.executor.submit(self._delete, tests))
+        self._largest_answer_bytes = max(self._largest_answer_bytes or 0, chunk.size_bytes - before)
+
+    def _record_poll(self, messages: int) -> None:
+        """Decide by the number of messages in an answer whether the queue is empty.
+
+        An empty answer does not show it: a short poll asks only some of SQS's servers, and messages
+        may be delayed. So it takes several in a row, and SQS's own count of visible messages. That
+        count is approximate and may lag by a minute
+        (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-resources-required-process-messages.html),
+        so ``LAST_POLL`` empty answers in a row suffice without it.
+        """
+        self._empty_polls = 0 if messages else self._empty_polls + 1
+        if messages:
+            self._is_empty = False
+        elif self._empty_polls >= LAST_POLL:
+            self._is_empty = True
+        elif self._empty_polls % EMPTY_POLLS == 0:
+            # Calls that were on their way then answer empty, too: that changes nothing.
+            self._is_empty = self._is_empty or self.count_visible() == 0
 
     def _settle(self, chunk: Chunk) -> bool:
         """Write, then delete. Return False if the write failed; then nothing is deleted."""
         try:
-            self.write(chunk.rows)
+            self.write([*chunk.rows.values()])
         except ArchiveError as error:
             self._counts.stopped_by = str(error)
             return False
-        self._counts.archived += len(chunk)
+        self._counts.archived += len(chunk.rows)
         # Deletions of the chunk before ran while this one was received.
         self._await_deletions()
-        for batch in chunk.receipts(MAX_RECEIVE):
+        receipts = [*chunk.receipts.values()]
+        for start in range(0, len(receipts), MAX_RECEIVE):
+            batch = receipts[start : start + MAX_RECEIVE]
             self._deletions.append(self.executor.submit(self._delete, batch))
         if self.rules.is_fifo:
             self._await_deletions()

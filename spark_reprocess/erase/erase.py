@@ -6,10 +6,10 @@ with the reports that may quote it; of copies that have expired, the quotes in r
 row goes by its own message's state alone, once its drain and all that the ledgers say of it are
 older than the given days. One that is pending, in doubt or busy never goes by age.
 
-A record with the ids is durable before the first file is changed. ``_clear_messages`` and the
-functions after it can be repeated after a crash at any moment. The next erasure completes one that
-died. Erasing by age needs no record: it finds again what is left, since what is decided stays so.
-Messages are selected while the plan lock is held, so that nobody decides anew meanwhile.
+A record with the ids is durable before the first file is changed. What comes after it can be
+repeated after a crash at any moment, and the next erasure completes one that died. Erasing by age
+needs no record: it finds again what is left, since what is decided stays so. Messages are selected
+while the plan lock is held, so that nobody decides anew meanwhile.
 """
 
 import time
@@ -29,19 +29,18 @@ from spark_reprocess.archive.ledger.erasures import (
     erasures,
     mark_done,
     record_erasure,
-    unfinished,
 )
-from spark_reprocess.archive.ledger.open_set import claimed_table, is_in, read_messages
-from spark_reprocess.archive.ledger.run_results import clear_plans
+from spark_reprocess.archive.ledger.message_state import is_in
+from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
 from spark_reprocess.archive.messages.lookup import sent_copies
 from spark_reprocess.archive.messages.message_index import REPORTS, planned_copies
 from spark_reprocess.archive.messages.message_store import (
-    drain_ids,
     drain_of,
     drains_of,
     holds_any,
     message_files,
     remove_messages,
+    require_drains,
     rows_by_file,
     rows_named,
     with_files,
@@ -173,8 +172,7 @@ def erase(
 
     Raises:
         InputError: the options are wrong, or the archive is. Nothing was changed.
-        BusyError: a redrive, a restore, an analysis or another erase is running. Nothing was
-            changed.
+        BusyError: a redrive, a restore, an analysis or another erase is running; as above.
         ArchiveError: something could not be removed and may still be there: run again.
     """
     options.check()
@@ -189,8 +187,6 @@ def erase(
         if days is not None:
             with progress("erasing", str):
                 _clear_commands(archive)
-                lock.require()
-                clear_plans(archive, timestamp(now - days * _DAY_SECONDS))
                 return _expire(archive, now, days, lock)
         with progress("finding the messages", str):
             work = _find(archive, spark, options, now)
@@ -214,55 +210,88 @@ def _erase_named(archive: Archive, work: _Work, lock: PlanLock, job: str | None)
     if work.summary.is_new:
         records.append(record_erasure(archive, replace(work.new, caller=caller(job))))
         erase_id = records[-1].erase_id
-    rows = _clear_messages(archive, records, lock)
-    for report in work.reports:
-        lock.require()
-        strip_report(archive, report)
-    _clear_old_versions(archive, work.summary.deleted_files)
-    for record in records:
-        if record.failure_table:
-            delete_recorded(record.failure_table, record.ids)
-    for record in records:
-        mark_done(archive, record.erase_id)
-    return replace(work.summary, erase_id=erase_id, rows=rows)
-
-
-def _clear_messages(archive: Archive, records: Sequence[Erasure], lock: PlanLock) -> int:
-    """Write the files that hold a message anew, without it; return how many rows went."""
-    ids_by_drain: defaultdict[str, set[str]] = defaultdict(set)
+    ids_by_drain = defaultdict[str, set[str]](set)
     for record in records:
         for message_id, drains in record.messages.items():
             for drain_id in drains:
                 ids_by_drain[drain_id].add(message_id)
-    return sum(
+    rows = sum(
         remove_messages(archive, drain_id, message_ids, lock.require)
         for drain_id, message_ids in sorted(ids_by_drain.items())
     )
-
-
-def _clear_old_versions(archive: Archive, deleted_files: Sequence[str]) -> None:
-    """Remove old versions of deleted files, and files that killed writers left half written.
-
-    This comes after the reports: by the deleted files a repeat finds the reports of their drains.
-    """
-    for path in deleted_files:
-        archive.remove_outdated(path)
+    for report in work.reports:
+        lock.require()
+        strip_report(archive, report)
+    # After the reports: by the deleted files a repeat finds the reports of their drains.
+    for path in work.summary.deleted_files:
+        archive.remove(path, keeps_current=True)
     for folder in (MESSAGES, REPORTS):
         archive.sweep(folder)
+    for record in records:
+        if record.failure_table:
+            delete_recorded(record.failure_table, record.ids)
+        mark_done(archive, record.erase_id)
+    return replace(work.summary, erase_id=erase_id, rows=rows)
 
 
 def _find(
     archive: Archive, spark: "SparkSession | None", options: EraseOptions, now: float
 ) -> _Work:
-    if not drain_ids(archive):
-        raise InputError(f"archive {archive.root}: holds no messages; nothing to erase")
+    """Find the messages, what else holds or quotes them, and earlier erasures that died."""
+    require_drains(archive)
     if options.where is None:
         rows = _named(archive, options.ids)
     elif spark is not None:
         rows = _matching(archive, spark, options.where)
     else:
         raise InputError("--where needs a Spark session")
-    return _with_traces(archive, options, rows, now)
+    messages = defaultdict[str, set[str]](set)
+    for row in rows.to_pylist():
+        messages[row["message_id"]].add(row["drain_id"])
+    archived, known = len(messages), {*messages, *map(str, rows["first_id"].to_pylist())}
+    asked = {*options.ids, *known}
+    # Copies that have expired: reports of plans that had them may quote them.
+    erased = {message_id for record in erasures(archive) for message_id in record.messages}
+    for row in planned_copies(archive, asked):
+        if row["message_id"] not in erased:
+            messages[row["message_id"]].add(drain_of(row["file"]))
+            known |= {row["message_id"], row["first_id"]}
+    failures = None
+    if options.failure_table:
+        asked |= sent_copies(archive, messages)
+        failures = recorded(options.failure_table, {*messages, *asked})
+    new = Erasure(
+        new_id(now),
+        actor(),
+        options.reason,
+        timestamp(now),
+        {message_id: sorted(drains) for message_id, drains in sorted(messages.items())},
+        other_ids=sorted(asked - messages.keys()),
+        failure_table=options.failure_table,
+    )
+    begun = tuple(erasures(archive, unfinished=True))
+    gone = {message_id for record in (new, *begun) for message_id in record.ids}
+    deleted_files = tuple(
+        path
+        for path in archive.outdated(MESSAGES)
+        if any(holds_any(content, gone) for content in archive.outdated_contents(path))
+    )
+    drains = {drain for record in (new, *begun) for drain in record.drains}
+    drains.update(map(drain_of, deleted_files))
+    reports = tuple(one for one in reports_of(archive) if drains and one.may_quote(drains))
+    summary = EraseSummary(
+        erase_id="",
+        messages=archived,
+        rows=0,
+        drains=tuple(sorted(drains)),
+        reports=tuple(report.folder for report in reports),
+        resumed=tuple(record.erase_id for record in begun),
+        unknown_ids=tuple(one for one in options.ids if one not in known),
+        deleted_files=deleted_files,
+        failures=failures,
+        expired=len(messages) - archived,
+    )
+    return _Work(new, begun, reports, summary)
 
 
 def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
@@ -276,11 +305,7 @@ def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
 
 
 def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
-    """Select the rows that match the SQL condition *where*, and those of their copies.
-
-    Raises:
-        InputError: the condition is wrong or fails on a message.
-    """
+    """Select the rows that match the SQL condition *where*, and those of their copies."""
     # Only a condition needs Spark, which need not be installed.
     from spark_reprocess.archive.messages.frames import FILE, column_texts, read_rows  # noqa: PLC0415
     from spark_reprocess.spark.allowed_sql import matching  # noqa: PLC0415
@@ -322,7 +347,7 @@ def _expire(
         drains += [drain_id] * bool(len(leaving))
         if lock:
             counts["rows"] += remove_messages(
-                archive, drain_id, list(map(str, leaving.to_pylist())), lock.require, merges=True
+                archive, drain_id, list(map(str, leaving.to_pylist())), lock.require
             )
     return EraseSummary(
         erase_id="",
@@ -348,53 +373,3 @@ def _kept_ids(archive: Archive, now_seconds: float, oldest_seconds: float) -> tu
     pending = read_messages(archive, now_seconds).pending()["message_id"]
     claimed = claimed_table(archive, now_seconds, since=oldest, wanted=acted)
     return pending, claimed["message_id"]
-
-
-def _erasure(rows: pa.Table, options: EraseOptions, now: float) -> Erasure:
-    """Return the record of an erasure of these rows."""
-    by_id = rows.group_by("message_id").aggregate([("drain_id", "distinct")]).sort_by("message_id")
-    messages = {row["message_id"]: sorted(row["drain_id_distinct"]) for row in by_id.to_pylist()}
-    return Erasure(new_id(now), actor(), options.reason, timestamp(now), messages)
-
-
-def _with_traces(archive: Archive, options: EraseOptions, rows: pa.Table, now: float) -> _Work:
-    """Find what else holds or quotes the messages of *rows*, and earlier erasures that died."""
-    new = _erasure(rows, options, now)
-    archived, known = len(new.messages), {*new.messages, *map(str, rows["first_id"].to_pylist())}
-    asked = {*options.ids, *known}
-    # Copies that have expired: reports of plans that had them may quote them.
-    messages, erased = dict(new.messages), {i for one in erasures(archive) for i in one.messages}
-    for row in planned_copies(archive, asked):
-        if row["message_id"] not in erased:
-            drains_of = {*messages.get(row["message_id"], ()), drain_of(row["file"])}
-            messages[row["message_id"]] = sorted(drains_of)
-            known |= {row["message_id"], row["first_id"]}
-    failures = None
-    if options.failure_table:
-        asked |= sent_copies(archive, messages)
-        failures = recorded(options.failure_table, {*messages, *asked})
-    others = sorted(asked - messages.keys())
-    new = replace(new, messages=messages, other_ids=others, failure_table=options.failure_table)
-    begun = tuple(unfinished(archive))
-    gone = {message_id for record in (new, *begun) for message_id in record.ids}
-    deleted_files = tuple(
-        path
-        for path in archive.outdated(MESSAGES)
-        if any(holds_any(content, gone) for content in archive.outdated_contents(path))
-    )
-    drains = {drain for record in (new, *begun) for drain in record.drains}
-    drains.update(map(drain_of, deleted_files))
-    reports = tuple(one for one in reports_of(archive) if drains and one.may_quote(drains))
-    summary = EraseSummary(
-        erase_id="",
-        messages=archived,
-        rows=0,
-        drains=tuple(sorted(drains)),
-        reports=tuple(report.folder for report in reports),
-        resumed=tuple(record.erase_id for record in begun),
-        unknown_ids=tuple(one for one in options.ids if one not in known),
-        deleted_files=deleted_files,
-        failures=failures,
-        expired=len(messages) - archived,
-    )
-    return _Work(new, begun, reports, summary)

@@ -5,38 +5,36 @@ first one, the parked ones, and those that a redrive sent. The ids of replays in
 recorded: their items stay until the table's TTL deletes them.
 """
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
 
+from boto3.dynamodb.table import BatchWriter
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.failure_table import MAX_READS, MAX_WRITES, DynamoDbClient, table_client_config
+from dlq_replay.failure_table import MAX_READS, MAX_WRITES, table_client_config
 from dlq_replay.retry import Retry
 from dlq_replay.sqs import describe
 from spark_reprocess.clients import aws_client
 from spark_reprocess.errors import ArchiveError, InputError
 
 _RETRY = Retry(max_attempts=8)
-_Keys = list[dict[str, Any]]
 
 
 def recorded(table: str, message_ids: Collection[str]) -> int:
-    """Count the items of these messages.
-
-    Raises:
-        InputError: the table cannot be read. Nothing was changed.
-    """
-    found = 0
-
-    def read(client: DynamoDbClient, keys: _Keys) -> _Keys:
-        nonlocal found
-        wanted = {"Keys": keys, "ProjectionExpression": "message_id", "ConsistentRead": True}
-        answer = client.batch_get_item(RequestItems={table: wanted})
-        found += sum(len(items) for items in answer.get("Responses", {}).values())
-        return [key for left in answer.get("UnprocessedKeys", {}).values() for key in left["Keys"]]
-
+    """Count the items of these messages; raise InputError if the table cannot be read."""
+    client, found = aws_client("dynamodb", table_client_config()), 0
+    keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
     try:
-        _in_batches(table, message_ids, MAX_READS, read)
+        for start in range(0, len(keys), MAX_READS):
+            wanted = {"ProjectionExpression": "message_id", "ConsistentRead": True}
+            left = {table: {**wanted, "Keys": keys[start : start + MAX_READS]}}
+            for _ in _RETRY.attempts():
+                answer = client.batch_get_item(RequestItems=left)
+                found += len(answer["Responses"].get(table, ()))
+                left = answer.get("UnprocessedKeys")
+                if not left:
+                    break
+            else:
+                raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run again")
     except (ClientError, BotoCoreError) as error:
         raise InputError(
             f"--failure-table {table}: {describe(error)}; check the name, the Region, and that you "
@@ -46,20 +44,12 @@ def recorded(table: str, message_ids: Collection[str]) -> int:
 
 
 def delete_recorded(table: str, message_ids: Collection[str]) -> None:
-    """Delete the items of these messages, if there are any.
-
-    Raises:
-        ArchiveError: some may still be there; repeat later.
-    """
-
-    def delete(client: DynamoDbClient, keys: _Keys) -> _Keys:
-        requests = [{"DeleteRequest": {"Key": key}} for key in keys]
-        answer = client.batch_write_item(RequestItems={table: requests})
-        left = answer.get("UnprocessedItems", {}).values()
-        return [request["DeleteRequest"]["Key"] for requests in left for request in requests]
-
+    """Delete the items of these messages, if there are any; repeat it after an ArchiveError."""
     try:
-        _in_batches(table, message_ids, MAX_WRITES, delete)
+        client = aws_client("dynamodb", table_client_config())
+        with BatchWriter(table, client, MAX_WRITES) as batch:
+            for message_id in sorted(message_ids):
+                batch.delete_item({"message_id": {"S": message_id}})
     except (ClientError, BotoCoreError) as error:
         code = error.response["Error"].get("Code") if isinstance(error, ClientError) else ""
         # A table that existed when the erasure began was deleted with its items.
@@ -68,24 +58,3 @@ def delete_recorded(table: str, message_ids: Collection[str]) -> None:
                 f"failure table {table}: cannot delete what was recorded of the erased messages: "
                 f"{describe(error)}; run the same command again"
             ) from error
-
-
-def _in_batches(
-    table: str,
-    message_ids: Collection[str],
-    size: int,
-    call: Callable[[DynamoDbClient, _Keys], _Keys],
-) -> None:
-    """Repeat *call* with the keys that DynamoDB left unprocessed."""
-    client: DynamoDbClient = aws_client("dynamodb", table_client_config())
-    keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
-    for start in range(0, len(keys), size):
-        left = keys[start : start + size]
-        for _ in _RETRY.attempts():
-            left = call(client, left)
-            if not left:
-                break
-        else:
-            raise ArchiveError(
-                f"failure table {table}: DynamoDB is too busy; run the same command again"
-            )

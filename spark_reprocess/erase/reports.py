@@ -16,7 +16,6 @@ from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.plan.yaml_text import with_scalars
 
 _PLAN = "plan.yaml"
-_ASIDE = "plan.yaml.aside"
 _ERASED_TITLE = "(erased)"
 _ANY_MESSAGE = '"message_id IS NOT NULL"'
 """In place of a plan's condition: it quotes nothing. The plan's table names its messages."""
@@ -33,13 +32,11 @@ class Report:
         files: including those of which only an old version exists.
         drain_ids: of its plan; None if its plan.yaml is missing or has faults, so that the report
             may be about any message.
-        has_outdated_plan: whether a versioned bucket keeps an old version of its plan.yaml.
     """
 
     folder: str
     files: tuple[str, ...]
     drain_ids: tuple[str, ...] | None
-    has_outdated_plan: bool = False
 
     def may_quote(self, drain_ids: Collection[str]) -> bool:
         """Whether it may quote a message of one of these drains."""
@@ -49,42 +46,29 @@ class Report:
 def reports_of(archive: Archive) -> list[Report]:
     """Find the archive's own reports; those that were written elsewhere are not known to it."""
     folders: dict[str, list[str]] = {}
-    outdated = set(archive.outdated(REPORTS))
-    for path in sorted({*archive.list(REPORTS), *outdated}):
+    for path in sorted({*archive.list(REPORTS), *archive.outdated(REPORTS)}):
         parts = path.split("/")
         if TABLE not in parts[2:-1]:
             folders.setdefault("/".join(parts[:2]), []).append(path)
     return [
-        Report(
-            folder,
-            tuple(files),
-            _drains_of_plan(archive, f"{folder}/{_PLAN}"),
-            has_outdated_plan=f"{folder}/{_PLAN}" in outdated,
-        )
+        Report(folder, tuple(files), _drains_of_plan(archive, f"{folder}/{_PLAN}"))
         for folder, files in sorted(folders.items())
     ]
 
 
 def strip_report(archive: Archive, report: Report) -> None:
-    """Remove all of a report but its plan, and what the plan quotes of messages.
-
-    Raises:
-        ArchiveError: some of it may still be there.
-    """
-    plan_path, aside = f"{report.folder}/{_PLAN}", f"{report.folder}/{_ASIDE}"
-    text = archive.read(plan_path) or archive.read(aside)
+    """Remove all of a report but its plan, and what the plan quotes of messages."""
+    plan_path = f"{report.folder}/{_PLAN}"
+    text = archive.read(plan_path)
     if text is not None:
         stripped = without_quotes(text.decode("utf-8", "replace")).encode()
-        if stripped != text or aside in report.files or report.has_outdated_plan:
-            # Removed, not overwritten: a versioned bucket would keep the old version. Copied
-            # first: the process may die here, and the plan is an operator's work.
-            archive.write(aside, stripped)
-            archive.remove(plan_path)
+        if stripped != text:
             archive.write(plan_path, stripped)
+        # A versioned bucket keeps what was overwritten.
+        archive.remove(plan_path, keeps_current=True)
     for path in report.files:
         if path != plan_path or text is None:
             archive.remove(path)
-    archive.remove(aside)
 
 
 def without_quotes(text: str) -> str:

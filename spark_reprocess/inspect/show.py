@@ -1,7 +1,7 @@
 """The verb ``show``: the history of one dead letter or of one run, read without Spark."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -19,7 +19,6 @@ from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, st
 from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.archive.messages.log_reasons import read_reasons
 from spark_reprocess.archive.messages.lookup import find_attempts, find_rows, find_sender
-from spark_reprocess.archive.messages.message_index import read_message_index
 from spark_reprocess.archive.messages.message_store import drain_ids
 from spark_reprocess.archive.storage.files import NEW_ID, Archive, open_archive
 from spark_reprocess.clients import sqs_client
@@ -228,15 +227,10 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
 
 
 def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
-    index = read_message_index(archive)
-
-    def find(ids: Collection[str]) -> list[Row]:
-        return find_rows(archive, ids, index.files_with(ids))
-
-    rows = find([asked_id])
+    rows = find_rows(archive, [asked_id])
     known_id = asked_id
     if not rows and (sender := find_sender(archive, asked_id)):
-        known_id, rows = sender, find([sender])
+        known_id, rows = sender, find_rows(archive, [sender])
     if not rows:
         entry = entries_of(find_attempts(archive, [known_id]), time.time()).get(known_id)
         if entry:
@@ -257,7 +251,7 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
         )
     first_ids = {row["first_id"] for row in rows}
     # Other copies of the same dead letter have the same first id.
-    return find(first_ids | {row["message_id"] for row in rows})
+    return find_rows(archive, first_ids | {row["message_id"] for row in rows})
 
 
 def _copy(

@@ -325,7 +325,6 @@ def carry_out(
     *send* settles the messages of these dispositions; it returns the results by destination.
 
     Raises:
-        InputError: the plan is sealed; then nothing was claimed.
         ArchiveError: something cannot be recorded; then nothing was claimed.
     """
     archive = runner.archive

@@ -15,9 +15,8 @@ import yaml
 from dlq_replay.context import FailureError
 from dlq_replay.message import SendEntry
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.ledger.erasures import unfinished
+from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.messages.frames import column_texts, read_archive
-from spark_reprocess.archive.plan_lock import LockHolder, erase_holder, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
@@ -27,7 +26,6 @@ from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.glue_job import read_result
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
-    analyzed,
     archive_of,
     bodies,
     executed,
@@ -81,7 +79,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     assert b"Jane" not in everything(archive)
     left = {path.split("/")[2] for path in archive.list("reports")}
     assert left == {"plan.yaml", "messages.parquet"}
-    assert unfinished(archive) == []
+    assert erasures(archive, unfinished=True) == []
 
     sent = executed(spark, archive, plan, destination.url)
     rest = executed(spark, archive, narrow, destination.url, execute=False)
@@ -243,22 +241,6 @@ def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_la
     assert refusals[0].startswith("an analysis is being carried out by ")
 
 
-def test_an_analysis_waits_for_an_erase_and_for_nobody_else(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    archive = archive_of(tmp_path, [parked(0)])
-
-    with (
-        plan_lock(archive, erase_holder("e-1", "you")),
-        pytest.raises(BusyError, match="an erase is being carried out by you"),
-    ):
-        analyzed(spark, archive)
-    assert archive.list("reports") == []
-    redrive = LockHolder("run-0", "p-1", "plan p-1", "you")
-    with plan_lock(archive, redrive):
-        analyzed(spark, archive)
-
-
 @pytest.fixture
 def table(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A failure table with what consumers recorded of three copies."""
@@ -304,7 +286,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     assert main([*argv, "--failure-table", table, "--execute"]) == 0
 
     assert recorded_failures() == ["somebody-else"]
-    assert unfinished(archive) == []
+    assert erasures(archive, unfinished=True) == []
 
 
 def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
@@ -325,16 +307,4 @@ def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
     erased(spark, archive, "m-000")
 
     assert recorded_failures() == ["somebody-else"]
-    assert unfinished(archive) == []
-
-
-def test_copy_that_lost_its_context_is_found_by_a_condition_alone(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    jane = message("m-jane", "Jane", context(first_id="f-jane"))
-    archive = archive_of(tmp_path, [parked(0), jane, message("m-lost", "Jane")])
-
-    erased(spark, archive, "f-jane")
-    assert ids_in(spark, archive) == ["m-000", "m-lost"]
-    erased(spark, archive, where="body = 'Jane'")
-    assert ids_in(spark, archive) == ["m-000"]
+    assert erasures(archive, unfinished=True) == []

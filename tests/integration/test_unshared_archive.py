@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_reprocess.archive.ledger.claims import attempt_names
-from spark_reprocess.archive.messages.message_store import drain_ids
-from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
@@ -19,7 +17,7 @@ from tests.integration.spark_world import (
     receive_all,
 )
 from tests.support.approved_plan import planned
-from tests.support.small_jobs import ANALYZE, DRAIN
+from tests.support.small_jobs import DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,24 +55,6 @@ def test_drain_deletes_nothing_from_the_queue(
     shown = capsys.readouterr().err
     assert f"archive {other_disk}: an executor does not see the file probes/" in shown
     assert "all executors must share the archive: give s3://BUCKET/PREFIX" in shown
-
-
-def test_probe_of_a_killed_drain_harms_nobody_and_goes_in_time(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    source = make_queue("parked")
-    source.send([entry_of(parked(1))])
-    archive = open_archive(str(tmp_path))
-    old, young = "probes/20200101T000000Z-abcdef", "probes/29990101T000000Z-abcdef"
-    archive.write(old, b"x")
-    archive.write(young, b"x")
-    place = ["--archive", archive.root, "--parked-queue-url", source.url]
-
-    assert main([*DRAIN, *place, "--wait-seconds", "0", "--tasks", "1"]) == 0
-
-    assert len(drain_ids(archive)) == 1
-    assert archive.list("probes") == [young]
-    assert main([*ANALYZE, "--archive", archive.root]) == 0
 
 
 @pytest.mark.parametrize("verb", ["redrive", "restore"])

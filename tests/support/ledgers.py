@@ -107,7 +107,9 @@ class MemoryArchive(LocalArchive):
     def discard(self, path: str) -> None:
         self.files.pop(path, None)
 
-    remove = discard
+    def remove(self, path: str, *, keeps_current: bool = False) -> None:
+        assert not keeps_current
+        self.discard(path)
 
     def list(self, folder: str) -> list[str]:
         return sorted(path for path in self.files if path.startswith(f"{folder}/"))

@@ -51,10 +51,9 @@ class Erasure:
 
 
 def record_erasure(archive: Archive, erasure: Erasure) -> Erasure:
-    """Write down what is about to be erased, durably.
+    """Write down what is about to be erased, durably; return what was written.
 
-    Returns:
-        What was written; with another id if a record had this one already.
+    It has another id if a record had this one already.
     """
     while not archive.create(f"{_FOLDER}/{erasure.erase_id}.json", record_bytes(erasure)):
         erasure = replace(erasure, erase_id=new_id(time.time()))
@@ -66,24 +65,10 @@ def mark_done(archive: Archive, erase_id: str) -> None:
     archive.write(f"{_FOLDER}/{erase_id}.done", b"")
 
 
-def erasures(archive: Archive) -> list[Erasure]:
-    """Read every erasure, the oldest first.
-
-    Raises:
-        ArchiveError: one cannot be read, or somebody changed it.
-    """
-    paths = [path for path in archive.list(_FOLDER) if path.endswith(".json")]
-    return _read(archive, paths)
-
-
-def unfinished(archive: Archive) -> list[Erasure]:
-    """Read the erasures that were begun and not ended."""
+def erasures(archive: Archive, *, unfinished: bool = False) -> list[Erasure]:
+    """Read every erasure, the oldest first; or those alone that were begun and not ended."""
     paths = archive.list(_FOLDER)
-    done = {path.removesuffix(".done") for path in paths if path.endswith(".done")}
-    begun = [path for path in paths if path.endswith(".json") and path[:-5] not in done]
-    return _read(archive, begun)
-
-
-def _read(archive: Archive, paths: Sequence[str]) -> list[Erasure]:
-    found = (read_record(archive, path, Erasure) for path in paths)
+    done = {path.removesuffix(".done") for path in paths if unfinished}
+    records = [p for p in paths if p.endswith(".json") and p.removesuffix(".json") not in done]
+    found = (read_record(archive, path, Erasure) for path in records)
     return [erasure for erasure in found if erasure is not None]

@@ -87,16 +87,20 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
     """
     history = message.history
     context = history.context
+    first_seen = context.first_seen_seconds
     return {
         "message_id": message.message_id,
         "first_id": message.first_id,
         "body": message.body,
         "attributes": {name: _attribute(value) for name, value in message.attributes.items()},
         **{column: message.system.get(name) for column, name in _TEXTS.items()},
-        **{column: _milliseconds(message.system.get(name)) for column, name in _TIMES.items()},
-        "receive_count": _at_most(_INT32_MAX, _whole(message.system.get(_RECEIVE_COUNT))),
+        **{
+            column: _time(_whole(message.system.get(name), _LAST_MILLISECOND))
+            for column, name in _TIMES.items()
+        },
+        "receive_count": _whole(message.system.get(_RECEIVE_COUNT), _INT32_MAX),
         "replay_count": _at_most(_INT64_MAX, history.replay_count),
-        "first_seen_at": _seconds(context.first_seen_seconds),
+        "first_seen_at": _time(_at_most(_LAST_MILLISECOND, first_seen and first_seen * 1000)),
         "parked_reason": context.reason,
         "error_type": context.error and context.error.type,
         "error_message": context.error
@@ -152,22 +156,17 @@ def _from_attribute(value: Mapping[str, Any]) -> MessageAttribute:
     return MessageAttribute(value["data_type"], value["binary_value"] if text is None else text)
 
 
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None
+def _whole(text: str | None, limit: int) -> int | None:
+    number = int(text) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None
+    return _at_most(limit, number)
 
 
 def _at_most(limit: int, number: int | None) -> int | None:
     return number if number is not None and number <= limit else None
 
 
-def _milliseconds(text: str | None) -> datetime | None:
-    number = _at_most(_LAST_MILLISECOND, _whole(text))
-    return None if number is None else _EPOCH + timedelta(milliseconds=number)
-
-
-def _seconds(number: int | None) -> datetime | None:
-    bounded = _at_most(_LAST_MILLISECOND // 1000, number)
-    return None if bounded is None else datetime.fromtimestamp(bounded, UTC)
+def _time(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _body_bytes(message: Message) -> int:

@@ -71,7 +71,6 @@ def read_archive(spark: SparkSession, archive: Archive) -> DataFrame:
 
     Raises:
         InputError: the archive has no messages.
-        ArchiveError: a file of the archive is broken.
     """
     return read_some(spark, archive, first_rows_of(archive, require_drains(archive)))
 
@@ -135,9 +134,17 @@ def _rows_of(
         read = read_files(archive, names, _files(paths).to_batches())
         found = pa.Table.from_batches(read, to_arrow_schema(_schema_of(names)))
         return local_frame(spark, found)
-    if _spark_reads(spark, archive):
-        return _rows_by_spark(spark, archive, paths).select(*names, "drain_id")
-    return _rows_by_adapter(spark, archive, _files(paths), names)
+    if not _spark_reads(spark, archive):
+        tasks = max(spark.sparkContext.defaultParallelism, len(paths) // _FILES_PER_TASK)
+        spread = spark.createDataFrame(_files(paths)).repartition(tasks)
+        return spread.mapInArrow(partial(read_files, archive, tuple(names)), _schema_of(names))
+    path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
+    rows = (
+        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
+        .option("basePath", f"{archive.root}/{MESSAGES}")
+        .parquet(*(f"{archive.root}/{one}" for one in paths))
+    )
+    return rows.withColumn(FILE, path).select(*names, "drain_id")
 
 
 def is_few(paths: Collection[str]) -> bool:
@@ -169,13 +176,10 @@ def map_rows(rows: DataFrame, function: Reader, schema: pa.Schema, *, is_few: bo
     return rows.mapInArrow(function, from_arrow_schema(schema))
 
 
-def spark_path(archive: Archive, path: str) -> str:
-    """Return *path* for Spark's readers, with the signs of glob patterns escaped."""
-    return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in f"{archive.root}/{path}")
-
-
 def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
-    """Whether Spark has a file system for the archive's scheme."""
+    """Whether Spark has a file system for the archive, and takes its root for no glob pattern."""
+    if not set("{}[]*?\\").isdisjoint(archive.root):
+        return False
     scheme, is_remote, _ = archive.root.partition("://")
     if not is_remote:
         return True
@@ -188,16 +192,6 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
     return True
 
 
-def _rows_by_spark(spark: SparkSession, archive: Archive, paths: Sequence[str]) -> DataFrame:
-    path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
-    return (
-        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
-        .option("basePath", f"{archive.root}/{MESSAGES}")
-        .parquet(*(spark_path(archive, one) for one in paths))
-        .withColumn(FILE, path)
-    )
-
-
 def _files(paths: Sequence[str]) -> pa.Table:
     """Return the path of each file, and the drain that wrote it."""
     return pa.table(
@@ -208,14 +202,6 @@ def _files(paths: Sequence[str]) -> pa.Table:
     )
 
 
-def _rows_by_adapter(
-    spark: SparkSession, archive: Archive, files: pa.Table, columns: Sequence[str]
-) -> DataFrame:
-    tasks = max(spark.sparkContext.defaultParallelism, files.num_rows // _FILES_PER_TASK)
-    spread = spark.createDataFrame(files).repartition(tasks)
-    return spread.mapInArrow(partial(read_files, archive, tuple(columns)), _schema_of(columns))
-
-
 def _schema_of(columns: Sequence[str]) -> StructType:
     fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
     return StructType([fields[name] for name in columns]).add("drain_id", "string")
@@ -224,11 +210,7 @@ def _schema_of(columns: Sequence[str]) -> StructType:
 def read_files(
     archive: Archive, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read *columns* and ``drain_id`` of the files whose ``path`` and ``drain_id`` *batches* hold.
-
-    Raises:
-        ArchiveError: a file is gone or damaged.
-    """
+    """Read *columns* and ``drain_id`` of the files in *batches*: ``path`` and ``drain_id``."""
     stored = [name for name in columns if name != FILE]
     names = [*columns, "drain_id"]
     for row in (row for batch in batches for row in batch.to_pylist()):
@@ -295,9 +277,6 @@ def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> st
 
     Returns:
         The digest of the table that is there now: the SHA-256 of its manifest, in hex.
-
-    Raises:
-        ArchiveError: a file cannot be written. There is no table then.
     """
     write = partial(write_parts, archive, folder)
     with explained(None):
@@ -317,8 +296,6 @@ def read_table(
 
     Raises:
         InputError: the table in that folder has another digest.
-        ArchiveError: there is no table, or its manifest cannot be read, or a file is missing or was
-            changed. For a large table an action on the result raises the latter.
     """
     parts = parts_of(archive, folder, digest)
     schema = cast("StructType", StructType.fromDDL(schema_ddl))

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import damage_named
 from spark_reprocess.archive.storage.table_parts import PARQUET_DAMAGE, parquet_bytes
-from spark_reprocess.errors import ArchiveError
 
 _FILE = "reasons.parquet"
 REASONS = pa.schema(
@@ -32,18 +32,12 @@ def write_reasons(archive: Archive, plan_id: str, rows: Iterable[Mapping[str, An
 
 
 def read_reasons(archive: Archive, oldest_drain: str) -> dict[str, dict[str, Any]]:
-    """Return what was found last of messages of this drain or later ones, by their id.
-
-    Raises:
-        ArchiveError: a file cannot be read.
-    """
+    """Return what was found last of messages of this drain or later ones, by their id."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(one for one in archive.list(REPORTS) if one.endswith(f"/{_FILE}")):
         if path.split("/")[1] < oldest_drain or (content := archive.read(path)) is None:
             continue
-        try:
+        with damage_named(archive, path, PARQUET_DAMAGE, "remove it"):
             rows = pq.read_table(pa.BufferReader(content)).select(REASONS.names).to_pylist()
-        except PARQUET_DAMAGE as error:
-            raise ArchiveError(f"archive {archive.root}: {path} is damaged; remove it") from error
         found.update((row["message_id"], row) for row in rows)
     return found

@@ -1,7 +1,7 @@
 """Find messages in an archive, without Spark: single ones by their ids, and those of a group.
 
-Message ids are random, so the files' statistics exclude none: without a list of files the ids of
-every file are read. Of a file that does not have the message only two columns are read.
+Message ids are random, so the files' statistics exclude none: the tables of plans say which files
+to open. Of a file that does not have the message only two columns are read.
 """
 
 import pickle
@@ -13,29 +13,18 @@ from spark_reprocess.archive.ledger.claims import Attempt
 from spark_reprocess.archive.ledger.open_set import stored_open_set, time_before
 from spark_reprocess.archive.ledger.run_results import ResultFile, ledger_files, read_results
 from spark_reprocess.archive.messages.dead_letter_schema import Row
-from spark_reprocess.archive.messages.message_index import Member
-from spark_reprocess.archive.messages.message_store import (
-    drain_of,
-    message_files,
-    rows_by_file,
-    rows_of_file,
-)
+from spark_reprocess.archive.messages.message_index import Member, files_with
+from spark_reprocess.archive.messages.message_store import drain_of, rows_by_file
 from spark_reprocess.archive.storage.files import Archive
 
 
-def find_rows(
-    archive: Archive, ids: Collection[str], files: Sequence[str] | None = None
-) -> list[Row]:
+def find_rows(archive: Archive, ids: Collection[str]) -> list[Row]:
     """Return every row whose message id or first id is one of *ids*, with its ``drain_id``.
 
-    The oldest drain comes first. Values are as Arrow returns them. *files* are where to look,
-    sorted; None for every file. See ``message_index``.
-
-    Raises:
-        ArchiveError: a file cannot be read.
+    The oldest drain comes first. Values are as Arrow returns them.
     """
-    paths = message_files(archive) if files is None else files
-    found = rows_by_file(archive, paths, ids=ids, keys=("message_id", "first_id"))
+    keys = ("message_id", "first_id")
+    found = rows_by_file(archive, files_with(archive, ids), ids=ids, keys=keys)
     return [{**row, "drain_id": drain_of(path)} for path, rows in found for row in rows.to_pylist()]
 
 
@@ -44,29 +33,18 @@ def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
 
     Each file is read once, and one at a time. An unnamed temporary file holds the rows until it is
     their turn, so memory does not grow with the number of messages.
-
-    Raises:
-        ArchiveError: a file cannot be read.
     """
     wanted = defaultdict[str, list[str]](list)
     for member in members:
         wanted[member.file].append(member.message_id)
     places = dict[str, int]()
     with tempfile.TemporaryFile() as held:
-
-        def hold(path: str, ids: Sequence[str]) -> bool:
-            rows = rows_of_file(archive, path, ids)
-            for row in rows.to_pylist() if rows else ():
-                if row["message_id"] not in places:
-                    places[row["message_id"]] = held.tell()
-                    pickle.dump(row, held)
-            return rows is not None
-
-        # An erasure replaces a file by one with another name: its rows are in any of its drain.
-        gone = [path for path, ids in wanted.items() if not hold(path, ids)]
-        moved, drains = [i for path in gone for i in wanted[path]], set(map(drain_of, gone))
-        while moved and not all(hold(path, moved) for path in message_files(archive, drains)):
-            pass  # Another erasure has replaced a file since they were listed.
+        for file, ids in wanted.items():
+            for _, rows in rows_by_file(archive, [file], ids=ids):
+                for row in rows.to_pylist():
+                    if row["message_id"] not in places:
+                        places[row["message_id"]] = held.tell()
+                        pickle.dump(row, held)
         for member in members:
             if (place := places.get(member.message_id)) is not None:
                 held.seek(place)
@@ -79,9 +57,6 @@ def find_attempts(
     """Return every attempt of any plan that claimed one of these messages, the oldest first.
 
     *drain_ids* are the drains that brought them, if they are known: older results are not read.
-
-    Raises:
-        ArchiveError: a ledger cannot be read.
     """
     wanted = set(message_ids)
     found = [
@@ -109,22 +84,14 @@ def _attempts(
 
 
 def find_sender(archive: Archive, new_message_id: str) -> str | None:
-    """Return the id of the archived message that a redrive sent as that copy, None if none did.
-
-    Raises:
-        ArchiveError: a ledger cannot be read.
-    """
+    """Return the id of the archived message that a redrive sent as that copy, None if none did."""
     attempts = _attempts(archive, "new_message_id", [new_message_id])
     results = (result for attempt in attempts for result in attempt.results or ())
     return next((one.message_id for one in results if one.new_message_id == new_message_id), None)
 
 
 def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
-    """Return the ids of the copies that redrives and restores sent of these messages.
-
-    Raises:
-        ArchiveError: a ledger cannot be read.
-    """
+    """Return the ids of the copies that redrives and restores sent of these messages."""
     wanted = set(message_ids)
     found = find_attempts(archive, wanted)
     results = (result for one in found for result in one.results or ())

@@ -6,8 +6,7 @@ of the machine. And of several callers of ``create`` exactly one wins.
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +16,7 @@ from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.archive.storage.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
 
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*(?P<rest>.*)", re.DOTALL)
-
-_ID_TIME = re.compile(r"(2[0-9]{7}T[0-9]{6})Z-([0-9a-f]{5})")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 MESSAGES = "messages"
 """The folder of the messages, below the archive's root."""
@@ -30,87 +27,54 @@ COMMANDS = "commands"
 _FORMAT_FILE = "format"
 _FORMAT = b"1\n"
 
-
 NEW_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6,11}")
 """What ``new_id`` makes."""
 
 
-def new_id(now_seconds: float, after: Iterable[str] = ()) -> str:
+def new_id(now_seconds: float) -> str:
     """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path.
 
     Behind the second are five hex digits of its microseconds, then six random ones.
-
-    Args:
-        now_seconds: the time by this machine's clock.
-        after: paths. The id sorts after every id in them: the clock of the machine that made one
-            may be ahead of this one's.
     """
-    time = max([datetime.fromtimestamp(now_seconds, UTC), *_times_after(after)])
+    time = datetime.fromtimestamp(now_seconds, UTC)
     return f"{time:%Y%m%dT%H%M%SZ}-{time.microsecond:05x}{secrets.token_hex(3)}"
 
 
-def _times_after(paths: Iterable[str]) -> Iterator[datetime]:
-    """Yield the first moment after each id in these paths."""
-    for second, microseconds in _ID_TIME.findall("\n".join(paths)):
-        # Digits that are no time are no id.
-        with suppress(ValueError):
-            time = datetime.strptime(f"{second}+0000", "%Y%m%dT%H%M%S%z")
-            yield time + timedelta(microseconds=int(microseconds, 16) + 1)
-
-
 class Archive(Protocol):
-    """Files by their path below one root, ``a/b/c``. Picklable: tasks carry it along."""
+    """Files by their path below one root, ``a/b/c``. Picklable: tasks carry it along.
+
+    Methods raise ArchiveError unless they say that they never raise. No reader sees a part of a
+    file. Where S3 does not say whether it wrote a file, that is an ArchiveError, too.
+    """
+
+    def __hash__(self) -> int: ...
 
     @property
     def root(self) -> str:
         """The folder or prefix below which everything lies."""
 
     def check_writable(self) -> None:
-        """Prove that files can be written, by writing one.
-
-        Raises:
-            ArchiveError: they cannot; nothing should be received before they can.
-        """
+        """Prove that files can be written, by writing one. Nothing is received before that."""
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write a file durably if there is none; return whether this call did.
-
-        Of several callers at once exactly one gets True, and no reader ever sees a part.
-
-        Raises:
-            ArchiveError: it cannot be written, or S3 does not say whether it was.
-        """
+        """Write a file durably if there is none; of several callers exactly one gets True."""
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file durably, in place of an older one; no reader ever sees a part.
-
-        Raises:
-            ArchiveError: it cannot be written.
-        """
+        """Write a file durably, in place of an older one."""
 
     def replace(self, path: str, old: bytes, new: bytes) -> bool:
-        """Write *new* durably in place of *old*; return whether the file was still *old*.
+        """Write *new* durably if the file is still *old*; return whether it was.
 
         Of several callers at once that know the same *old*, exactly one gets True.
-
-        Raises:
-            ArchiveError: it cannot be written, or S3 does not say whether it was.
         """
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, None where there is none.
-
-        Raises:
-            ArchiveError: it is there and cannot be read.
-        """
+        """Return a file's content, None where there is none."""
 
     def open(self, path: str) -> BinaryIO | None:
         """Open a file to read parts of it: no more is transferred. None where there is none.
 
-        A part that cannot be read raises ArchiveError; FileNotFoundError if the file is gone since.
-
-        Raises:
-            ArchiveError: it is there and cannot be read.
+        A read raises FileNotFoundError if the file is gone since.
         """
 
     def lifetime(self, path: str) -> timedelta | None:
@@ -120,35 +84,20 @@ class Archive(Protocol):
         or does not say. Never raises.
         """
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, *, keeps_current: bool = False) -> None:
         """Remove a file with all versions that the storage keeps of it. Safe to repeat.
 
-        Raises:
-            ArchiveError: it is still there, or one of its versions.
+        With *keeps_current* only versions that are not current go, and the mark of a deletion.
         """
 
     def outdated(self, folder: str) -> "list[str]":
         """Return the paths below *folder* of which the storage keeps versions that are not current.
 
         Every version of a deleted file is not current.
-
-        Raises:
-            ArchiveError: S3 does not let us.
         """
 
     def outdated_contents(self, path: str) -> Iterator[bytes]:
-        """Read the versions of a file that are not current, one after the other.
-
-        Raises:
-            ArchiveError: one cannot be read.
-        """
-
-    def remove_outdated(self, path: str) -> None:
-        """Remove the versions of a file that are not current, and the mark that it was deleted.
-
-        Raises:
-            ArchiveError: one is still there.
-        """
+        """Read the versions of a file that are not current, one after the other."""
 
     def discard(self, path: str) -> None:
         """Remove a file that need not be removed. Older versions of it may stay. Never raises."""
@@ -156,21 +105,13 @@ class Archive(Protocol):
     def sweep(self, folder: str) -> None:
         """Remove the half-written files below *folder* that killed writers left.
 
-        A live writer that has not written for a minute loses its file, too: its ``write`` or
-        ``create`` raises.
-
-        Raises:
-            ArchiveError: one is younger than a minute, so that its writer may be alive; or it
-                cannot be removed. Repeat later.
+        One that is younger than a minute is an ArchiveError: its writer may be alive.
         """
 
     def list(self, folder: str) -> "list[str]":
         """Return the paths of all files below *folder*, sorted; none where it does not exist.
 
         Files whose names start with a dot are left out: they are not finished.
-
-        Raises:
-            ArchiveError: S3 does not let us.
         """
 
 
@@ -182,7 +123,6 @@ def open_archive(location: str, *, creates: bool = False) -> Archive:
 
     Raises:
         InputError: the archive has another format; or as for ``open_folder``.
-        ArchiveError: the file cannot be read or written.
     """
     archive = open_folder(location)
     content = archive.read(_FORMAT_FILE)
@@ -213,51 +153,35 @@ def open_folder(location: str) -> Archive:
     Raises:
         InputError: it is a file, a malformed URL, a URL of another scheme, or names no bucket.
     """
-    match = _URL.match(location)
-    if match is None:
-        root = Path(location).expanduser().resolve()
-    elif location.startswith(("s3://", "s3a://")):
+    if location.startswith(("s3://", "s3a://")):
         return S3Archive.at(location)
-    elif location.startswith("file:///"):
-        root = Path(location.removeprefix("file://")).resolve()
-    else:
-        raise InputError(f"archive {location}: {_url_fault(match['scheme'], match['rest'])}")
+    if _URL.match(location) and not location.startswith("file:///"):
+        raise InputError(
+            f"archive {location}: give a folder on local disk (./NAME for a name with a colon), "
+            "file:///FOLDER or s3://BUCKET/PREFIX"
+        )
+    root = Path(location.removeprefix("file://")).expanduser().resolve()
     if root.exists() and not root.is_dir():
         raise InputError(f"archive {location}: is a file; give a folder")
     return LocalArchive(str(root))
-
-
-def _url_fault(scheme: str, rest: str) -> str:
-    """Return how to write a URL, or else that its scheme is not supported."""
-    match scheme.lower():
-        case ("s3" | "s3a" | "s3n") as kind if rest:
-            return f"write {'s3a' if kind == 's3a' else 's3'}://{rest}"
-        case "file" if rest:
-            return f"write /{rest} or file:///{rest}"
-    return (
-        f"{scheme}: is not supported; give a folder on local disk (./{scheme}:{rest} for a name "
-        "with a colon) or s3://BUCKET/PREFIX"
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     """A file that the driver wrote, and that proves to a task that it sees the same archive.
 
-    A folder of the archive's name is on every machine that has one. A task that wrote into its own
-    machine's folder and then deleted from the queue would lose messages. So the driver writes a
-    file that no other archive has, and a task reads it back before it does anything. Picklable.
+    A task that wrote into a folder of its own machine and then deleted from the queue would lose
+    messages. So the driver writes a file that no other archive has, and a task reads it back before
+    it does anything. Picklable.
     """
 
     path: str
     content: bytes
 
     def check(self, archive: Archive) -> None:
-        """Read the file back, in a task.
+        """Raise ArchiveError where a task sees another place than the driver's.
 
-        Raises:
-            ArchiveError: it is not there, or another one is: this is another place than the
-                driver's. Nothing may be received, claimed or deleted then.
+        Nothing may be received, claimed or deleted then.
         """
         if archive.read(self.path) != self.content:
             raise ArchiveError(
@@ -272,7 +196,6 @@ def read_text(location: str) -> str:
 
     Raises:
         InputError: there is no such file, or it is no UTF-8 text.
-        ArchiveError: S3 does not let us read it.
     """
     folder, _, name = location.rpartition("/")
     try:

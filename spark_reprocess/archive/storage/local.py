@@ -1,6 +1,5 @@
 """An archive in a folder on local disk."""
 
-import errno
 import fcntl
 import os
 import tempfile
@@ -8,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -83,29 +81,22 @@ class LocalArchive:
             except FileNotFoundError:
                 return None
 
-    def lifetime(self, path: str) -> timedelta | None:
+    def lifetime(self, path: str) -> None:
         """A disk keeps what it has."""
-        del path
-        return None
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, *, keeps_current: bool = False) -> None:
+        """A disk keeps one version of a file."""
         target = self._path(path)
         with _explained(self.root, f"cannot remove {path}"):
-            if target.exists():
+            if target.exists() and not keeps_current:
                 target.unlink(missing_ok=True)
                 _sync_folder(target.parent)
 
-    def outdated(self, folder: str) -> "list[str]":
-        """A disk keeps one version of a file."""
-        del folder
+    def outdated(self, folder: str) -> "list[str]":  # noqa: ARG002 - there are none
         return []
 
-    def outdated_contents(self, path: str) -> Iterator[bytes]:
-        del path
+    def outdated_contents(self, path: str) -> Iterator[bytes]:  # noqa: ARG002 - as above
         return iter(())
-
-    def remove_outdated(self, path: str) -> None:
-        """Do nothing: there are no versions."""
 
     def discard(self, path: str) -> None:
         with suppress(OSError):
@@ -139,11 +130,7 @@ def _make_folders(folder: Path) -> None:
     if folder.is_dir():
         return
     _make_folders(folder.parent)
-    try:
-        # Whether somebody else makes it at this moment can only be told by trying.
-        folder.mkdir(exist_ok=True)
-    except FileExistsError as error:
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
+    folder.mkdir(exist_ok=True)
     _sync_folder(folder.parent)
 
 

@@ -65,11 +65,7 @@ def record_bytes(record: object) -> bytes:
 def read_record(
     archive: Archive, path: str, kind: type[_Record], advice: str = ADVICE
 ) -> _Record | None:
-    """Read the record at *path*; None where there is none.
-
-    Raises:
-        ArchiveError: it cannot be read, or somebody changed it; the text ends with *advice*.
-    """
+    """Read the record at *path*, None where there is none; errors end with *advice*."""
     content = archive.read(path)
     if content is None:
         return None

@@ -13,8 +13,7 @@ import math
 import os
 import re
 import secrets
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -57,23 +56,11 @@ _CONCURRENT_CALLS = 16
 _END_BYTES = 64 * 1024
 """pyarrow reads so much of a Parquet file first."""
 
-_CREATE = Retry(max_attempts=5)
+_PUT = Retry(max_attempts=5)
 _READ = Retry(max_attempts=3)
 
-_making_a_client = threading.Lock()
 
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """One version of an object, or the mark that it was deleted."""
-
-    key: str
-    version_id: str
-    is_current: bool = False
-    is_marker: bool = False
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class S3Archive:
     """An archive in a bucket. Each process makes its own client, when it first needs it.
 
@@ -89,11 +76,7 @@ class S3Archive:
 
     @classmethod
     def at(cls, location: str) -> Self:
-        """Return the archive at *location*, ``s3://bucket/prefix`` or ``s3a://bucket/prefix``.
-
-        Raises:
-            InputError: it names no bucket that there could be.
-        """
+        """Return the archive at *location*; raise InputError if that names no possible bucket."""
         match = _LOCATION.fullmatch(location)
         if match is None or not _BUCKET.fullmatch(match["bucket"]):
             raise InputError(
@@ -126,39 +109,31 @@ class S3Archive:
         )
 
     def create(self, path: str, content: bytes) -> bool:
-        mark = secrets.token_hex(16)
-        put = partial(self._put, path, content, mark, IfNoneMatch="*")
         with self._explained("write", path):
-            try:
-                _CREATE.call(put, _is_conflict)
-            except ClientError as error:
-                if _status(error) == HTTPStatus.PRECONDITION_FAILED:
-                    return self._is_marked(path, mark)
-                if not _is_conflict(error):
-                    raise
-                raise ArchiveError(
-                    f"archive {self.root}: cannot write {path}: others write it at the same "
-                    f"moment, {_CREATE.max_attempts} times in a row; run again"
-                ) from error
-            return True
+            return self._put_if(path, content, IfNoneMatch="*")
 
     def replace(self, path: str, old: bytes, new: bytes) -> bool:
-        """A PUT on condition that the object is still the version that was read.
-
-        botocore may repeat a PUT whose answer was lost: the mark shows that the first one won.
-        """
-        mark = secrets.token_hex(16)
+        """A PUT on condition that the object is still the version that was read."""
         with self._explained("write", path):
             found = self._get(path)
             if found is None or found[0] != old:
                 return False
-            try:
-                self._put(path, new, mark, IfMatch=found[1]["ETag"])
-            except ClientError as error:
-                if _is_conflict(error) or _status(error) == HTTPStatus.PRECONDITION_FAILED:
-                    return self._is_marked(path, mark)
+            return self._put_if(path, new, IfMatch=found[1]["ETag"])
+
+    def _put_if(self, path: str, content: bytes, **condition: str) -> bool:
+        """Write on a condition; return whether this call did.
+
+        botocore may repeat a PUT whose answer was lost: the mark shows that the first one won.
+        """
+        mark = secrets.token_hex(16)
+        try:
+            _PUT.call(partial(self._put, path, content, mark, **condition), _is_conflict)
+        except ClientError as error:
+            if _status(error) != HTTPStatus.PRECONDITION_FAILED:
                 raise
-            return True
+            head = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
+            return head["Metadata"].get(_WRITER) == mark
+        return True
 
     def write(self, path: str, content: bytes) -> None:
         """One PUT."""
@@ -203,45 +178,42 @@ class S3Archive:
         except (ClientError, BotoCoreError, ValueError, TypeError):
             return None
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, *, keeps_current: bool = False) -> None:
         """A versioned bucket keeps what is deleted without naming a version."""
         with self._explained("remove", path):
-            self._delete(self._versions_of(path))
+            for one in self._versions_of(path):
+                if not (keeps_current and one["IsLatest"]):
+                    self._s3().delete_object(
+                        Bucket=self.bucket, Key=one["Key"], VersionId=one["VersionId"]
+                    )
 
     def outdated(self, folder: str) -> "list[str]":
         with self._explained("list the versions of", folder):
-            keys = {one.key for one in self._versions(f"{folder}/") if not one.is_current}
+            keys = {one["Key"] for one in self._versions(f"{folder}/") if not one["IsLatest"]}
         return sorted(key.removeprefix(self.prefix) for key in keys)
 
     def outdated_contents(self, path: str) -> Iterator[bytes]:
         with self._explained("read a version of", path):
             for one in self._versions_of(path):
-                if not one.is_current and not one.is_marker:
+                if not one["IsLatest"] and "ETag" in one:
                     answer = self._s3().get_object(
-                        Bucket=self.bucket, Key=one.key, VersionId=one.version_id
+                        Bucket=self.bucket, Key=one["Key"], VersionId=one["VersionId"]
                     )
                     yield answer["Body"].read()
 
-    def remove_outdated(self, path: str) -> None:
-        with self._explained("remove a version of", path):
-            self._delete(one for one in self._versions_of(path) if not one.is_current)
-
-    def _versions_of(self, path: str) -> "list[_Version]":
+    def _versions_of(self, path: str) -> "list[dict[str, Any]]":
         """List the versions of one object: other paths may start with the same letters."""
-        return [one for one in self._versions(path) if one.key == self._key(path)]
+        return [one for one in self._versions(path) if one["Key"] == self._key(path)]
 
-    def _versions(self, start: str) -> "Iterator[_Version]":
-        """List the versions of every object whose path starts so, and the marks of deletions."""
+    def _versions(self, start: str) -> "Iterator[dict[str, Any]]":
+        """List the versions of every object whose path starts so, and the marks of deletions.
+
+        A mark has no ``ETag``, and is never the latest.
+        """
         pages = self._s3().get_paginator("list_object_versions")
         for page in pages.paginate(Bucket=self.bucket, Prefix=self._key(start)):
-            for one in page.get("Versions", []):
-                yield _Version(one["Key"], one["VersionId"], is_current=one["IsLatest"])
-            for mark in page.get("DeleteMarkers", []):
-                yield _Version(mark["Key"], mark["VersionId"], is_marker=True)
-
-    def _delete(self, versions: "Iterable[_Version]") -> None:
-        for one in versions:
-            self._s3().delete_object(Bucket=self.bucket, Key=one.key, VersionId=one.version_id)
+            yield from map(dict, page.get("Versions", []))
+            yield from ({**mark, "IsLatest": False} for mark in page.get("DeleteMarkers", []))
 
     def discard(self, path: str) -> None:
         """Needs ``s3:DeleteObject`` for that path alone."""
@@ -270,10 +242,6 @@ class S3Archive:
             Bucket=self.bucket, Key=self._key(path), Body=content, Metadata=metadata, **condition
         )
 
-    def _is_marked(self, path: str, mark: str) -> bool:
-        found = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
-        return found["Metadata"].get(_WRITER) == mark
-
     def _get(self, path: str, **part: Any) -> tuple[bytes, Any] | None:  # noqa: ANN401 - boto3's
         client = self._s3()
         try:
@@ -287,8 +255,13 @@ class S3Archive:
 
     def _s3(self) -> "S3Client":
         if self._client is None:
-            with _making_a_client:
-                self._client = self._client or _make_client()
+            config = Config(
+                connect_timeout=3,
+                read_timeout=60,
+                retries={"mode": "standard", "total_max_attempts": 5},
+                max_pool_connections=_CONCURRENT_CALLS,
+            )
+            self._client = aws_client("s3", config)
         return self._client
 
     @contextmanager
@@ -327,16 +300,6 @@ class _Ranges(io.RawIOBase):
         if start >= end_starts:
             return self._end[start - end_starts : stop - end_starts]
         return self._fetch(f"{start}-{stop - 1}")[0]
-
-
-def _make_client() -> "S3Client":
-    config = Config(
-        connect_timeout=3,
-        read_timeout=60,
-        retries={"mode": "standard", "total_max_attempts": 5},
-        max_pool_connections=_CONCURRENT_CALLS,
-    )
-    return cast("S3Client", aws_client("s3", config))
 
 
 def _is_conflict(error: Exception) -> bool:

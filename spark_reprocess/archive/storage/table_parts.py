@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of, values_of
+from spark_reprocess.archive.storage.records import damage_named, record_bytes, record_of, values_of
 from spark_reprocess.errors import ArchiveError, InputError
 
 PARQUET_DAMAGE = (pa.ArrowException, OSError, KeyError)
@@ -42,11 +42,7 @@ class Part:
 
 
 def table_digest(archive: Archive, folder: str) -> str | None:
-    """Return the digest of the table *folder*, None where there is no table.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-    """
+    """Return the digest of the table *folder*, None where there is no table."""
     content = archive.read(f"{folder}/{_MANIFEST}")
     return None if content is None else sha256(content).hexdigest()
 
@@ -65,7 +61,7 @@ def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
 
 
 def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[Part]:
-    """Read which files a table has. Raises as ``read_table`` does."""
+    """Read which files a table has; raise InputError if the table has another *digest*."""
     path = f"{folder}/{_MANIFEST}"
     content = archive.read(path)
     if content is None:
@@ -75,10 +71,8 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
             f"archive {archive.root}: {folder} is not the table that the plan was made with; "
             "collect again"
         )
-    try:
+    with damage_named(archive, path):
         return record_of(list[Part], json.loads(content))
-    except DAMAGE as error:
-        raise _changed(archive, path) from error
 
 
 def write_parts(
@@ -93,9 +87,6 @@ def write_parts(
 
     Yields:
         One row of ``PARTS`` for each file, once it is durable.
-
-    Raises:
-        ArchiveError: a file cannot be written.
     """
     held: list[pa.RecordBatch] = []
     held_bytes = 0
@@ -131,37 +122,28 @@ def parquet_bytes(table: pa.Table) -> bytes:
 def read_parts(
     archive: Archive, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read the columns of *schema* of the files that *batches*, rows of ``PARTS``, name.
-
-    Raises:
-        ArchiveError: a file is missing, cannot be read or was changed.
-    """
+    """Read the columns of *schema* of the files that *batches*, rows of ``PARTS``, name."""
     for part in (Part(**row) for batch in batches for row in batch.to_pylist()):
         rows = read_part(archive, folder, schema, part)
         yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> pa.Table:
-    """Read the columns of *schema* of one file. Raises as ``read_parts`` does."""
+    """Read the columns of *schema* of one file."""
     path = f"{folder}/{part.name}"
     content = archive.read(path)
     if content is None:
         raise _missing(archive, path)
     if sha256(content).hexdigest() != part.sha256:
-        raise _changed(archive, path)
+        raise ArchiveError(
+            f"archive {archive.root}: {path} was changed after it was written; restore it from a "
+            "backup"
+        )
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    try:
+    with damage_named(archive, path, PARQUET_DAMAGE):
         file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
         return file.read(columns=schema.names).select(schema.names).cast(schema)
-    except PARQUET_DAMAGE as error:
-        raise _changed(archive, path) from error
 
 
 def _missing(archive: Archive, path: str) -> ArchiveError:
     return ArchiveError(f"archive {archive.root}: {path} is missing; restore it from a backup")
-
-
-def _changed(archive: Archive, path: str) -> ArchiveError:
-    return ArchiveError(
-        f"archive {archive.root}: {path} was changed after it was written; restore it from a backup"
-    )

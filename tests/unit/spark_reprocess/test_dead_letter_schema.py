@@ -53,44 +53,53 @@ def test_message_survives_the_archive_unchanged(source: Message, system: dict[st
     assert from_row(through_parquet(row_of(original))) == original
 
 
-def test_columns_repeat_what_our_attributes_say() -> None:
-    ours = context(
-        first_id="first",
-        first_seen_seconds=1_700_000_000,
-        reason="too_old",
-        error=FailureError("Timeout", "after 3 s"),
-        plan_id="p-1",
-        source_queue="orders.fifo",
-    )
-
-    row = row_of(message(attributes={**ours, **counter("7")}, body="hällo"))
-
-    assert row["first_id"] == "first"
-    assert row["first_seen_at"] == datetime.fromtimestamp(1_700_000_000, UTC)
-    assert row["parked_reason"] == "too_old"
-    assert (row["error_type"], row["error_message"]) == ("Timeout", "after 3 s")
-    assert row["plan_id"] == "p-1"
-    assert row["source_queue"] == "orders.fifo"
-    assert row["replay_count"] == 7
-    assert row["body_bytes"] == 6
-    assert row["queue_url"] == URL
-    assert row["drained_at"] == DRAINED_AT
+OURS = context(
+    first_id="first",
+    first_seen_seconds=1_700_000_000,
+    reason="too_old",
+    error=FailureError("Timeout", "after 3 s"),
+    plan_id="p-1",
+    source_queue="orders.fifo",
+)
+BEYOND_THE_CALENDAR = {CONTEXT_ATTRIBUTE: text(ReplayContext(first_seen_seconds=10**15).to_json())}
+NOTHING = dict.fromkeys(["parked_reason", "source_queue", "first_seen_at"])
 
 
-def test_message_without_our_attributes_has_empty_columns() -> None:
-    row = row_of(message("m-9"))
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        (
+            message(attributes={**OURS, **counter("7")}, body="hällo"),
+            {
+                "first_id": "first",
+                "first_seen_at": datetime.fromtimestamp(1_700_000_000, UTC),
+                "parked_reason": "too_old",
+                "error_type": "Timeout",
+                "error_message": "after 3 s",
+                "plan_id": "p-1",
+                "source_queue": "orders.fifo",
+                "replay_count": 7,
+                "body_bytes": 6,
+                "queue_url": URL,
+                "drained_at": DRAINED_AT,
+            },
+        ),
+        (message("m-9"), {**NOTHING, "first_id": "m-9", "replay_count": 0}),
+        # The source queue is only what the context says.
+        (
+            message(DeadLetterQueueSourceArn=queue_arn("orders")),
+            {"source_arn": queue_arn("orders"), "source_queue": None},
+        ),
+        (
+            message(attributes=BEYOND_THE_CALENDAR, SentTimestamp="9" * 18),
+            {"first_seen_at": None, "sent_at": None},
+        ),
+    ],
+)
+def test_columns_repeat_what_a_message_says(source: Message, columns: dict[str, Any]) -> None:
+    row = row_of(source)
 
-    assert row["first_id"] == "m-9"
-    assert row["replay_count"] == 0
-    assert row["parked_reason"] is None
-    assert row["source_queue"] is None
-    assert row["first_seen_at"] is None
-
-
-def test_source_queue_is_only_what_the_context_says() -> None:
-    row = row_of(message(DeadLetterQueueSourceArn=queue_arn("orders")))
-
-    assert (row["source_arn"], row["source_queue"]) == (queue_arn("orders"), None)
+    assert {name: row[name] for name in columns} == columns
 
 
 @pytest.mark.parametrize("count", ["many", "-1", str(2**63), "9" * 38])
@@ -114,17 +123,6 @@ def test_malformed_context_is_null_but_kept(spelled: str) -> None:
     assert row["first_id"] == "m-1"
     assert row["parked_reason"] is None
     assert row["attributes"][CONTEXT_ATTRIBUTE]["string_value"] == spelled
-
-
-def test_time_beyond_the_calendar_is_null() -> None:
-    late = ReplayContext(first_seen_seconds=10**15)
-
-    row = row_of(
-        message(attributes={CONTEXT_ATTRIBUTE: text(late.to_json())}, SentTimestamp="9" * 18)
-    )
-
-    assert row["first_seen_at"] is None
-    assert row["sent_at"] is None
 
 
 def test_error_that_is_no_unicode_is_made_storable() -> None:

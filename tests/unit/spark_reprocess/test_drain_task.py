@@ -1,6 +1,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -15,13 +16,15 @@ from spark_reprocess.drain.drain_task import (
     DrainCounts,
     DrainRules,
     DrainTask,
-    EmptyQueueDetector,
     Receipt,
 )
 from spark_reprocess.errors import ArchiveError
 from tests.support.builders import message, policy, text
 from tests.support.golden import assert_stored, stored_texts
 from tests.support.inline_executor import InlineExecutor
+
+if TYPE_CHECKING:
+    from dlq_replay.sqs import SqsQueue
 
 Received = Message | MalformedMessageError
 
@@ -109,7 +112,7 @@ def run(
     now_seconds: Callable[[], float] = lambda: 0.0,
 ) -> DrainCounts:
     return DrainTask(
-        queue=shelf,
+        queue=cast("SqsQueue", shelf),
         write=disk.write,
         rules=rules or DrainRules(),
         executor=InlineExecutor(),
@@ -209,18 +212,6 @@ def test_drain_ends_as_it_is_stored(name: str) -> None:
 
 def test_every_stored_drain_is_one_of_the_table() -> None:
     assert stored_texts("drains").keys() == CASES.keys()
-
-
-@pytest.mark.parametrize(("last", "is_empty"), [(0, True), (1, False)])
-def test_message_after_empty_answers_makes_it_go_on_and_one_more_empty_answer_does_not(
-    last: int, *, is_empty: bool
-) -> None:
-    detector = EmptyQueueDetector()
-
-    for received in (*[0] * EMPTY_POLLS, last):
-        detector.record(received, lambda: 0)
-
-    assert detector.is_empty is is_empty
 
 
 def test_receives_at_once_leave_room_for_each_other() -> None:

@@ -52,12 +52,6 @@ def test_attempts_are_read_back_in_order(ledger: Ledger) -> None:
     assert ledger.attempts("g-1", 4) == []
 
 
-def test_second_claim_of_an_attempt_is_refused(ledger: Ledger) -> None:
-    assert ledger.claim("g-1", 1, 1, claim("m-1"))
-
-    assert not ledger.claim("g-1", 1, 1, claim("m-1"))
-
-
 def test_files_have_the_names_that_were_promised(ledger: Ledger, archive: Archive) -> None:
     ledger.claim("g-1", 3, 1, claim("m-1"))
     ledger.record("g-1", 3, 1, [result("m-1", Disposition.SENT)])

@@ -72,6 +72,8 @@ def attempts_of(words: str) -> list[Attempt]:
         ("failed, claimed 5", "busy"),
         ("discarded, claimed 5", "busy"),
         ("discarded, in_doubt", "in_doubt"),
+        *((f"sent, {later}", "sent") for later in ("claimed 5", "in_doubt", "failed", "restored")),
+        ("failed, failed", None),
     ],
 )
 def test_state_follows_from_all_attempts(attempts: str, state: str | None) -> None:
@@ -109,26 +111,6 @@ def test_order_of_attempts_does_not_matter(
     random.shuffle(shuffled)
 
     assert states_of(attempts, NOW, TTL) == states_of(shuffled, NOW, TTL)
-
-
-@given(st.lists(st.tuples(outcomes, st.floats(0, 2000))))
-def test_sent_message_never_opens_again(
-    tries: list[tuple[dict[str, Disposition] | None, float]],
-) -> None:
-    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
-    sent = attempt(1, "m", results={"m": Disposition.SENT})
-
-    assert states_of([*attempts, sent], NOW, TTL) == {"m": Disposition.SENT}
-
-
-@given(st.lists(st.tuples(outcomes, st.floats(0, 2000)), min_size=1))
-def test_message_is_pending_only_if_every_attempt_was_refused(
-    tries: list[tuple[dict[str, Disposition] | None, float]],
-) -> None:
-    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
-
-    are_refused = all(results == {"m": Disposition.FAILED} for results, _ in tries)
-    assert ("m" not in states_of(attempts, NOW, TTL)) == are_refused
 
 
 def test_every_outcome_has_a_rule() -> None:

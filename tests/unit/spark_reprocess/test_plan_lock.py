@@ -148,7 +148,8 @@ class Story:
             case [run_id, "releases"]:
                 self.held[run_id].release()
             case [run_id, "trouble"]:
-                return self.held[run_id].trouble() or "none"
+                self.held[run_id].require()
+                return "none"
             case [run_id, "is", "observed"]:
                 self.observers[run_id] = self.locks.observer(self.held[run_id])
             case ["task", "of", run_id]:
