@@ -82,14 +82,14 @@ class Sample:
     """One message of a group, masked and shortened.
 
     Attributes:
-        attributes: name and text of each, in the order of their names; binary ones by their size.
+        attributes: texts by name, in the order of the names; binary ones by their size.
         logged: how and where a log has its error, a link, and frames, in lines; empty without.
     """
 
     message_id: str
     sent_at: datetime | None
     body: str
-    attributes: tuple[tuple[str, str], ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
     logged: str = ""
 
 
@@ -104,6 +104,14 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayCount:
+    """How many messages have a replay count; None is an unknown one."""
+
+    replay_count: int | None
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupFinding:
     """One failure and what is known of it.
 
@@ -115,7 +123,7 @@ class GroupFinding:
         reasons: why messages were parked, and how many; the most frequent first.
         sources: names of the queues that they came from, ARNs where only SQS noted them, and how
             many; likewise.
-        replay_counts: replay count (None where unknown) and how many messages have it, ascending.
+        replay_counts: ascending, the unknown one first.
         body_bytes: sizes of the bodies.
         age_seconds: since the first failure that is known of, at the time of the analysis.
         leads: the strongest first; at most five.
@@ -137,9 +145,9 @@ class GroupFinding:
     last_sent_at: datetime | None
     arrivals: tuple[int, ...]
     trend: str
-    reasons: tuple[tuple[str, int], ...]
-    sources: tuple[tuple[str, int], ...]
-    replay_counts: tuple[tuple[int | None, int], ...]
+    reasons: Mapping[str, int]
+    sources: Mapping[str, int]
+    replay_counts: tuple[ReplayCount, ...]
     body_bytes: Spread
     age_seconds: Spread
     leads: tuple[Lead, ...]
@@ -210,7 +218,7 @@ class Findings:
         """The queues of most messages, and the stack: ``orders and 2 more queues, stack shop``."""
         counts: Counter[str] = Counter()
         for group in self.groups:
-            for source, count in group.sources:
+            for source, count in group.sources.items():
                 counts[source.rpartition(":")[2]] += count
         names = [name for name, _ in counts.most_common()]
         more = f" and {counted(len(names) - 1, 'more queue')}" if len(names) > 1 else ""

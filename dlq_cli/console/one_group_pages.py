@@ -20,7 +20,7 @@ from spark_reprocess.findings import Sample
 from spark_reprocess.inspect.outcomes import read_returns
 from spark_reprocess.inspect.show import ArchivedCopy, ShowOptions, show
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.report.views import ShownSample, group_view, shown_sample, shown_samples
+from spark_reprocess.report.views import View, group_view, shown_sample
 from spark_reprocess.triage import Statement, is_group_id, note_of
 
 _MOST_STATEMENTS = 50
@@ -30,17 +30,16 @@ BODY_CHARACTERS = 8_000
 """Of a body at most; ``dlq show`` has all of it."""
 
 
-def _sample(console: Console, copy: ArchivedCopy) -> ShownSample:
+def _sample(console: Console, copy: ArchivedCopy) -> View:
     """Return body and attributes of a copy, read as they are, as a reader may see them."""
     masks, is_unmasked = console.masks, console.is_unmasked
     body = copy.body or ""
-    attributes = tuple(
-        (
-            f"{name} ({copy.attributes[name]})",
-            value if is_unmasked else masks.value(f"attribute.{name}", value),
+    attributes = {
+        f"{name} ({copy.attributes[name]})": (
+            value if is_unmasked else masks.value(f"attribute.{name}", value)
         )
         for name, value in (copy.values or {}).items()
-    )
+    }
     body = body if is_unmasked else excerpt(body, masks, BODY_CHARACTERS)
     return shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
 
@@ -64,8 +63,7 @@ def _group(visit: Visit) -> Response:
     found, findings = group.found, report.findings
     view = None
     if found is not None and findings is not None:
-        (samples,) = shown_samples([found])
-        view = group_view(findings, found, group.rank, samples)
+        view = group_view(findings, found, group.rank)
     edit = group.planned.edit
     patch = edit.patch if edit else None
     return visit.page(

@@ -67,7 +67,7 @@ from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding
-from spark_reprocess.grouping import OTHERS, Grouping, Pattern
+from spark_reprocess.grouping import OTHERS, Pattern
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
@@ -221,7 +221,12 @@ class _Analysis:
             stack=self.options.stack,
             logs=log_note,
         )
-        findings, remembered = self._remember(findings, memory, grouping)
+        is_whole = self.options.condition is None and len(grouping.ids) < MOST_KEYS
+        groups = [Found(one.group_id, one.count, one.last_sent_at) for one in found]
+        result = outcome(memory, plan_id, self.now, groups, grouping.unlisted, is_whole=is_whole)
+        notes = read_notes(self.archive, memory, [one.group_id for one in found])
+        gone = [memory.groups[one] for one in result.gone]
+        titles = titles_before(self.archive, gone, self.masks)
         snapshot = Snapshot(
             tuple(drains),
             totals.messages,
@@ -229,7 +234,7 @@ class _Analysis:
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,
         )
-        return findings, snapshot, remembered
+        return with_memory(findings, memory, result, notes, titles), snapshot, result.memory
 
     def _with_logged(
         self, rows: DataFrame, messages: DataFrame, plan_id: str
@@ -247,26 +252,6 @@ class _Analysis:
                 write_reasons(self.archive, plan_id, found)
                 reasons.update((row["message_id"], row) for row in found)
         return with_logged(messages, reasons), note
-
-    def _remember(
-        self,
-        findings: Findings,
-        memory: GroupMemory,
-        grouping: Grouping,
-    ) -> tuple[Findings, GroupMemory]:
-        """Add to each group what is remembered of it; return what is remembered from now on."""
-        result = outcome(
-            memory,
-            findings.plan_id,
-            self.now,
-            [Found(group.group_id, group.count, group.last_sent_at) for group in findings.groups],
-            grouping.unlisted,
-            is_whole=self.options.condition is None and len(grouping.ids) < MOST_KEYS,
-        )
-        notes = read_notes(self.archive, memory, [one.group_id for one in findings.groups])
-        gone = [memory.groups[one] for one in result.gone]
-        titles = titles_before(self.archive, gone, self.masks)
-        return with_memory(findings, memory, result, notes, titles), result.memory
 
     def _found(
         self,

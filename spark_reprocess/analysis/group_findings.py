@@ -3,25 +3,25 @@
 Pure, but for ``titles_before``, which reads earlier reports.
 """
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from spark_reprocess.analysis.groups.mask import Masks
-from spark_reprocess.analysis.outputs import lead_from_row
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.table_parts import PARQUET_DAMAGE
+from spark_reprocess.archive.storage.records import DAMAGE, record_of
 from spark_reprocess.findings import (
     Findings,
     GoneGroup,
     GroupFinding,
+    Lead,
+    ReplayCount,
     Sample,
     Spread,
 )
@@ -114,16 +114,22 @@ def group_findings(
     ``groups.tallies`` does, and *leads* as ``feature_extraction.leads_among``. *shown* are the
     messages to show, each with its group's title; *pending* is the number of all messages.
     """
-    counts: defaultdict[str, defaultdict[str, dict[str | None, int]]]
-    counts = defaultdict(lambda: defaultdict(dict))
+    counts: defaultdict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)
     for row in tallies:
-        counts[row["group_id"]][row["column"]][row["value"]] = row["count"]
-    shown_of, leads_of = _by_group(shown), _by_group(leads)
+        counts[row["group_id"], row["column"]][row["value"]] = row["count"]
+    shown_of = defaultdict[str, list[Row]](list)
+    for row in shown:
+        shown_of[row["group_id"]].append(row)
+    leads_of = {row["group_id"]: row["leads"] for row in leads}
     findings = []
     for row in rows:
         group_id = row["group_id"]
-        tally, messages = counts[group_id], shown_of[group_id]
-        arrivals = tuple(tally["bucket"].get(str(place), 0) for place in range(buckets.number))
+        messages, in_buckets = shown_of[group_id], counts[group_id, "bucket"]
+        arrivals = tuple(in_buckets.get(str(place), 0) for place in range(buckets.number))
+        # The earliest is the oldest.
+        failed_at = row["failed_at"] or [None] * 5
+        ages = [None if one is None else max(0.0, now.timestamp() - one) for one in failed_at[::-1]]
+        least, _, median, p95, greatest = row["body_bytes"]
         finding = GroupFinding(
             group_id=group_id,
             title=messages[0]["title"] if messages else group_id,
@@ -133,12 +139,12 @@ def group_findings(
             last_sent_at=row["last_sent_at"],
             arrivals=arrivals,
             trend=trend_of(arrivals),
-            reasons=_by_count(tally["reason"]),
-            sources=_by_count(tally["source"]),
-            replay_counts=_replay_counts(tally["replay_count"]),
-            body_bytes=_spread(row, "body_bytes"),
-            age_seconds=_ages(_spread(row, "failed_at"), row["failed_at_quantiles"], now),
-            leads=tuple(map(lead_from_row, leads_of[group_id])),
+            reasons=_by_count(counts[group_id, "reason"]),
+            sources=_by_count(counts[group_id, "source"]),
+            replay_counts=_replay_counts(counts[group_id, "replay_count"]),
+            body_bytes=Spread(least, median, p95, greatest),
+            age_seconds=Spread(ages[0], ages[2], ages[3], ages[4]),
+            leads=record_of(tuple[Lead, ...], leads_of.get(group_id, [])),
             samples=_samples(row["shown"], messages),
             expires_at=row.get("expires_at"),
         )
@@ -146,48 +152,24 @@ def group_findings(
     return tuple(findings)
 
 
-def _by_group(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
-    of_group: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        of_group[row["group_id"]].append(row)
-    return of_group
-
-
-def _by_count(counts: Mapping[str | None, int]) -> tuple[tuple[str, int], ...]:
+def _by_count(counts: Mapping[str | None, int]) -> dict[str, int]:
     known = [(value, count) for value, count in counts.items() if value is not None]
-    return tuple(sorted(known, key=lambda pair: (-pair[1], pair[0])))
+    return dict(sorted(known, key=lambda pair: (-pair[1], pair[0])))
 
 
-def _replay_counts(counts: Mapping[str | None, int]) -> tuple[tuple[int | None, int], ...]:
-    numbers = [(None if value is None else int(value), count) for value, count in counts.items()]
-    return tuple(sorted(numbers, key=lambda pair: (pair[0] is not None, pair[0] or 0)))
-
-
-def _spread(row: Row, name: str) -> Spread:
-    quantiles = row[f"{name}_quantiles"] or (None, None, None)
-    return Spread(row[f"{name}_least"], quantiles[1], quantiles[2], row[f"{name}_greatest"])
-
-
-def _ages(failed_at: Spread, quantiles: Sequence[float] | None, now: datetime) -> Spread:
-    """Ages of moments: the earliest is the oldest."""
-    early, median = (quantiles[0], quantiles[1]) if quantiles else (None, None)
-    moments = (failed_at.greatest, median, early, failed_at.least)
-    return Spread(*(None if one is None else max(0.0, now.timestamp() - one) for one in moments))
+def _replay_counts(counts: Mapping[str | None, int]) -> tuple[ReplayCount, ...]:
+    known = sorted((int(value), count) for value, count in counts.items() if value is not None)
+    unknown = [(None, counts[None])] if None in counts else []
+    return tuple(ReplayCount(*pair) for pair in (*unknown, *known))
 
 
 def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ...]:
     """Return the messages whose bodies may be shown, in the order in which they were chosen."""
     by_id = {row["message_id"]: row for row in messages if row["body"] is not None}
-    rows = (by_id[one] for one in chosen if one in by_id)
     return tuple(
-        Sample(
-            row["message_id"],
-            row["sent_at"],
-            row["body"],
-            tuple((one["name"], one["text"]) for one in row["attributes"] or ()),
-            row["logged"] or "",
-        )
-        for row in rows
+        Sample(one, row["sent_at"], row["body"], dict(row["attributes"] or ()), row["logged"] or "")
+        for one in chosen
+        if (row := by_id.get(one))
     )
 
 
@@ -247,22 +229,13 @@ def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> 
     an erase removed, or that lies elsewhere, gives none. Nor is there any if this analysis hides
     values or fields: that report may not have hidden them.
     """
-    if masks.fields or not masks.shows_values:
-        return {}
-    wanted = {one.group_id for one in gone}
     titles: dict[str, str] = {}
-    for report_id in sorted({one.report_id for one in gone}, reverse=True)[:_REPORTS_READ]:
-        content = archive.read(f"{REPORTS}/{report_id}/groups.parquet")
-        if content is None:
-            continue
-        try:
-            table = pq.read_table(pa.BufferReader(content), columns=["group_id", "title"])
-            rows = table.to_pylist()
-        except PARQUET_DAMAGE:
-            continue
-        titles.update(
-            (row["group_id"], masks.text(row["title"] or ""))
-            for row in rows
-            if row["group_id"] in wanted and row["group_id"] not in titles
-        )
+    if masks.fields or not masks.shows_values:
+        return titles
+    wanted = {one.group_id for one in gone}
+    for report_id in sorted({one.report_id for one in gone})[-_REPORTS_READ:]:
+        content = archive.read(f"{REPORTS}/{report_id}/summary.json")
+        with suppress(*DAMAGE):
+            listed = {one["group_id"]: one["title"] for one in json.loads(content or b"")["groups"]}
+            titles |= {one: masks.text(listed[one]) for one in listed.keys() & wanted}
     return titles

@@ -5,13 +5,13 @@ other people (a lead's value, a queue's name), so each is quoted for the shell, 
 characters are escaped: you copy exactly what you read.
 """
 
-import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from shlex import quote
 
 from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
 from spark_reprocess.findings import Findings, Lead
 
 _CONTROL_PICTURES = 0x2400
@@ -20,13 +20,6 @@ _DELETE_PICTURE = "\u2421"
 _JOINERS = "\u200c\u200d"
 _KEPT = "\n\t"
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
-_START = re.compile(r'\s*(?:\{\s*"|\[\s*(?:\{\s*)?")')
-_OPENING, _CLOSING = frozenset("{["), frozenset("}]")
-_INDENT = "  "
-_DEEPEST = 12
-"""Levels that are indented. Deeper ones are indented as this one, so that the text stays small."""
 
 
 def visible(text: str) -> str:
@@ -54,45 +47,16 @@ def _visible(one: str, before: str) -> str:
     return _DELETE_PICTURE if code == _DELETE else f"[U+{code:04X}]"
 
 
-def looks_like_json(text: str) -> bool:
-    """Whether *text* is a JSON object or array, or looks like one whose end was cut off."""
-    try:
-        return isinstance(json.loads(text), dict | list)
-    except (ValueError, RecursionError):
-        return _START.match(text) is not None
+def indented_json(text: str) -> str | None:
+    """Indent a JSON object or array; numbers keep their digits.
 
-
-def indented_json(text: str) -> str:
-    """Put each member on a line of its own, indented by depth.
-
-    Only white space changes, so no token is lost, numbers are not rounded, repeated keys stay, and
-    JSON whose end was cut off is accepted.
+    None for anything else, also for an object that has a key twice.
     """
-    return "".join(_pieces(text)).strip()
-
-
-def _pieces(text: str) -> Iterator[str]:
-    parts = _TOKEN.findall(text)
-    depth = 0
-    for part, after in zip(parts, [*parts[1:], ""], strict=False):
-        if part in _OPENING:
-            depth += 1
-            yield part if after in _CLOSING else f"{part}{_line(depth)}"
-        elif part == ",":
-            yield f"{part}{_line(depth)}"
-        elif part == ":":
-            yield ": "
-        else:
-            # Two values in a row are not JSON, but they must not be joined.
-            yield f"{part} " if after and after not in "{}[],:" else part
-        if after and after in _CLOSING:
-            depth = max(0, depth - 1)
-            if part not in _OPENING:
-                yield _line(depth)
-
-
-def _line(depth: int) -> str:
-    return "\n" + _INDENT * min(depth, _DEEPEST)
+    try:
+        value = read_json(text)
+        return INDENTED.write(value) if isinstance(value, dict | list) else None
+    except JsonTextError:
+        return None
 
 
 _SPECIAL = re.compile(r'[\\$"`]')

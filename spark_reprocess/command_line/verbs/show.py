@@ -33,7 +33,7 @@ from spark_reprocess.inspect.show import (
     show_run,
 )
 from spark_reprocess.progress import silent
-from spark_reprocess.report.texts import indented_json, looks_like_json
+from spark_reprocess.report.texts import indented_json
 from spark_reprocess.triage import is_group_id
 
 _ABOUT = """\
@@ -190,8 +190,8 @@ def _fields(copy: ArchivedCopy) -> Fields:
     lines = [f"{n} ({data_type}): {values[n]}" for n, data_type in copy.attributes.items()]
     yield "attributes", "\n".join([f"{len(lines)}", *lines])
     # In a pipe a body stays as it is.
-    is_indented = sys.stdout.isatty() and looks_like_json(copy.body)
-    body = indented_json(copy.body) if is_indented else copy.body
+    indented = indented_json(copy.body) if sys.stdout.isatty() else None
+    body = copy.body if indented is None else indented
     yield "body", f"{copy.body_bytes:,} bytes\n{body}"
 
 

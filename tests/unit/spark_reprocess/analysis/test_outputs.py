@@ -15,7 +15,7 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.archive.storage.table_parts import parquet_bytes
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Spread, Synonym
+from spark_reprocess.findings import Findings, GroupFinding, Lead, ReplayCount, Spread, Synonym
 from tests.support.findings_builder import (
     a_group,
     a_lead,
@@ -85,7 +85,7 @@ def test_what_is_unknown_is_null() -> None:
         age_seconds=UNKNOWN,
         leads=(),
         samples=(),
-        replay_counts=((None, 10),),
+        replay_counts=(ReplayCount(None, 10),),
     )
     (row,) = groups_table(some_findings(group)).to_pylist()
 
