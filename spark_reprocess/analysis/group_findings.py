@@ -207,7 +207,7 @@ def with_memory(
         groups.append(
             replace(
                 group,
-                status=result.statuses[group.group_id].value,
+                status=seen.status.value,
                 first_seen_at=seen.first_seen_at,
                 resolved_at=state.resolved_at,
                 last_action=state.action,

@@ -58,8 +58,7 @@ def with_groups(
 ) -> tuple[DataFrame, Grouping]:
     """Return the columns *kept* of each message and its ``group_id``; and what *assign* returned.
 
-    *assign* takes the messages of each key (``Signature.group_key``). The keys of few messages are
-    found at once and here, those of many in Spark's tasks, once: *persisted* keeps a frame.
+    *assign* takes the messages of each key (``Signature.group_key``); *persisted* keeps a frame.
     """
     # Where an error is recorded the body does not matter, and need not travel to the workers.
     no_error = (F.coalesce("error_type", F.lit("")) == "") & (
@@ -98,12 +97,7 @@ def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark re
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """All pending messages together.
-
-    Attributes:
-        messages: including copies of one message.
-        different: messages with different first ids.
-    """
+    """All pending messages together; *different* ones have different first ids."""
 
     messages: int
     different: int
@@ -169,9 +163,8 @@ def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
     *slim* is as for ``group_rows``; *bucket* is the number of each message's time bucket.
 
     Returns:
-        ``group_id, column, value, count``, at most 100 values of a column in each group: the most
-        frequent ones. The columns are ``reason``, ``source``, ``replay_count`` and ``bucket``. The
-        value is a text, null for messages that have none.
+        ``group_id, column, value, count``, the 100 most frequent values of a column in each group.
+        The value is a text, null for messages that have none.
     """
     values = {
         "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
@@ -213,8 +206,6 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
 
 def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) -> DataFrame:
     """Return the messages to sample, and those to show, whose ids are *shown*.
-
-    *rates* are by group id.
 
     Returns:
         ``message_id, group_id, chance, is_sampled, is_shown``: few enough for each task to take

@@ -47,10 +47,7 @@ class Masks:
         return text
 
     def start(self, text: str, characters: int) -> str:
-        """Return the masked start of a text, up to *characters*, on one line.
-
-        The text is cut before it is masked: how long it is does not matter.
-        """
+        """Return the masked start of a text of any length, up to *characters*, on one line."""
         masked, is_cut = mask_start(text, characters, self.text)
         return shorten(f"{masked}…" if is_cut else masked, characters)
 
@@ -125,16 +122,7 @@ _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 """JSON can contain half of a surrogate pair (``\\ud83d``), which UTF-8 cannot encode."""
 
 
-_CUTS = (
-    (12, 200, 20, 400),
-    (6, 60, 5, 200),
-    (4, 30, 3, 100),
-    (3, 15, 2, 60),
-    (2, 12, 2, 60),
-    (2, 6, 1, 40),
-    (1, 30, 1, 40),
-    (1, 8, 1, 40),
-)
+_CUTS = ((12, 200, 20, 400), (6, 60, 5, 200), (4, 30, 3, 100), (3, 15, 2, 60), (1, 8, 1, 40))
 """How much of a body is shown: levels, fields of an object, elements, characters of a text."""
 
 _SHRINKS = 4

@@ -66,8 +66,7 @@ class Contrast:
         numbers: of each condition its predicate.
         same: of each condition the predicates that hold for just these messages.
         may_be_implied: of each condition, whether the shape may imply it.
-        field: of each condition; two conditions about one field are not combined, nor is one that
-            has -1.
+        field: of each condition; two conditions about one field are not combined.
         holds, applies: 1 or 0, by condition and message.
     """
 
@@ -106,8 +105,8 @@ class Contrast:
         own = len(parts[0])
         singles = [one @ weight for one, weight in matrices]
         found = self._significant(np.arange(len(self.field))[:, None], singles, own, needed)[0]
-        is_joined = (self.field[:, None] != self.field) & (self.field >= 0)
-        pairs = np.argwhere(np.triu(is_joined & is_joined.T, 1))
+        is_joined = self.field[:, None] != self.field
+        pairs = np.argwhere(np.triu(is_joined, 1))
         if len(needed) > MOST_CONDITIONS and len(pairs):
             products = [
                 ((one * weight) @ one.T)[pairs[:, 0], pairs[:, 1]] for one, weight in matrices
