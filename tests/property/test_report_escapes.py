@@ -132,7 +132,7 @@ def _harmless_group(group: GroupFinding) -> GroupFinding:
 
 
 def _harmless_lead(lead: Lead) -> Lead:
-    usable = 0 < len(lead.condition) <= 2_000 and "\0" not in lead.condition
+    usable = 0 < len(lead.condition) <= 2_000 and lead.condition.isprintable()
     parts = (
         Part("f", "v", 0.5, 0.5, tuple(Synonym("f", "v") for _ in part.synonyms))
         for part in lead.parts

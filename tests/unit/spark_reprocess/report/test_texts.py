@@ -18,8 +18,8 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
     ("text", "expected"),
     [
         ("plain, é, 漢字, 🏳️\u200d🌈", "plain, é, 漢字, 🏳️\u200d🌈"),
-        ("a\0b\x1b[31m\x7f", "a␀b␛[31m␡"),
-        ("one\r\ntwo\tthree", "one␍\ntwo\tthree"),
+        ("a\0b\x1b[31m\x7f", "a[U+0000]b[U+001B][31m[U+007F]"),
+        ("one\r\ntwo\tthree", "one[U+000D]\ntwo\tthree"),
         ("\u202egnp.exe", "[U+202E]gnp.exe"),
         ("a\u200bb\ufeffc\u00add", "a[U+200B]b[U+FEFF]c[U+00AD]d"),
         ("a\u200db", "a[U+200D]b"),
