@@ -15,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor, text_of
 from spark_reprocess.analysis.group_findings import (
-    Buckets,
     buckets_between,
     expiry,
     group_findings,
@@ -213,8 +212,8 @@ class _Analysis:
             analyzed_at=self.now,
             messages=totals.messages,
             different=totals.different,
-            bucket_starts=buckets.starts,
-            bucket_seconds=float(buckets.width_seconds),
+            bucket_starts=tuple(datetime.fromtimestamp(one, UTC) for one in buckets),
+            bucket_seconds=float(buckets.step),
             groups=found,
             where=self.options.condition,
             sampled=sampled,
@@ -260,14 +259,14 @@ class _Analysis:
         listed: list[dict[str, Any]],
         patterns: Mapping[str, Pattern],
         totals: Totals,
-        buckets: Buckets,
+        buckets: range,
         lifetime: timedelta | None,
     ) -> tuple[tuple[GroupFinding, ...], int]:
         """Return the findings of the groups, and the size of the sample."""
         if not listed:
             return (), 0
         counts = {row["group_id"]: row["count"] for row in listed}
-        place = F.floor((F.unix_timestamp("sent_at") - buckets.first) / buckets.width_seconds)
+        place = F.floor((F.unix_timestamp("sent_at") - buckets.start) / buckets.step)
         with self.progress("counting", str):
             tallied = tallies(slim, place).to_pylist()
         rates = sampling_rates(counts, totals)

@@ -8,7 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -45,37 +45,17 @@ _CLEARLY = 3.0
 _TIMES = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """Time buckets that all groups share, from the first message to the last.
+def buckets_between(first: datetime | None, last: datetime | None) -> range:
+    """Return the epoch seconds at which time buckets begin, from the first message to the last.
 
-    Attributes:
-        first: epoch seconds at which the first begins, a multiple of the width.
-        width_seconds: how long each is.
-        number: how many there are, at most 60.
+    They are the narrowest of which 60 are enough; none without messages.
     """
-
-    first: int
-    width_seconds: int
-    number: int
-
-    @property
-    def starts(self) -> tuple[datetime, ...]:
-        """When each begins."""
-        seconds = (self.first + place * self.width_seconds for place in range(self.number))
-        return tuple(datetime.fromtimestamp(one, UTC) for one in seconds)
-
-
-def buckets_between(first: datetime | None, last: datetime | None) -> Buckets:
-    """Return the narrowest buckets of which at most 60 are needed; none without messages."""
     if first is None or last is None:
-        return Buckets(0, 1, 0)
+        return range(0)
     start, end = math.floor(first.timestamp()), math.floor(last.timestamp())
-    for width in _WIDTHS:
-        number = end // width - start // width + 1
-        if number <= MOST_BUCKETS:
-            break
-    return Buckets(start // width * width, width, min(number, MOST_BUCKETS))
+    enough = (one for one in _WIDTHS if end // one - start // one < MOST_BUCKETS)
+    width = next(enough, _WIDTHS[-1])
+    return range(start // width * width, end + 1, width)[:MOST_BUCKETS]
 
 
 def trend_of(arrivals: Sequence[int]) -> str:
@@ -105,7 +85,7 @@ def group_findings(
     leads: Iterable[Row],
     *,
     pending: int,
-    buckets: Buckets,
+    buckets: range,
     now: datetime,
 ) -> tuple[GroupFinding, ...]:
     """Build the finding of each group.
@@ -125,7 +105,7 @@ def group_findings(
     for row in rows:
         group_id = row["group_id"]
         messages, in_buckets = shown_of[group_id], counts[group_id, "bucket"]
-        arrivals = tuple(in_buckets.get(str(place), 0) for place in range(buckets.number))
+        arrivals = tuple(in_buckets.get(str(place), 0) for place in range(len(buckets)))
         # The earliest is the oldest.
         failed_at = row["failed_at"] or [None] * 5
         ages = [None if one is None else max(0.0, now.timestamp() - one) for one in failed_at[::-1]]
