@@ -8,7 +8,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,16 +15,8 @@ from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import DAMAGE, record_of
-from spark_reprocess.findings import (
-    Findings,
-    GoneGroup,
-    GroupFinding,
-    Lead,
-    ReplayCount,
-    Sample,
-    Spread,
-)
-from spark_reprocess.triage import GroupMemory, Outcome, SeenGroup
+from spark_reprocess.findings import GroupFinding, Lead, ReplayCount, Sample, Spread
+from spark_reprocess.triage import GroupMemory, SeenGroup
 
 Row = dict[str, Any]
 
@@ -84,15 +75,15 @@ def group_findings(
     shown: Iterable[Row],
     leads: Iterable[Row],
     *,
-    pending: int,
     buckets: range,
     now: datetime,
+    memory: GroupMemory,
 ) -> tuple[GroupFinding, ...]:
     """Build the finding of each group.
 
-    *rows* are as ``groups.group_rows`` returns them, with ``expires_at``, *tallies* as
+    *rows* are as ``groups.group_rows`` returns them, with ``expires_at`` and ``note``, *tallies* as
     ``groups.tallies`` does, and *leads* as ``feature_extraction.leads_among``. *shown* are the
-    messages to show, each with its group's title; *pending* is the number of all messages.
+    messages to show, each with its group's title. *memory* is what is remembered from now on.
     """
     counts: defaultdict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)
     for row in tallies:
@@ -101,6 +92,7 @@ def group_findings(
     for row in shown:
         shown_of[row["group_id"]].append(row)
     leads_of = {row["group_id"]: row["leads"] for row in leads}
+    pending = sum(row["count"] for row in rows)
     findings = []
     for row in rows:
         group_id = row["group_id"]
@@ -109,6 +101,7 @@ def group_findings(
         # The earliest is the oldest.
         failed_at = row["failed_at"] or [None] * 5
         ages = [None if one is None else max(0.0, now.timestamp() - one) for one in failed_at[::-1]]
+        state, seen = memory.state(group_id), memory.groups[group_id]
         least, _, median, p95, greatest = row["body_bytes"]
         finding = GroupFinding(
             group_id=group_id,
@@ -126,7 +119,12 @@ def group_findings(
             age_seconds=Spread(ages[0], ages[2], ages[3], ages[4]),
             leads=record_of(tuple[Lead, ...], leads_of.get(group_id, [])),
             samples=_samples(row["shown"], messages),
-            expires_at=row.get("expires_at"),
+            status=seen.status.value,
+            first_seen_at=seen.first_seen_at,
+            expires_at=row["expires_at"],
+            resolved_at=state.resolved_at,
+            last_action=state.action,
+            note=row["note"],
         )
         findings.append(finding)
     return tuple(findings)
@@ -167,39 +165,6 @@ def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> dat
     kept_until = (first_drained_at + lifetime).astimezone(UTC)
     midnight = kept_until.replace(hour=0, minute=0, second=0, microsecond=0)
     return midnight if midnight == kept_until else midnight + timedelta(days=1)
-
-
-def with_memory(
-    findings: Findings,
-    memory: GroupMemory,
-    result: Outcome,
-    notes: Mapping[str, str],
-    titles: Mapping[str, str],
-) -> Findings:
-    """Return the findings with the status of each group, and with what people said about it.
-
-    *memory* is what was remembered before, *result* what this analysis makes of the groups. *notes*
-    are texts by group id; *titles* are those of groups that are gone, by id.
-    """
-    groups = []
-    for group in findings.groups:
-        state, seen = memory.state(group.group_id), result.memory.groups[group.group_id]
-        groups.append(
-            replace(
-                group,
-                status=seen.status.value,
-                first_seen_at=seen.first_seen_at,
-                resolved_at=state.resolved_at,
-                last_action=state.action,
-                note=notes.get(group.group_id, ""),
-            )
-        )
-    gone = (
-        GoneGroup(one, titles.get(one, ""), seen.count, seen.last_seen_at)
-        for one in result.gone
-        if (seen := memory.groups[one])
-    )
-    return replace(findings, groups=tuple(groups), gone=tuple(gone), unreadable=memory.unreadable)
 
 
 def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> dict[str, str]:

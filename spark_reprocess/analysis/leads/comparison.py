@@ -38,9 +38,6 @@ _OWN_SHAPE = 1 / 3
 _BY_CHANCE = 8
 """By chance, a group may have so many more messages of a shape than all other groups."""
 
-_COVERED = 0.5
-"""There must be messages alike for at least this share of the group."""
-
 _FEWEST, _MOST, _FOR_EACH = 2000, 8000, 25
 """A group is compared with so many others at most, which depends on its own messages."""
 
@@ -156,13 +153,12 @@ class Comparisons:
         mix = np.bincount(self._shapes[group.messages], minlength=size)
         there = np.bincount(self._shapes[is_other], minlength=size)
         weight = np.bincount(self._shapes[is_other], self._weights[is_other], minlength=size)
-        factor, covered = np.zeros(size), 0
+        factor = np.zeros(size)
         for shape in np.flatnonzero(mix):
             nearest = self._nearest(int(shape), int(mix[shape]), there)
             if len(nearest):
                 factor[nearest] += mix[shape] / weight[nearest].sum()
-                covered += int(mix[shape])
-        if covered < _COVERED * len(group.messages):
+        if not factor.any():
             return None
         messages = _some(np.flatnonzero(is_other & (factor > 0)[self._shapes]), group)
         weights = self._weights[messages] * factor[self._shapes[messages]]

@@ -93,8 +93,7 @@ class Contrast:
     def ranked(self, among: Flags, needed: Sequence[float]) -> list[Counted]:
         """Return the sets that make a significant difference among these messages, the best first.
 
-        *needed* is the evidence that a set of so many conditions needs, by their number. If it has
-        none for pairs, they are not searched.
+        *needed* is the evidence that a set of so many conditions needs, by their number.
         """
         parts = [np.flatnonzero(among & part) for part in (self.is_own, ~self.is_own)]
         matrices = [
@@ -107,7 +106,7 @@ class Contrast:
         found = self._significant(np.arange(len(self.field))[:, None], singles, own, needed)[0]
         is_joined = self.field[:, None] != self.field
         pairs = np.argwhere(np.triu(is_joined, 1))
-        if len(needed) > MOST_CONDITIONS and len(pairs):
+        if len(pairs):
             products = [
                 ((one * weight) @ one.T)[pairs[:, 0], pairs[:, 1]] for one, weight in matrices
             ]

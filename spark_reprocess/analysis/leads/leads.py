@@ -57,9 +57,6 @@ _ALL = 0.99
 _LEAST_MESSAGES = 5
 """Groups with fewer messages to which a lead applies do not count for what is usual."""
 
-_LEAST_FOR_SETS = 40
-"""In a smaller group a lead has one condition."""
-
 _SAME_COUNTS = 20
 _LEAST_PARTS, _MOST_PARTS, _MOST_MESSAGES = 24, 96, 8000
 _LEAST_OF_A_VALUE = 20
@@ -111,7 +108,6 @@ class _Search:
         self._own = context.predicates.counts(own, float(self._size))
         self._mark = context.predicates.counts(marked, float(marks.sum())).holds
         self._left = np.ones(table.messages, bool)
-        self._needed = context.needed[: 2 if self._size < _LEAST_FOR_SETS else None]
 
     def leads(self) -> Iterator[Lead]:
         compared = [one for given in self._comparisons() if (one := self._compared(*given))]
@@ -214,7 +210,7 @@ class _Search:
         left = self._left[where.rows]
         if (left & where.is_own).sum() < LEAST_GROUP or not (left & ~where.is_own).any():
             return None
-        ranked = where.ranked(left, self._needed)
+        ranked = where.ranked(left, self._context.needed)
         place = next((n for n, one in enumerate(ranked) if self._is_lead(where, one)), None)
         if place is None:
             return None

@@ -16,11 +16,16 @@ from spark_reprocess.analysis.group_findings import (
     trend_of,
 )
 from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
+from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Status
 from tests.support.findings_builder import a_lead
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EARLY, LATE = NOW - timedelta(hours=3), NOW - timedelta(hours=1)
 BUCKETS = range(0, 180, 60)
+MEMORY = GroupMemory(
+    {"g-1": SeenGroup("g-1", EARLY, NOW, "r-1", 30, LATE, Status.RESOLVED)},
+    {"g-1": GroupState(action="redrive", resolved_at=LATE)},
+)
 
 ROW: dict[str, Any] = {
     "group_id": "g-1",
@@ -36,6 +41,8 @@ ROW: dict[str, Any] = {
         LATE.timestamp(),
     ],
     "shown": ["m-3", "m-1", "m-gone"],
+    "expires_at": None,
+    "note": "why",
 }
 TALLIES = [
     ("reason", "too_old", 10),
@@ -77,9 +84,9 @@ def found(*leads: Lead, samples: tuple[dict[str, Any], ...] = (), **changes: Any
         [*tallies, another],
         samples,
         [{"group_id": "g-1", "leads": [asdict(one) for one in leads]}] if leads else [],
-        pending=120,
         buckets=BUCKETS,
         now=NOW,
+        memory=MEMORY,
     )
     return finding
 
@@ -87,7 +94,7 @@ def found(*leads: Lead, samples: tuple[dict[str, Any], ...] = (), **changes: Any
 def test_counts_are_sorted_and_those_of_other_groups_left_out() -> None:
     group = found()
 
-    assert (group.count, group.share) == (30, 0.25)
+    assert (group.count, group.share) == (30, 1.0)
     assert (group.first_sent_at, group.last_sent_at) == (EARLY, LATE)
     assert list(group.reasons.items()) == [("attempts_exhausted", 20), ("too_old", 10)]
     assert list(group.sources.items()) == [("arn:a", 15), ("arn:b", 15)]
@@ -109,6 +116,13 @@ def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() ->
     assert expiry(morning, timedelta(0)) == datetime(2026, 11, 3, tzinfo=UTC)
     assert expiry(None, month) is None
     assert expiry(EARLY, None) is None
+
+
+def test_what_is_remembered_of_a_group_is_in_its_finding() -> None:
+    group = found()
+
+    assert (group.status, group.first_seen_at, group.note) == ("resolved", EARLY, "why")
+    assert (group.resolved_at, group.last_action) == (LATE, "redrive")
 
 
 def test_arrivals_are_those_of_the_buckets_that_there_are() -> None:
