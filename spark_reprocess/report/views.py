@@ -1,8 +1,4 @@
-"""The values that the templates print: groups, samples, and arrivals as charts. No I/O.
-
-Texts are as in the findings, but for their length: the template engine escapes each where it is
-printed, and passes it through ``visible``.
-"""
+"""The values that the templates print: groups, samples, and arrivals as charts. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -159,11 +155,7 @@ def chart_data(findings: Findings) -> View:
 
 
 def arrivals_table(findings: Findings) -> list[View]:
-    """Return the chart's numbers by bucket; buckets without a message are left out.
-
-    Each row has its ``start``, the ``counts`` of the coloured groups, the sum of the ``others``,
-    and the ``total``.
-    """
+    """Return the chart's numbers by bucket; buckets without a message are left out."""
     rows = []
     for start, *counts in zip(findings.bucket_starts, *_columns(findings), strict=True):
         if total := sum(counts):

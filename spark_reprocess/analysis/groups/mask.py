@@ -1,11 +1,6 @@
 """Mask what no sample, title or lead may show: by pattern, by key, and by ``--mask``. Pure.
 
-``excerpt`` shortens a body so that its structure stays visible: JSON stays JSON, with long texts,
-long arrays and deep objects shortened. A long text is cut behind the part that is shown, then
-masked, then shortened: half a secret matches no pattern, and masking a megabyte takes long.
-
-``dlq_replay.masks`` has the patterns. Masks cannot recognize names, addresses and free text:
-``analyze --no-samples`` is for payloads that nobody may read.
+``dlq_replay.masks`` has the patterns. Masks cannot recognize names, addresses and free text.
 """
 
 import json
@@ -130,7 +125,10 @@ _SHRINKS = 4
 
 
 def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str:
-    """Return *body* masked, up to *characters*."""
+    """Return *body* masked, up to *characters*.
+
+    JSON stays JSON, with long texts, long arrays and deep objects shortened.
+    """
     value = parse_json(body)
     if value is not NOT_JSON:
         return _json_excerpt(value, masks, characters, len(body))

@@ -9,10 +9,9 @@ kind of message from another is not mistaken for a cause.
   standardization).
 - *All* are all other messages of the sample.
 
-A group that is known by its shape has all values that belong to this shape: the type of an event,
-or the status that goes with it. Such a value does not explain a failure. A field counts as constant
-if enough of the other shapes have one value each in it. A field whose values vary within the other
-shapes (a tenant, a region) is not constant, even if one group has a single value in it.
+A group that is known by its shape has all values that belong to this shape, such as the type of an
+event: they do not explain a failure. A field counts as constant if enough of the other shapes have
+one value each in it.
 """
 
 from collections.abc import Sequence
@@ -57,7 +56,7 @@ class SampledGroup:
     """A group and its messages in the sample.
 
     Attributes:
-        messages: their rows in the feature table, in the order of a hash.
+        messages: their rows in the table, in the order of a hash.
         population: number of messages in the whole group.
         is_by_shape: whether the signature is the shape of the payload, not an error.
     """

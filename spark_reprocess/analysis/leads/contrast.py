@@ -39,8 +39,7 @@ class Counted:
 
     Attributes:
         conditions: their rows in the matrix, ascending.
-        score: how strongly it sets the group apart, for ranking; see ``balanced``. It grows with
-            the square of the difference.
+        score: for ranking, see ``balanced``; it grows with the square of the difference.
         own_share: share of the group's messages to which the set applies.
         other_share: the same of the others, weighted.
         evidence: in nats; 0 if the others have it more often.
@@ -158,10 +157,7 @@ class Contrast:
 
 
 def _shares(counts: Floats) -> tuple[Floats, Floats]:
-    """Return the shares of the group and of the others.
-
-    The columns of *counts*: messages of the group for which it holds, to which it applies; others.
-    """
+    """Return the shares of the group and of the others; *counts* has for each: holds, applies."""
     shares = np.minimum(counts[:, ::2] / np.maximum(counts[:, 1::2], 1e-9), 1.0)
     return shares[:, 0], shares[:, 1]
 

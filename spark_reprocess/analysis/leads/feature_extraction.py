@@ -1,8 +1,7 @@
 """Extract features of sampled messages on Spark's workers, and find the leads in one task.
 
-Workers read the bodies in parallel. What leaves them is masked and cut, or features only. The
-features of the whole sample, whose size is limited, then go to one task, because each group is
-compared with all others.
+What leaves the workers is masked and cut, or features only. The features of the whole sample go to
+one task, because each group is compared with all others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -79,8 +78,7 @@ def with_features(
 ) -> DataFrame:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
-    *picks* is what ``groups.picked`` returned, *messages* are the archive's rows, and *patterns*
-    are those of ``grouping.Grouping``.
+    *picks* is what ``groups.picked`` returned; *patterns* are those of ``grouping.Grouping``.
     """
     rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
     return map_rows(rows, _Extractor(patterns, masks, has_samples).read, _EXTRACTED, is_few=is_few)
@@ -150,9 +148,7 @@ def leads_among(
     *,
     is_few: bool,
 ) -> DataFrame:
-    """Find the leads of the groups in *counts* (messages by group), in one task.
-
-    *extracted* is what ``with_features`` returned.
+    """Find the leads of the groups in *counts* (messages by group) in what was *extracted*.
 
     Returns:
         ``group_id``, and ``leads`` as in ``findings.GroupFinding``.
