@@ -12,7 +12,11 @@ _SHOWN_SIZES = 6
 
 
 def add_ramp(parser: argparse.ArgumentParser) -> None:
-    """Add the ramp's arguments; ``--parked-queue-url`` and ``--failure-table`` are the verbs'."""
+    """Add the ramp's arguments; ``--parked-queue-url`` and ``--failure-table`` are the verbs'.
+
+    DLQ_MINUTE_SECONDS shortens its minutes, for demonstrations.
+    """
+    parser.set_defaults(minute_seconds=float(os.environ.get("DLQ_MINUTE_SECONDS", "60")))
     group = parser.add_argument_group("ramp")
     how = group.add_mutually_exclusive_group()
     how.add_argument(
@@ -39,11 +43,6 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
         help="the replay function: a step is good only while something feeds it, and it had no "
         "errors",
     )
-
-
-def minute_seconds() -> float:
-    """Return how long a minute is: DLQ_MINUTE_SECONDS shortens it, for demonstrations."""
-    return float(os.environ.get("DLQ_MINUTE_SECONDS", "60"))
 
 
 def _allowed(text: str) -> AllowedReturns:

@@ -162,11 +162,6 @@ class Tally:
     detail: str = ""
     examples: tuple[str, ...] = ()
 
-    @property
-    def sentence_parts(self) -> tuple[str, int, str, tuple[str, ...]]:
-        """What ``outcomes.problem_sentence`` makes a sentence of."""
-        return self.word, self.count, self.detail, self.examples
-
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dlq_replay.breaker_table import DynamoDbClient, read_items, update_item
+from dlq_replay.breaker_table import read_items, update_item
 from dlq_replay.errors import TableError
 from dlq_replay.failure_table import MAX_READS
 from dlq_replay.returns import Returns
@@ -39,7 +39,7 @@ class ReturnsTable:
         now_seconds: the clock, epoch seconds.
     """
 
-    client: DynamoDbClient
+    client: Any
     table_name: str
     now_seconds: Callable[[], int]
 
