@@ -86,8 +86,9 @@ def _causes_found(row: dict[str, Any]) -> list[_Cause]:
     return [
         frozenset((part["field"].removeprefix("body."), part["value"]) for part in lead["parts"])
         for found in find_leads_in(total, Masks(), [batch])
-        for lead in found.to_pylist()
-        if lead["group_id"] == "bad"
+        for row in found.to_pylist()
+        if row["group_id"] == "bad"
+        for lead in row["leads"]
     ]
 
 

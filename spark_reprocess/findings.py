@@ -26,7 +26,7 @@ def state_of(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A predicate that holds for the same messages as a part; see ``Part`` for its fields."""
+    """A predicate that holds for nearly the same messages as a part (95 % or more)."""
 
     field: str
     value: str
@@ -45,7 +45,7 @@ class Part:
             ``(text)``. A text that has such brackets itself is quoted.
         group_share: share of the group's messages for which it holds, 0 to 1.
         other_share: share of the messages that the group is compared with, 0 to 1.
-        synonyms: predicates that hold for nearly the same messages (95 % or more), at most three.
+        synonyms: at most three.
     """
 
     field: str
@@ -60,8 +60,7 @@ class Lead:
     """One to three conditions that together set a group apart from other pending messages.
 
     Attributes:
-        group_share: share of the group's messages for which all parts hold, 0 to 1.
-        other_share: share of the messages that the group is compared with, 0 to 1.
+        group_share, other_share: as of a part, for messages for which all parts hold.
         score: difference of the shares, related to all messages of the group, at most 1; a third of
             it if the shape of the messages may imply the lead.
         condition: Spark SQL that selects such messages, for ``--where``; empty if SQL cannot
@@ -82,14 +81,14 @@ class Sample:
     """One message of a group, masked and shortened.
 
     Attributes:
-        attributes: name and text of each, in the order of their names; binary ones by their size.
+        attributes: texts by name, in the order of the names; binary ones by their size.
         logged: how and where a log has its error, a link, and frames, in lines; empty without.
     """
 
     message_id: str
     sent_at: datetime | None
     body: str
-    attributes: tuple[tuple[str, str], ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
     logged: str = ""
 
 
@@ -104,6 +103,14 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayCount:
+    """How many messages have a replay count; None is an unknown one."""
+
+    replay_count: int | None
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupFinding:
     """One failure and what is known of it.
 
@@ -112,21 +119,19 @@ class GroupFinding:
         arrivals: messages sent to the parked queue in each of the analysis's buckets.
         trend: ``rising``, ``steady``, ``falling`` or ``ended`` (nothing lately); empty where too
             little is known.
-        reasons: why messages were parked, and how many; the most frequent first.
-        sources: names of the queues that they came from, ARNs where only SQS noted them, and how
-            many; likewise.
-        replay_counts: replay count (None where unknown) and how many messages have it, ascending.
-        body_bytes: sizes of the bodies.
+        reasons: messages by why they were parked; the most frequent first.
+        sources: likewise by the queue that they came from: its name, or its ARN where only SQS
+            noted it.
+        replay_counts: ascending, the unknown one first.
         age_seconds: since the first failure that is known of, at the time of the analysis.
         leads: the strongest first; at most five.
         samples: at most five.
-        status: what the analysis makes of the group; see ``triage.Status``.
+        status: see ``triage.Status``.
         first_seen_at: when an analysis first listed it.
         expires_at: when a lifecycle rule of the archive's bucket deletes the first of its messages,
             at the earliest; None if none does, or S3 does not say.
         resolved_at: since when somebody calls it resolved; None if nobody does.
         last_action: what was decided about it last, in any plan; None for nothing.
-        note: what is known of it, in the user's words.
     """
 
     group_id: str
@@ -137,9 +142,9 @@ class GroupFinding:
     last_sent_at: datetime | None
     arrivals: tuple[int, ...]
     trend: str
-    reasons: tuple[tuple[str, int], ...]
-    sources: tuple[tuple[str, int], ...]
-    replay_counts: tuple[tuple[int | None, int], ...]
+    reasons: Mapping[str, int]
+    sources: Mapping[str, int]
+    replay_counts: tuple[ReplayCount, ...]
     body_bytes: Spread
     age_seconds: Spread
     leads: tuple[Lead, ...]
@@ -156,10 +161,7 @@ class GroupFinding:
 class GoneGroup:
     """A group that the analysis before listed, and that has no pending message now.
 
-    Attributes:
-        title: as that report has it; empty where it is not there any more.
-        count: its pending messages then.
-        last_seen_at: when an analysis last listed it.
+    *title* and *count* are of that report; the title is empty where it is not there any more.
     """
 
     group_id: str
@@ -173,18 +175,15 @@ class Findings:
     """A whole analysis.
 
     Attributes:
-        messages: those that were pending: what the groups are made of.
+        messages: those that were pending.
         bucket_starts: when each bucket of ``GroupFinding.arrivals`` begins, ascending.
-        bucket_seconds: how long each is.
         groups: the largest first. One may have all messages of smaller ones: ``grouping.OTHERS``.
         different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all where they are few.
-        gone: groups that are gone since the analysis before, by id.
         unreadable: files of the archive with what is remembered of groups that cannot be read.
         left_for_people: groups that a rule of the policy would have decided, by id, and why it did
             not: what a person last said of them, see ``triage.WORDS``, or ``unreadable``.
-        stack: name of the stack; None for an archive without one.
         logs: what a search of logs found, in a sentence; empty without one.
     """
 
@@ -210,8 +209,7 @@ class Findings:
         """The queues of most messages, and the stack: ``orders and 2 more queues, stack shop``."""
         counts: Counter[str] = Counter()
         for group in self.groups:
-            for source, count in group.sources:
-                counts[source.rpartition(":")[2]] += count
+            counts.update({one.rpartition(":")[2]: n for one, n in group.sources.items()})
         names = [name for name, _ in counts.most_common()]
         more = f" and {counted(len(names) - 1, 'more queue')}" if len(names) > 1 else ""
         stack = f"stack {self.stack}" if self.stack else ""
@@ -219,7 +217,7 @@ class Findings:
 
     @property
     def statuses(self) -> dict[str, int]:
-        """How many groups have which status; those that none has are left out."""
+        """See ``count_statuses``."""
         return count_statuses((group.status for group in self.groups), len(self.gone))
 
 

@@ -55,12 +55,7 @@ OTHERS_TITLE = "everything else"
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """A group of the table.
-
-    Attributes:
-        pattern: fits every text of the group.
-        messages: the most that one analysis saw.
-    """
+    """A group of the table; *messages* is the most that one analysis saw."""
 
     group_id: str
     pattern: Pattern

@@ -13,9 +13,6 @@ REMEMBERED_GROUPS = 10_000
 
 NOTE_CHARACTERS = 2_000
 
-_GROUP_ID = re.compile(r"g-[0-9a-f]{10}")
-
-
 EDIT = "edit"
 """The word of a group whose edit nobody has carried out."""
 
@@ -29,7 +26,7 @@ WORDS = ("discard", EDIT, "leave", STOPPED)
 
 def is_group_id(text: str) -> bool:
     """Whether *text* is an id as analyses make it."""
-    return _GROUP_ID.fullmatch(text) is not None
+    return re.fullmatch(r"g-[0-9a-f]{10}", text) is not None
 
 
 def note_of(text: str) -> str:
@@ -92,16 +89,16 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """What all statements about a group say together.
+    """What all statements about a group say together; None for what nobody said.
 
     Attributes:
         number: of statements; each has its number, from 1.
-        action: the last decision in a plan; None if there was none.
-        note_in: number of the statement with the note; None without a note.
-        resolved_at: since when the group is resolved; None if it is not.
-        plan_id: the plan of the last decision or edit; None if there was none.
-        edited_at: when that was said, if it came with an edit; else None.
-        stopped: why the group is stopped; None if it is not.
+        action: the last decision in a plan.
+        note_in: number of the statement with the note.
+        resolved_at: since when the group is resolved.
+        plan_id: the plan of the last decision or edit.
+        edited_at: when that was said, if it came with an edit.
+        stopped: why the group is stopped.
         stops: how often it was.
     """
 
@@ -155,11 +152,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class SeenGroup:
-    """What analyses saw of a group.
+    """What analyses saw of a group, first and last.
 
     Attributes:
-        first_seen_at: when an analysis first listed it.
-        last_seen_at: when one last did.
         report_id: of the last report about all messages that lists it; of the first other one if
             there is none.
         count: its pending messages then.
@@ -179,13 +174,7 @@ class SeenGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupMemory:
-    """What an archive remembers of its groups.
-
-    Attributes:
-        groups: by id, those that analyses saw.
-        said: by group id, what people said.
-        unreadable: paths of files that could not be read; what they say is missing.
-    """
+    """What an archive remembers of its groups, by id; *unreadable* files are missing in it."""
 
     groups: Mapping[str, SeenGroup] = field(default_factory=dict)
     said: Mapping[str, GroupState] = field(default_factory=dict)
@@ -207,12 +196,10 @@ class Outcome:
     """What an analysis makes of all groups.
 
     Attributes:
-        statuses: of the groups that it lists, by id.
         gone: ids of those that are gone since the analysis before, ascending.
         memory: what is remembered from now on.
     """
 
-    statuses: Mapping[str, Status]
     gone: tuple[str, ...]
     memory: GroupMemory
 
@@ -226,7 +213,7 @@ def outcome(
     *,
     is_whole: bool = True,
 ) -> Outcome:
-    """Return the statuses, and what is remembered after this analysis.
+    """Return what is remembered after this analysis.
 
     *memory* is what was remembered before. *found* are the groups that it lists; *unlisted* are
     those of *memory* that it does not list although they have pending messages. Only where it
@@ -247,7 +234,7 @@ def outcome(
     newest = sorted(groups.values(), key=lambda one: (one.last_seen_at, one.group_id))
     kept = {*memory.said, *(one.group_id for one in newest[-REMEMBERED_GROUPS:])}
     after = replace(memory, groups={one: seen for one, seen in groups.items() if one in kept})
-    return Outcome({one.group_id: one.status for one in listed}, gone, after)
+    return Outcome(gone, after)
 
 
 def _seen(

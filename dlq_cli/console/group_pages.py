@@ -72,7 +72,7 @@ def _text(group: Group) -> str:
     parts = [group.group_id, listed.title, listed.note]
     if finding:
         parts += [finding.note, *map(format_predicate, finding.leads)]
-        parts += [name for name, _ in (*finding.reasons, *finding.sources)]
+        parts += [*finding.reasons, *finding.sources]
     return "\n".join(parts).lower()
 
 

@@ -19,7 +19,7 @@ from spark_reprocess.findings import Sample
 from spark_reprocess.inspect.outcomes import read_returns
 from spark_reprocess.inspect.show import ArchivedCopy, ShowOptions, show
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.report.views import ShownSample, group_view, shown_sample, shown_samples
+from spark_reprocess.report.views import View, group_view, shown_sample
 from spark_reprocess.triage import Statement, is_group_id, note_of
 
 _MOST_STATEMENTS = 50
@@ -39,14 +39,14 @@ _SORTS: Mapping[str, tuple[str, str]] = {
 """By the word in the address: a column, and its order. Ties are sorted by id."""
 
 
-def _masked(console: Console, copy: ArchivedCopy) -> tuple[ShownSample, str]:
+def _masked(console: Console, copy: ArchivedCopy) -> tuple[View, str]:
     """Return body and attributes of a copy, and its recorded error, as a reader may see them."""
     body, error, values = copy.body or "", copy.error_message or "", copy.values or {}
     if not console.is_unmasked:
         masks = console.masks
         body, error = excerpt(body, masks, _BODY_CHARACTERS), masks.text(error)
         values = {name: masks.value(f"attribute.{name}", value) for name, value in values.items()}
-    attributes = tuple((f"{name} ({copy.attributes[name]})", one) for name, one in values.items())
+    attributes = {f"{name} ({copy.attributes[name]})": one for name, one in values.items()}
     sample = shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
     return sample, ": ".join(filter(None, (copy.error_type, error)))
 
@@ -59,8 +59,7 @@ def _group(visit: Visit) -> Response:
     found, findings, edit = group.found, report.findings, group.planned.edit
     view = None
     if found is not None and findings is not None:
-        (samples,) = shown_samples([found])
-        view = group_view(findings, found, group.rank, samples)
+        view = group_view(findings, found, group.rank)
     operations = edit.patch.operations if edit and edit.patch else ()
     return visit.page(
         "one_group.html.jinja",

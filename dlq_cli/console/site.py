@@ -98,7 +98,7 @@ class Console:
         return [PROGRAM, verb, *chain.from_iterable([*place, *options]), *words]
 
     def command(self, verb: str, *words: str) -> str:
-        """Format a command for the reader to copy: quoted for a shell, every character visible."""
+        """Format a command for the reader to copy, quoted for a shell."""
         return " ".join(map(quoted, self.words(verb, *words)))
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -15,12 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor, text_of
 from spark_reprocess.analysis.group_findings import (
-    Buckets,
     buckets_between,
     expiry,
     group_findings,
     titles_before,
-    with_memory,
 )
 from spark_reprocess.analysis.groups.groups import (
     MOST_KEYS,
@@ -54,7 +52,7 @@ from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.frames import FILE, read_some, tuned
 from spark_reprocess.archive.messages.log_reasons import read_reasons, write_reasons
 from spark_reprocess.archive.messages.message_index import REPORTS
-from spark_reprocess.archive.messages.message_store import drain_of, message_files, require_drains
+from spark_reprocess.archive.messages.message_store import drain_of, require_drains
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import (
     Archive,
@@ -66,8 +64,8 @@ from spark_reprocess.archive.storage.files import (
 from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
-from spark_reprocess.findings import Findings, GroupFinding
-from spark_reprocess.grouping import OTHERS, Grouping, Pattern
+from spark_reprocess.findings import Findings, GoneGroup, GroupFinding
+from spark_reprocess.grouping import OTHERS, Pattern
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
@@ -194,11 +192,6 @@ class _Analysis:
                 slim, grouping = with_groups(messages, kept, assign, persisted, is_few=self.is_few)
                 listed = group_rows(slim)
                 totals = totals_of(slim, listed)
-            buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
-            lifetime = self.archive.lifetime(message_files(self.archive, drains[:1])[0])
-            found, sampled = self._found(
-                messages, slim, listed, grouping.patterns, totals, buckets, lifetime
-            )
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
                 note_edits(self.archive, memory)
@@ -206,6 +199,15 @@ class _Analysis:
                     follow_messages(slim, self.archive, plan_id, self.now)
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, totals.messages)
+            is_whole = self.options.condition is None and len(grouping.ids) < MOST_KEYS
+            seen = [Found(row["group_id"], row["count"], row["last_sent_at"]) for row in listed]
+            result = outcome(memory, plan_id, self.now, seen, grouping.unlisted, is_whole=is_whole)
+            buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
+            found, sampled = self._found(
+                messages, slim, listed, grouping.patterns, totals, buckets, result.memory
+            )
+        gone = [memory.groups[one] for one in result.gone]
+        titles = titles_before(self.archive, gone, self.masks)
         findings = Findings(
             plan_id=plan_id,
             archive=self.archive.root,
@@ -213,15 +215,19 @@ class _Analysis:
             analyzed_at=self.now,
             messages=totals.messages,
             different=totals.different,
-            bucket_starts=buckets.starts,
-            bucket_seconds=float(buckets.width_seconds),
+            bucket_starts=tuple(datetime.fromtimestamp(one, UTC) for one in buckets),
+            bucket_seconds=float(buckets.step),
             groups=found,
             where=self.options.condition,
             sampled=sampled,
+            gone=tuple(
+                GoneGroup(one.group_id, titles.get(one.group_id, ""), one.count, one.last_seen_at)
+                for one in gone
+            ),
+            unreadable=memory.unreadable,
             stack=self.options.stack,
             logs=log_note,
         )
-        findings, remembered = self._remember(findings, memory, grouping)
         snapshot = Snapshot(
             tuple(drains),
             totals.messages,
@@ -229,7 +235,7 @@ class _Analysis:
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,
         )
-        return findings, snapshot, remembered
+        return findings, snapshot, result.memory
 
     def _with_logged(
         self, rows: DataFrame, messages: DataFrame, plan_id: str
@@ -248,26 +254,6 @@ class _Analysis:
                 reasons.update((row["message_id"], row) for row in found)
         return with_logged(messages, reasons), note
 
-    def _remember(
-        self,
-        findings: Findings,
-        memory: GroupMemory,
-        grouping: Grouping,
-    ) -> tuple[Findings, GroupMemory]:
-        """Add to each group what is remembered of it; return what is remembered from now on."""
-        result = outcome(
-            memory,
-            findings.plan_id,
-            self.now,
-            [Found(group.group_id, group.count, group.last_sent_at) for group in findings.groups],
-            grouping.unlisted,
-            is_whole=self.options.condition is None and len(grouping.ids) < MOST_KEYS,
-        )
-        notes = read_notes(self.archive, memory, [one.group_id for one in findings.groups])
-        gone = [memory.groups[one] for one in result.gone]
-        titles = titles_before(self.archive, gone, self.masks)
-        return with_memory(findings, memory, result, notes, titles), result.memory
-
     def _found(
         self,
         messages: DataFrame,
@@ -275,22 +261,24 @@ class _Analysis:
         listed: list[dict[str, Any]],
         patterns: Mapping[str, Pattern],
         totals: Totals,
-        buckets: Buckets,
-        lifetime: timedelta | None,
+        buckets: range,
+        memory: GroupMemory,
     ) -> tuple[tuple[GroupFinding, ...], int]:
         """Return the findings of the groups, and the size of the sample."""
         if not listed:
             return (), 0
         counts = {row["group_id"]: row["count"] for row in listed}
-        place = F.floor((F.unix_timestamp("sent_at") - buckets.first) / buckets.width_seconds)
+        place = F.floor((F.unix_timestamp("sent_at") - buckets.start) / buckets.step)
         with self.progress("counting", str):
             tallied = tallies(slim, place).to_pylist()
-        rates = sampling_rates(counts, totals)
-        for row in listed:
+        lifetime = self.archive.lifetime(self.pending["file"][0].as_py())
+        notes = read_notes(self.archive, memory, counts)
+        for rank, row in enumerate(listed):
             row["expires_at"] = expiry(row["first_drained_at"], lifetime)
-        for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
-            row["shown"] = row["shown"][:1]
-        picks = picked(slim, rates, [one for row in listed for one in row["shown"]])
+            row["note"] = notes.get(row["group_id"], "")
+            row["shown"] = row["shown"][: None if rank < _GROUPS_WITH_ALL_SAMPLES else 1]
+        shown_ids = [one for row in listed for one in row["shown"]]
+        picks = picked(slim, sampling_rates(counts, totals), shown_ids)
         few, has_samples = self.is_few, self.options.has_samples
         rows = with_features(
             picks, messages, patterns, self.masks, has_samples=has_samples, is_few=few
@@ -305,9 +293,9 @@ class _Analysis:
             tallied,
             shown.to_pylist(),
             leads.to_pylist(),
-            pending=totals.messages,
             buckets=buckets,
             now=self.now,
+            memory=memory,
         )
         return found, sampled
 

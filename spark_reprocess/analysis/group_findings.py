@@ -3,29 +3,20 @@
 Pure, but for ``titles_before``, which reads earlier reports.
 """
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from spark_reprocess.analysis.groups.mask import Masks
-from spark_reprocess.analysis.outputs import lead_from_row
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.table_parts import PARQUET_DAMAGE
-from spark_reprocess.findings import (
-    Findings,
-    GoneGroup,
-    GroupFinding,
-    Sample,
-    Spread,
-)
-from spark_reprocess.triage import GroupMemory, Outcome, SeenGroup
+from spark_reprocess.archive.storage.records import DAMAGE, record_of
+from spark_reprocess.findings import GroupFinding, Lead, ReplayCount, Sample, Spread
+from spark_reprocess.triage import GroupMemory, SeenGroup
 
 Row = dict[str, Any]
 
@@ -45,37 +36,17 @@ _CLEARLY = 3.0
 _TIMES = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """Time buckets that all groups share, from the first message to the last.
+def buckets_between(first: datetime | None, last: datetime | None) -> range:
+    """Return the epoch seconds at which time buckets begin, from the first message to the last.
 
-    Attributes:
-        first: epoch seconds at which the first begins, a multiple of the width.
-        width_seconds: how long each is.
-        number: how many there are, at most 60.
+    They are the narrowest of which 60 are enough; none without messages.
     """
-
-    first: int
-    width_seconds: int
-    number: int
-
-    @property
-    def starts(self) -> tuple[datetime, ...]:
-        """When each begins."""
-        seconds = (self.first + place * self.width_seconds for place in range(self.number))
-        return tuple(datetime.fromtimestamp(one, UTC) for one in seconds)
-
-
-def buckets_between(first: datetime | None, last: datetime | None) -> Buckets:
-    """Return the narrowest buckets of which at most 60 are needed; none without messages."""
     if first is None or last is None:
-        return Buckets(0, 1, 0)
+        return range(0)
     start, end = math.floor(first.timestamp()), math.floor(last.timestamp())
-    for width in _WIDTHS:
-        number = end // width - start // width + 1
-        if number <= MOST_BUCKETS:
-            break
-    return Buckets(start // width * width, width, min(number, MOST_BUCKETS))
+    enough = (one for one in _WIDTHS if end // one - start // one < MOST_BUCKETS)
+    width = next(enough, _WIDTHS[-1])
+    return range(start // width * width, end + 1, width)[:MOST_BUCKETS]
 
 
 def trend_of(arrivals: Sequence[int]) -> str:
@@ -104,26 +75,34 @@ def group_findings(
     shown: Iterable[Row],
     leads: Iterable[Row],
     *,
-    pending: int,
-    buckets: Buckets,
+    buckets: range,
     now: datetime,
+    memory: GroupMemory,
 ) -> tuple[GroupFinding, ...]:
     """Build the finding of each group.
 
-    *rows* are as ``groups.group_rows`` returns them, with ``expires_at``, *tallies* as
+    *rows* are as ``groups.group_rows`` returns them, with ``expires_at`` and ``note``, *tallies* as
     ``groups.tallies`` does, and *leads* as ``feature_extraction.leads_among``. *shown* are the
-    messages to show, each with its group's title; *pending* is the number of all messages.
+    messages to show, each with its group's title. *memory* is what is remembered from now on.
     """
-    counts: defaultdict[str, defaultdict[str, dict[str | None, int]]]
-    counts = defaultdict(lambda: defaultdict(dict))
+    counts: defaultdict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)
     for row in tallies:
-        counts[row["group_id"]][row["column"]][row["value"]] = row["count"]
-    shown_of, leads_of = _by_group(shown), _by_group(leads)
+        counts[row["group_id"], row["column"]][row["value"]] = row["count"]
+    shown_of = defaultdict[str, list[Row]](list)
+    for row in shown:
+        shown_of[row["group_id"]].append(row)
+    leads_of = {row["group_id"]: row["leads"] for row in leads}
+    pending = sum(row["count"] for row in rows)
     findings = []
     for row in rows:
         group_id = row["group_id"]
-        tally, messages = counts[group_id], shown_of[group_id]
-        arrivals = tuple(tally["bucket"].get(str(place), 0) for place in range(buckets.number))
+        messages, in_buckets = shown_of[group_id], counts[group_id, "bucket"]
+        arrivals = tuple(in_buckets.get(str(place), 0) for place in range(len(buckets)))
+        # The earliest is the oldest.
+        failed_at = row["failed_at"] or [None] * 5
+        ages = [None if one is None else max(0.0, now.timestamp() - one) for one in failed_at[::-1]]
+        state, seen = memory.state(group_id), memory.groups[group_id]
+        least, _, median, p95, greatest = row["body_bytes"]
         finding = GroupFinding(
             group_id=group_id,
             title=messages[0]["title"] if messages else group_id,
@@ -133,61 +112,42 @@ def group_findings(
             last_sent_at=row["last_sent_at"],
             arrivals=arrivals,
             trend=trend_of(arrivals),
-            reasons=_by_count(tally["reason"]),
-            sources=_by_count(tally["source"]),
-            replay_counts=_replay_counts(tally["replay_count"]),
-            body_bytes=_spread(row, "body_bytes"),
-            age_seconds=_ages(_spread(row, "failed_at"), row["failed_at_quantiles"], now),
-            leads=tuple(map(lead_from_row, leads_of[group_id])),
+            reasons=_by_count(counts[group_id, "reason"]),
+            sources=_by_count(counts[group_id, "source"]),
+            replay_counts=_replay_counts(counts[group_id, "replay_count"]),
+            body_bytes=Spread(least, median, p95, greatest),
+            age_seconds=Spread(ages[0], ages[2], ages[3], ages[4]),
+            leads=record_of(tuple[Lead, ...], leads_of.get(group_id, [])),
             samples=_samples(row["shown"], messages),
-            expires_at=row.get("expires_at"),
+            status=seen.status.value,
+            first_seen_at=seen.first_seen_at,
+            expires_at=row["expires_at"],
+            resolved_at=state.resolved_at,
+            last_action=state.action,
+            note=row["note"],
         )
         findings.append(finding)
     return tuple(findings)
 
 
-def _by_group(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
-    of_group: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        of_group[row["group_id"]].append(row)
-    return of_group
-
-
-def _by_count(counts: Mapping[str | None, int]) -> tuple[tuple[str, int], ...]:
+def _by_count(counts: Mapping[str | None, int]) -> dict[str, int]:
     known = [(value, count) for value, count in counts.items() if value is not None]
-    return tuple(sorted(known, key=lambda pair: (-pair[1], pair[0])))
+    return dict(sorted(known, key=lambda pair: (-pair[1], pair[0])))
 
 
-def _replay_counts(counts: Mapping[str | None, int]) -> tuple[tuple[int | None, int], ...]:
-    numbers = [(None if value is None else int(value), count) for value, count in counts.items()]
-    return tuple(sorted(numbers, key=lambda pair: (pair[0] is not None, pair[0] or 0)))
-
-
-def _spread(row: Row, name: str) -> Spread:
-    quantiles = row[f"{name}_quantiles"] or (None, None, None)
-    return Spread(row[f"{name}_least"], quantiles[1], quantiles[2], row[f"{name}_greatest"])
-
-
-def _ages(failed_at: Spread, quantiles: Sequence[float] | None, now: datetime) -> Spread:
-    """Ages of moments: the earliest is the oldest."""
-    early, median = (quantiles[0], quantiles[1]) if quantiles else (None, None)
-    moments = (failed_at.greatest, median, early, failed_at.least)
-    return Spread(*(None if one is None else max(0.0, now.timestamp() - one) for one in moments))
+def _replay_counts(counts: Mapping[str | None, int]) -> tuple[ReplayCount, ...]:
+    known = sorted((int(value), count) for value, count in counts.items() if value is not None)
+    unknown = [(None, counts[None])] if None in counts else []
+    return tuple(ReplayCount(*pair) for pair in (*unknown, *known))
 
 
 def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ...]:
     """Return the messages whose bodies may be shown, in the order in which they were chosen."""
     by_id = {row["message_id"]: row for row in messages if row["body"] is not None}
-    rows = (by_id[one] for one in chosen if one in by_id)
     return tuple(
-        Sample(
-            row["message_id"],
-            row["sent_at"],
-            row["body"],
-            tuple((one["name"], one["text"]) for one in row["attributes"] or ()),
-            row["logged"] or "",
-        )
-        for row in rows
+        Sample(one, row["sent_at"], row["body"], dict(row["attributes"] or ()), row["logged"] or "")
+        for one in chosen
+        if (row := by_id.get(one))
     )
 
 
@@ -207,39 +167,6 @@ def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> dat
     return midnight if midnight == kept_until else midnight + timedelta(days=1)
 
 
-def with_memory(
-    findings: Findings,
-    memory: GroupMemory,
-    result: Outcome,
-    notes: Mapping[str, str],
-    titles: Mapping[str, str],
-) -> Findings:
-    """Return the findings with the status of each group, and with what people said about it.
-
-    *memory* is what was remembered before, *result* what this analysis makes of the groups. *notes*
-    are texts by group id; *titles* are those of groups that are gone, by id.
-    """
-    groups = []
-    for group in findings.groups:
-        state, seen = memory.state(group.group_id), result.memory.groups[group.group_id]
-        groups.append(
-            replace(
-                group,
-                status=result.statuses[group.group_id].value,
-                first_seen_at=seen.first_seen_at,
-                resolved_at=state.resolved_at,
-                last_action=state.action,
-                note=notes.get(group.group_id, ""),
-            )
-        )
-    gone = (
-        GoneGroup(one, titles.get(one, ""), seen.count, seen.last_seen_at)
-        for one in result.gone
-        if (seen := memory.groups[one])
-    )
-    return replace(findings, groups=tuple(groups), gone=tuple(gone), unreadable=memory.unreadable)
-
-
 def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> dict[str, str]:
     """Return the titles of these groups from the reports that list them, by group id.
 
@@ -247,22 +174,13 @@ def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> 
     an erase removed, or that lies elsewhere, gives none. Nor is there any if this analysis hides
     values or fields: that report may not have hidden them.
     """
-    if masks.fields or not masks.shows_values:
-        return {}
-    wanted = {one.group_id for one in gone}
     titles: dict[str, str] = {}
-    for report_id in sorted({one.report_id for one in gone}, reverse=True)[:_REPORTS_READ]:
-        content = archive.read(f"{REPORTS}/{report_id}/groups.parquet")
-        if content is None:
-            continue
-        try:
-            table = pq.read_table(pa.BufferReader(content), columns=["group_id", "title"])
-            rows = table.to_pylist()
-        except PARQUET_DAMAGE:
-            continue
-        titles.update(
-            (row["group_id"], masks.text(row["title"] or ""))
-            for row in rows
-            if row["group_id"] in wanted and row["group_id"] not in titles
-        )
+    if masks.fields or not masks.shows_values:
+        return titles
+    wanted = {one.group_id for one in gone}
+    for report_id in sorted({one.report_id for one in gone})[-_REPORTS_READ:]:
+        content = archive.read(f"{REPORTS}/{report_id}/summary.json")
+        with suppress(*DAMAGE):
+            listed = {one["group_id"]: one["title"] for one in json.loads(content or b"")["groups"]}
+            titles |= {one: masks.text(listed[one]) for one in listed.keys() & wanted}
     return titles

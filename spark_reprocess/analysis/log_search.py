@@ -24,7 +24,7 @@ from spark_reprocess.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
 from spark_reprocess.logs.events import TOKEN, LogEvent
 from spark_reprocess.logs.matching import DeadLetter, Matcher, Reason
-from spark_reprocess.logs.reading import LogReading, exported_events
+from spark_reprocess.logs.reading import LOGS_CONFIG, LogReading, exported_events
 
 MOST_LETTERS = 100_000
 """The newest are searched for: the driver holds their ids and values."""
@@ -71,7 +71,7 @@ def search_logs(
     region, groups = aws_session().region_name, [one for one in logs if not one.endswith(_FILE)]
     if groups and region is None:
         raise InputError(f"--logs {groups[0]}: no Region; set --region or AWS_REGION")
-    reading = LogReading(aws_client("logs") if groups else None)
+    reading = LogReading(aws_client("logs", LOGS_CONFIG) if groups else None)
     first_ms = min((one.first_ms for one in letters.values()), default=0)
     last_ms = max((one.last_ms for one in letters.values()), default=0)
 

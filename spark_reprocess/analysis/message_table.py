@@ -5,9 +5,8 @@ archive, found by the plan's id, wherever the report is. It holds no content, an
 message is erased.
 
 Columns: ``message_id``; ``group_id``; ``unit`` and ``position``, from 0, see ``with_positions``;
-``file``: path below the archive's root of the file with the message. Where a message has several
-rows, it is the file of the one that is kept. Erasing a message replaces its file by one with
-another name. ``plan_messages`` joins it with the archive; what the archive lacks is gone.
+``file``: path below the archive's root of the file with the message. Erasing a message replaces its
+file by one with another name.
 """
 
 from collections.abc import Sequence
@@ -36,8 +35,7 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.failures import explained
 
 FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
-"""Columns that find a message, or sort a group, without opening the files of messages: no verb of a
-plan needs them. See ``message_index``."""
+"""Columns for ``message_index``: no verb of a plan needs them."""
 
 TABLE_COLUMNS = tuple(dict.fromkeys((*ORDER_COLUMNS, FILE, *FOR_PEOPLE)))
 """What a table is made of, beside ``group_id``."""

@@ -28,7 +28,7 @@ Alike = Callable[[str], str]
 class DeadLetter:
     """A dead letter without a recorded error, and when it can have failed, epoch milliseconds.
 
-    *ids* are those of copies; the last is that of the copy that the consumer saw last.
+    *ids* are of its copies, that of the one that the consumer saw last at the end.
     """
 
     ids: tuple[str, ...]

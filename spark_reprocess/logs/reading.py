@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.sqs import describe
@@ -16,13 +17,16 @@ LIMIT_BYTES = 1_000_000_000
 LIMIT_SECONDS = 600
 _SECONDS_BETWEEN_CALLS = 0.5
 
+LOGS_CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 10})
+"""Of the client: CloudWatch Logs throttles soon."""
+
 
 @dataclass(slots=True)
 class LogReading:
     """Reads log groups, the oldest event first, at most two requests a second.
 
     Attributes:
-        client: boto3's for CloudWatch Logs.
+        client: boto3's for CloudWatch Logs, with ``LOGS_CONFIG``.
         read_until_ms: where a limit ended the reading; None while none did.
     """
 
@@ -40,38 +44,28 @@ class LogReading:
         """
         end = self.clock() + LIMIT_SECONDS
         for group in groups:
-            until_ms = first_ms
-            token: dict[str, str] = {}
-            while True:
-                if self.clock() > end or self.bytes_left < 0:
-                    self.read_until_ms = min(until_ms, self.read_until_ms or until_ms)
-                    break
-                answer = self._page(
-                    logGroupName=group, startTime=first_ms, endTime=last_ms + 1, **token
-                )
-                self.sleep(_SECONDS_BETWEEN_CALLS)
-                if answer is None:
-                    continue
-                for event in answer.get("events", ()):
-                    text, until_ms = event.get("message", ""), event.get("timestamp", until_ms)
-                    self.bytes_left -= len(text)
-                    yield LogEvent(group, event.get("logStreamName", ""), until_ms, text)
-                if "nextToken" not in answer:
-                    break
-                token = {"nextToken": answer["nextToken"]}
+            try:
+                yield from self._group(group, first_ms, last_ms, end)
+            except (ClientError, BotoCoreError) as error:
+                raise InputError(
+                    f"--logs {group}: {describe(error)}; check the name and the Region, and that "
+                    "you may call logs:FilterLogEvents on it"
+                ) from error
 
-    def _page(self, **wanted: Any) -> dict[str, Any] | None:  # noqa: ANN401 - of any type
-        """Return an answer; None where the call was throttled."""
-        try:
-            return dict(self.client.filter_log_events(**wanted))
-        except (ClientError, BotoCoreError) as error:
-            code = error.response["Error"].get("Code") if isinstance(error, ClientError) else ""
-            if code in ("ThrottlingException", "ServiceUnavailableException"):
-                return None
-            raise InputError(
-                f"--logs {wanted['logGroupName']}: {describe(error)}; check the name and the "
-                "Region, and that you may call logs:FilterLogEvents on it"
-            ) from error
+    def _group(self, group: str, first_ms: int, last_ms: int, end: float) -> Iterator[LogEvent]:
+        until_ms = first_ms
+        pages = self.client.get_paginator("filter_log_events").paginate(
+            logGroupName=group, startTime=first_ms, endTime=last_ms + 1
+        )
+        for page in pages:
+            for event in page.get("events", ()):
+                text, until_ms = event.get("message", ""), event.get("timestamp", until_ms)
+                self.bytes_left -= len(text)
+                yield LogEvent(group, event.get("logStreamName", ""), until_ms, text)
+            if "nextToken" in page and (self.clock() > end or self.bytes_left < 0):
+                self.read_until_ms = min(until_ms, self.read_until_ms or until_ms)
+                return
+            self.sleep(_SECONDS_BETWEEN_CALLS)
 
 
 def exported_events(text: str, name: str) -> Iterator[LogEvent]:

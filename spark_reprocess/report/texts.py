@@ -1,41 +1,28 @@
 """Texts of messages for people: every character visible, JSON indented, quoted for a shell. No I/O.
 
 No escaping for HTML: the template engine does that. Commands contain texts from messages or from
-other people (a lead's value, a queue's name), so each is quoted for the shell, and invisible
-characters are escaped: you copy exactly what you read.
+other people (a lead's value, a queue's name), so each is quoted for the shell.
 """
 
-import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from shlex import quote
 
 from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
 from spark_reprocess.findings import Findings, Lead
 
-_CONTROL_PICTURES = 0x2400
-_DELETE = 0x7F
-_DELETE_PICTURE = "\u2421"
 _JOINERS = "\u200c\u200d"
 _KEPT = "\n\t"
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
-_START = re.compile(r'\s*(?:\{\s*"|\[\s*(?:\{\s*)?")')
-_OPENING, _CLOSING = frozenset("{["), frozenset("}]")
-_INDENT = "  "
-_DEEPEST = 12
-"""Levels that are indented. Deeper ones are indented as this one, so that the text stays small."""
-
 
 def visible(text: str) -> str:
-    """Replace each character that is invisible or that reorders its neighbours.
+    """Replace each character that is invisible or that reorders its neighbours: ``[U+202E]``.
 
-    Control characters become their pictures (``␀``). Bidirectional overrides, zero-width
-    characters, line separators, surrogates, private and unassigned code points become text such as
-    ``[U+202E]``. Line feeds and tabs stay, and joiners inside emoji and in scripts that need them.
-    The result can be encoded as UTF-8, and applying this function again does not change it.
+    Line feeds and tabs stay, and joiners inside emoji and in scripts that need them. The result can
+    be encoded as UTF-8, and applying this function again does not change it.
     """
     if text.replace("\n", "").isprintable():
         return text
@@ -43,56 +30,22 @@ def visible(text: str) -> str:
 
 
 def _visible(one: str, before: str) -> str:
-    needs_joiners = before.isprintable() and not before.isascii()
-    if one.isprintable() or one in _KEPT or (one in _JOINERS and needs_joiners):
+    is_joiner = one in _JOINERS and before.isprintable() and not before.isascii()
+    if is_joiner or one in _KEPT or unicodedata.category(one) not in _INVISIBLE:
         return one
-    if unicodedata.category(one) not in _INVISIBLE:
-        return one
-    code = ord(one)
-    if code < ord(" "):
-        return chr(_CONTROL_PICTURES + code)
-    return _DELETE_PICTURE if code == _DELETE else f"[U+{code:04X}]"
+    return f"[U+{ord(one):04X}]"
 
 
-def looks_like_json(text: str) -> bool:
-    """Whether *text* is a JSON object or array, or looks like one whose end was cut off."""
-    try:
-        return isinstance(json.loads(text), dict | list)
-    except (ValueError, RecursionError):
-        return _START.match(text) is not None
+def indented_json(text: str) -> str | None:
+    """Indent a JSON object or array; numbers keep their digits.
 
-
-def indented_json(text: str) -> str:
-    """Put each member on a line of its own, indented by depth.
-
-    Only white space changes, so no token is lost, numbers are not rounded, repeated keys stay, and
-    JSON whose end was cut off is accepted.
+    None for anything else, also for an object that has a key twice.
     """
-    return "".join(_pieces(text)).strip()
-
-
-def _pieces(text: str) -> Iterator[str]:
-    parts = _TOKEN.findall(text)
-    depth = 0
-    for part, after in zip(parts, [*parts[1:], ""], strict=False):
-        if part in _OPENING:
-            depth += 1
-            yield part if after in _CLOSING else f"{part}{_line(depth)}"
-        elif part == ",":
-            yield f"{part}{_line(depth)}"
-        elif part == ":":
-            yield ": "
-        else:
-            # Two values in a row are not JSON, but they must not be joined.
-            yield f"{part} " if after and after not in "{}[],:" else part
-        if after and after in _CLOSING:
-            depth = max(0, depth - 1)
-            if part not in _OPENING:
-                yield _line(depth)
-
-
-def _line(depth: int) -> str:
-    return "\n" + _INDENT * min(depth, _DEEPEST)
+    try:
+        value = read_json(text)
+        return INDENTED.write(value) if isinstance(value, dict | list) else None
+    except JsonTextError:
+        return None
 
 
 _SPECIAL = re.compile(r'[\\$"`]')
@@ -110,33 +63,20 @@ def places(findings: Findings) -> str:
 def lead_with_option(leads: Sequence[Lead]) -> tuple[Lead | None, str]:
     """Return the strongest lead with a condition, and the option that selects its messages.
 
-    A shell cannot pass a NUL, and a page of text is too long: such conditions are left out. Without
-    any other, the result is None and an empty text.
+    Conditions with characters that cannot be seen, or as long as a page, are left out. Without any
+    other, the result is None and an empty text.
     """
     for lead in leads:
-        if 0 < len(lead.condition) <= _CONDITION_CHARACTERS and "\0" not in lead.condition:
+        if 0 < len(lead.condition) <= _CONDITION_CHARACTERS and lead.condition.isprintable():
             return lead, f"--where {quoted(lead.condition)}"
     return None, ""
 
 
 def quoted(text: str) -> str:
-    """Quote *text* as one shell word in which every character is visible.
+    """Quote *text* as one shell word, in double quotes if that is easier to read.
 
-    Printable text is quoted as POSIX defines, in double quotes if that is easier to read (never
-    with ``!``, which an interactive shell expands there). Other text is quoted as ``$'…'`` of bash,
-    zsh and ksh, with its invisible characters as the bytes of their UTF-8.
+    Never with ``!`` in double quotes, which an interactive shell expands.
     """
-    if not text.isprintable():
-        return "$'" + "".join(map(_escaped, text)) + "'"
     if "'" in text and "!" not in text:
         return f'"{_SPECIAL.sub(_WITH_BACKSLASH, text)}"'
     return quote(text)
-
-
-def _escaped(one: str) -> str:
-    if one in "\\'":
-        return f"\\{one}"
-    if one.isprintable():
-        return one
-    # Always three octal digits: a hex escape could absorb a digit that follows it.
-    return "".join(f"\\{byte:03o}" for byte in one.encode("utf-8", "replace"))

@@ -1,27 +1,11 @@
-"""The values that the templates print: groups, samples, and arrivals as charts. No I/O.
+"""The values that the templates print: groups, samples, and arrivals as charts. No I/O."""
 
-Texts are as in the findings, but for their length: the template engine escapes each where it is
-printed, and passes it through ``visible``.
-"""
-
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markupsafe import escape
-
-from spark_reprocess.figures import cut, duration, epoch, minute, moment
+from spark_reprocess.figures import cut, duration, epoch, moment
 from spark_reprocess.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
-from spark_reprocess.report.texts import (
-    indented_json,
-    lead_with_option,
-    looks_like_json,
-    places,
-    quoted,
-    visible,
-)
+from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted, visible
 
 COLOURS = 6
 """Groups with a colour of their own: not everybody can distinguish more."""
@@ -32,14 +16,10 @@ SPARK_HEIGHT = 24
 SAMPLE_CHARACTERS = 8_000
 """Of one body at most, white space included."""
 
-VALUE_CHARACTERS = 500
-"""Of one attribute's name or value at most."""
-
-SAMPLE_BYTES = 750_000
-"""Of all samples together at most: the page must stay small enough for a phone."""
-
 _COUNTS = 12
-_GROUPS_WITH_ALL_LEADS = 100
+_LARGEST_GROUPS = 100
+"""Smaller groups are shown with two leads and without samples: a page must stay small."""
+
 _LEADS_OF_THE_REST = 2
 
 View = dict[str, Any]
@@ -47,11 +27,12 @@ View = dict[str, Any]
 
 def page_view(findings: Findings) -> View:
     """Return the values of the page."""
-    samples = shown_samples(findings.groups)
-    pairs = enumerate(zip(findings.groups, samples, strict=True), start=1)
     return {
         **head_view(findings),
-        "groups": [group_view(findings, group, rank, shown) for rank, (group, shown) in pairs],
+        "groups": [
+            group_view(findings, group, rank, is_brief=rank > _LARGEST_GROUPS)
+            for rank, group in enumerate(findings.groups, start=1)
+        ],
         "data": chart_data(findings),
         "path_of_groups": "#",
         "places": places(findings),
@@ -72,16 +53,19 @@ def head_view(findings: Findings) -> View:
 
 
 def group_view(
-    findings: Findings, group: GroupFinding, rank: int, samples: Sequence["ShownSample"]
+    findings: Findings, group: GroupFinding, rank: int, *, is_brief: bool = False
 ) -> View:
     """Return the values of one group: its row in the table, and its details.
 
-    *rank* is its place by size, from 1; *samples* are those that are shown.
+    *rank* is its place by size, from 1.
     """
     anchor = visible(group.group_id)
-    leads = group.leads if rank <= _GROUPS_WITH_ALL_LEADS else group.leads[:_LEADS_OF_THE_REST]
+    leads = group.leads[:_LEADS_OF_THE_REST] if is_brief else group.leads
     lead, option = lead_with_option(group.leads)
-    replays = (("unknown" if n is None else f"{n:,}", count) for n, count in group.replay_counts)
+    replays = {
+        "unknown" if one.replay_count is None else f"{one.replay_count:,}": one.messages
+        for one in group.replay_counts
+    }
     return {
         "found": group,
         # The element's id. No other element's id starts with "g-".
@@ -99,9 +83,7 @@ def group_view(
         "reasons": _tally(group.reasons),
         "sources": _tally(group.sources),
         "replay_counts": _tally(replays),
-        "remembered": _remembered(group),
-        "samples": samples,
-        "samples_left_out": len(group.samples) - len(samples),
+        "samples": [] if is_brief else list(map(shown_sample, group.samples)),
         "too_few": TOO_FEW if group.count < LEAST_GROUP else "",
         "quoted_id": quoted(group.group_id),
         "lead_with_option": lead,
@@ -109,23 +91,9 @@ def group_view(
     }
 
 
-def _remembered(group: GroupFinding) -> list[tuple[str, str]]:
-    """Return what is remembered of a group as names and values; nothing if nobody said anything."""
-    rows = (
-        ("Resolved", minute(group.resolved_at) if group.resolved_at else ""),
-        ("Decided last", group.last_action or ""),
-        ("Note", group.note),
-    )
-    said = [row for row in rows if row[1]]
-    since = [("First listed", minute(group.first_seen_at))] if group.first_seen_at else []
-    ends = [("The bucket deletes from", minute(group.expires_at))] if group.expires_at else []
-    return [*(since if said else ()), *ends, *said]
-
-
-def _tally(counts: Iterable[tuple[str, int]]) -> View:
+def _tally(counts: Mapping[str, int]) -> View:
     """Return the first rows of a list, each with its share, and the sum of the others."""
-    pairs = list(counts)
-    total = sum(count for _, count in pairs)
+    pairs, total = list(counts.items()), sum(counts.values())
     return {
         "rows": [(name, count, count / total if total else 0.0) for name, count in pairs[:_COUNTS]],
         "more": len(pairs[_COUNTS:]),
@@ -133,66 +101,19 @@ def _tally(counts: Iterable[tuple[str, int]]) -> View:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ShownSample:
-    """A sample as the page shows it.
+def shown_sample(sample: Sample) -> View:
+    """Return a sample with its ``body`` as it is shown, and the ``kind``: JSON, text or empty.
 
-    Attributes:
-        kind: ``JSON``, ``text`` or ``empty``.
-        body: indented if it is JSON.
-        is_cut: whether the body was cut here. One that the analysis cut ends in an ellipsis, too.
+    JSON is indented. ``is_cut`` says whether the body was cut here.
     """
-
-    message_id: str
-    sent_at: datetime | None
-    kind: str
-    body: str
-    is_cut: bool
-    attributes: tuple[tuple[str, str], ...]
-    logged: str
-
-    @property
-    def page_bytes(self) -> int:
-        """Size of its texts in the page, escaped and encoded."""
-        texts = (self.message_id, self.body, self.logged, *chain.from_iterable(self.attributes))
-        return sum(len(escape(text).encode()) for text in texts)
-
-
-def shown_samples(groups: Sequence[GroupFinding]) -> list[list[ShownSample]]:
-    """Choose the samples to show, for each of the *groups*.
-
-    Every group gets its first sample before any gets a second, until ``SAMPLE_BYTES`` are used.
-    """
-    shown: list[list[ShownSample]] = [[] for _ in groups]
-    left = SAMPLE_BYTES
-    for turn in range(max((len(group.samples) for group in groups), default=0)):
-        for group, kept in zip(groups, shown, strict=True):
-            if len(kept) == turn < len(group.samples):
-                sample = shown_sample(group.samples[turn])
-                if sample.page_bytes <= left:
-                    left -= sample.page_bytes
-                    kept.append(sample)
-    return shown
-
-
-def shown_sample(sample: Sample) -> ShownSample:
-    """Format one sample, and cut what is too long."""
-    head = sample.body[: SAMPLE_CHARACTERS + 1]
-    kind = "empty" if not head.strip() else "JSON" if looks_like_json(head) else "text"
-    body = visible(indented_json(head) if kind == "JSON" else head)
-    return ShownSample(
-        message_id=_value(sample.message_id),
-        sent_at=sample.sent_at,
-        kind=kind,
-        body=cut(body, SAMPLE_CHARACTERS),
-        is_cut=len(body) > SAMPLE_CHARACTERS or len(sample.body) > SAMPLE_CHARACTERS,
-        attributes=tuple((_value(name), _value(value)) for name, value in sample.attributes),
-        logged=visible(sample.logged),
-    )
-
-
-def _value(text: str) -> str:
-    return cut(visible(text[: VALUE_CHARACTERS + 1]), VALUE_CHARACTERS)
+    indented = indented_json(sample.body)
+    body = sample.body if indented is None else indented
+    return {
+        "found": sample,
+        "kind": "JSON" if indented else "text" if body.strip() else "empty",
+        "body": cut(body, SAMPLE_CHARACTERS),
+        "is_cut": len(body) > SAMPLE_CHARACTERS,
+    }
 
 
 def outline(arrivals: Sequence[int]) -> str:
@@ -234,11 +155,7 @@ def chart_data(findings: Findings) -> View:
 
 
 def arrivals_table(findings: Findings) -> list[View]:
-    """Return the chart's numbers by bucket; buckets without a message are left out.
-
-    Each row has its ``start``, the ``counts`` of the coloured groups, the sum of the ``others``,
-    and the ``total``.
-    """
+    """Return the chart's numbers by bucket; buckets without a message are left out."""
     rows = []
     for start, *counts in zip(findings.bucket_starts, *_columns(findings), strict=True):
         if total := sum(counts):

@@ -16,7 +16,7 @@ from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.messages import frames
 from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.findings import format_predicate
+from spark_reprocess.findings import ReplayCount, format_predicate
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching
@@ -53,8 +53,8 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
     ]
     errors = groups["TimeoutError: order <n> after <n>"]
     assert (errors.count, errors.share) == (3, 0.5)
-    assert errors.reasons == (("attempts_exhausted", 2), ("too_old", 1))
-    assert errors.replay_counts == ((5, 3),)
+    assert errors.reasons == {"attempts_exhausted": 2, "too_old": 1}
+    assert errors.replay_counts == (ReplayCount(5, 3),)
     assert all('"type": "***"' in sample.body for sample in errors.samples)
     assert [one.body for one in groups["parked_by_sqs: text mail <email>"].samples] == ["mail ***"]
     folder = Path(findings.plan_path).parent
@@ -79,7 +79,7 @@ def test_a_condition_narrows_what_is_analysed_and_planned(
     findings = analyzed(spark, archive, where=condition)
 
     assert (findings.messages, findings.where) == (1, condition)
-    assert [group.reasons for group in findings.groups] == [(("too_old", 1),)]
+    assert [group.reasons for group in findings.groups] == [{"too_old": 1}]
     snapshot = read_plan(Path(findings.plan_path).read_text()).snapshot
     assert (snapshot.messages, snapshot.where) == (1, condition)
 
@@ -226,7 +226,7 @@ def test_one_message_does_not_stall_the_analysis(spark: "SparkSession", tmp_path
     findings = analyzed(spark, archive, masks=("C-[0-9]+",))
 
     samples = [one for group in findings.groups for one in group.samples]
-    shown = dict(next(one for one in samples if one.message_id == "m-1").attributes)
+    shown = next(one for one in samples if one.message_id == "m-1").attributes
     assert shown["a-note"] == "***…"
     assert shown["b-note"].startswith(f"{'note ' * 30}*** note")
     assert len(shown["b-note"]) == 200

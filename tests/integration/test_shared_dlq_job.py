@@ -75,7 +75,7 @@ def test_each_parked_message_goes_back_to_its_own_queue(
     findings = analyzed(spark, archive)
     sources = Counter[str]()
     for group in findings.groups:
-        sources.update(dict(group.sources))
+        sources.update(group.sources)
     assert sources == dict.fromkeys(names, COUNT)
     plan = str(approve(Path(findings.plan_path)))
 

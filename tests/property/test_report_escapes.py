@@ -45,9 +45,9 @@ SAMPLES = st.builds(
     a_sample,
     message_id=TEXTS,
     body=TEXTS,
-    attributes=st.lists(st.tuples(TEXTS, TEXTS), max_size=3).map(tuple),
+    attributes=st.dictionaries(TEXTS, TEXTS, max_size=3),
 )
-TALLIES = st.lists(st.tuples(TEXTS, st.integers(0, 9)), max_size=3).map(tuple)
+TALLIES = st.dictionaries(TEXTS, st.integers(0, 9), max_size=3)
 GROUPS = st.builds(
     a_group,
     group_id=TEXTS,
@@ -124,15 +124,15 @@ def _harmless_group(group: GroupFinding) -> GroupFinding:
         group_id="g-1" if _PLANNED_ID.fullmatch(group.group_id) else "!",
         title="t",
         trend=group.trend and "t",
-        reasons=tuple(("r", count) for _, count in group.reasons),
-        sources=tuple(("s", count) for _, count in group.sources),
+        reasons={f"r{n}": count for n, count in enumerate(group.reasons.values())},
+        sources={f"s{n}": count for n, count in enumerate(group.sources.values())},
         leads=tuple(_harmless_lead(lead) for lead in group.leads),
         samples=tuple(_harmless_sample(sample) for sample in group.samples),
     )
 
 
 def _harmless_lead(lead: Lead) -> Lead:
-    usable = 0 < len(lead.condition) <= 2_000 and "\0" not in lead.condition
+    usable = 0 < len(lead.condition) <= 2_000 and lead.condition.isprintable()
     parts = (
         Part("f", "v", 0.5, 0.5, tuple(Synonym("f", "v") for _ in part.synonyms))
         for part in lead.parts
@@ -142,7 +142,7 @@ def _harmless_lead(lead: Lead) -> Lead:
 
 
 def _harmless_sample(sample: Sample) -> Sample:
-    attributes = tuple(("n", "v") for _ in sample.attributes)
+    attributes = {f"n{n}": "v" for n, _ in enumerate(sample.attributes)}
     return replace(
         sample, message_id="m", body="b" if sample.body.strip() else "", attributes=attributes
     )

@@ -14,6 +14,7 @@ from spark_reprocess.findings import (
     GroupFinding,
     Lead,
     Part,
+    ReplayCount,
     Sample,
     Spread,
     Synonym,
@@ -70,10 +71,8 @@ def a_lead(
 
 
 def a_sample(**changes: Any) -> Sample:
-    sample = Sample(
-        "m-1", ANALYZED_AT, '{"order":{"id":"***","total":12.50}}', (("tenant", "acme"),)
-    )
-    return replace(sample, **changes)
+    body = '{"order":{"id":"***","total":12.50}}'
+    return replace(Sample("m-1", ANALYZED_AT, body, {"tenant": "acme"}), **changes)
 
 
 def a_group(**changes: Any) -> GroupFinding:
@@ -86,9 +85,9 @@ def a_group(**changes: Any) -> GroupFinding:
         last_sent_at=ANALYZED_AT,
         arrivals=(4, 0, 6),
         trend="steady",
-        reasons=(("attempts_exhausted", 9), ("too_old", 1)),
-        sources=((SOURCE, 10),),
-        replay_counts=((None, 1), (6, 9)),
+        reasons={"attempts_exhausted": 9, "too_old": 1},
+        sources={SOURCE: 10},
+        replay_counts=(ReplayCount(None, 1), ReplayCount(6, 9)),
         body_bytes=Spread(120, 340, 900, 1200),
         age_seconds=Spread(60, 7_200, 90_000, 130_000),
         leads=(a_lead(),),
@@ -164,8 +163,8 @@ def _hostile_group(texts: Iterator[str], place: int) -> GroupFinding:
         status=next(texts),
         last_action=next(texts),
         note=next(texts),
-        reasons=tuple((next(texts), 1) for _ in range(20)),
-        sources=tuple((next(texts), 1) for _ in range(20)),
+        reasons={next(texts): 1 for _ in range(20)},
+        sources={next(texts): 1 for _ in range(20)},
         leads=tuple(
             a_lead(
                 field=next(texts),
@@ -181,7 +180,7 @@ def _hostile_group(texts: Iterator[str], place: int) -> GroupFinding:
                 message_id=next(texts),
                 body=next(texts),
                 sent_at=None,
-                attributes=tuple((next(texts), next(texts)) for _ in range(4)),
+                attributes={next(texts): next(texts) for _ in range(4)},
             )
             for _ in range(4)
         ),

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
+from spark_reprocess.findings import (
+    Findings,
+    GroupFinding,
+    Lead,
+    ReplayCount,
+    Sample,
+    Spread,
+    Synonym,
+)
 from tests.support.findings_builder import (
     ANALYZED_AT,
     BUCKET_SECONDS,
@@ -66,7 +74,7 @@ def _group(chance: random.Random, failure: Failure) -> GroupFinding:
         arrivals=tuple(arrivals[place] for place in range(BUCKETS)),
         trend=failure.trend,
         reasons=_split(failure.size, failure.reasons),
-        sources=((failure.source, failure.size),),
+        sources={failure.source: failure.size},
         replay_counts=_replays(chance, failure),
         body_bytes=Spread(412, 700, 2_100, 3_900 + failure.size),
         age_seconds=Spread(
@@ -81,16 +89,16 @@ def _moment(chance: random.Random, bucket: int) -> datetime:
     return FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * bucket + chance.randrange(1_600))
 
 
-def _split(count: int, names: Sequence[str]) -> tuple[tuple[str, int], ...]:
+def _split(count: int, names: Sequence[str]) -> dict[str, int]:
     rest = count // 12 if len(names) > 1 else 0
-    return ((names[0], count - rest), *((name, rest) for name in names[1:]))
+    return {names[0]: count - rest, **dict.fromkeys(names[1:], rest)}
 
 
-def _replays(chance: random.Random, failure: Failure) -> tuple[tuple[int | None, int], ...]:
+def _replays(chance: random.Random, failure: Failure) -> tuple[ReplayCount, ...]:
     if "attempts_exhausted" not in failure.reasons:
-        return ((0, failure.size),)
+        return (ReplayCount(0, failure.size),)
     early = min(failure.size // 9, chance.randrange(1, 40))
-    return ((19, early), (20, failure.size - early))
+    return ReplayCount(19, early), ReplayCount(20, failure.size - early)
 
 
 def _samples(
@@ -106,7 +114,7 @@ def _samples(
             text = json.dumps(whole, separators=(",", ":"))
         else:
             text = body
-        yield Sample(identity, sent_at, text, (("sqs-dlq-replay-nb", "20"), ("tenant", tenant)))
+        yield Sample(identity, sent_at, text, {"sqs-dlq-replay-nb": "20", "tenant": tenant})
 
 
 def _around(at: float, width: float) -> Curve:

@@ -13,7 +13,7 @@ from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.groups.signature import has_error, shape_of, short_title, signature_of
 from spark_reprocess.analysis.leads.feature_extraction import find_leads_in
 from spark_reprocess.analysis.leads.features import features_of
-from spark_reprocess.analysis.outputs import lead_from_row
+from spark_reprocess.archive.storage.records import record_of
 from spark_reprocess.findings import Lead
 
 
@@ -47,17 +47,17 @@ def searched(
     for row in rows:
         of_group[row["group_id"]].append(row)
     counts = {group_id: len(members) * each_stands_for for group_id, members in of_group.items()}
-    leads = defaultdict(list)
+    leads = dict[str, tuple[Lead, ...]]()
     table = pa.Table.from_pylist(rows)
     failed_at = table.column("failed_at").cast(pa.float64())
     place = table.column_names.index("failed_at")
     batch = table.set_column(place, "failed_at", failed_at).to_batches()[0]
     for found in find_leads_in(counts, masks or Masks(), [batch]):
-        for lead in found.to_pylist():
-            leads[lead["group_id"]].append(lead_from_row(lead))
+        for row in found.to_pylist():
+            leads[row["group_id"]] = record_of(tuple[Lead, ...], row["leads"])
     return [
         SearchedGroup(
-            members[0]["title"], tuple(row["place"] for row in members), tuple(leads[group_id])
+            members[0]["title"], tuple(row["place"] for row in members), leads.get(group_id, ())
         )
         for group_id, members in sorted(of_group.items(), key=lambda pair: -len(pair[1]))
     ]

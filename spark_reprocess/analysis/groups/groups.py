@@ -44,7 +44,7 @@ SAMPLED_MESSAGES = 40_000
 SAMPLED_BYTES = 160 * 1024 * 1024
 _MOST_OF_A_GROUP = 2000
 _ACCURACY = 500
-_QUANTILES = (0.05, 0.5, 0.95)
+_QUANTILES = (0, 0.05, 0.5, 0.95, 1)
 _VALUES = 100
 
 
@@ -58,8 +58,7 @@ def with_groups(
 ) -> tuple[DataFrame, Grouping]:
     """Return the columns *kept* of each message and its ``group_id``; and what *assign* returned.
 
-    *assign* takes the messages of each key (``Signature.group_key``). The keys of few messages are
-    found at once and here, those of many in Spark's tasks, once: *persisted* keeps a frame.
+    *assign* takes the messages of each key (``Signature.group_key``); *persisted* keeps a frame.
     """
     # Where an error is recorded the body does not matter, and need not travel to the workers.
     no_error = (F.coalesce("error_type", F.lit("")) == "") & (
@@ -98,12 +97,7 @@ def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark re
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """All pending messages together.
-
-    Attributes:
-        messages: including copies of one message.
-        different: messages with different first ids.
-    """
+    """All pending messages together; *different* ones have different first ids."""
 
     messages: int
     different: int
@@ -123,41 +117,32 @@ def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
     *slim* has ``SLIM_COLUMNS`` and ``group_id`` of each message.
 
     Returns:
-        ``group_id, count, body_bytes_sum``; least, greatest and three quantiles of
-        ``body_bytes`` and of ``failed_at`` (the first failure that is known of, epoch seconds);
+        ``group_id, count, body_bytes_sum``; ``_QUANTILES`` of ``body_bytes`` and of ``failed_at``
+        (the first failure that is known of, epoch seconds), null where no message has it;
         ``first_sent_at, last_sent_at, first_drained_at``; ``shown``: up to five message ids: the
         first sent, the last, the shortest, the longest, and one by chance.
     """
-    failed_at = F.least("first_seen_at", "sent_at").cast("double")
+    numbers = {
+        "body_bytes": F.col("body_bytes").cast("double"),
+        "failed_at": F.least("first_seen_at", "sent_at").cast("double"),
+    }
     by_time = F.struct("sent_at", "message_id")
     by_size = F.struct("body_bytes", "message_id")
     by_chance = F.struct(chance(), "message_id")
     shown = [F.min(by_time), F.max(by_time), F.min(by_chance), F.min(by_size), F.max(by_size)]
-    groups = (
-        slim.withColumn("failed_at", failed_at)
-        .groupBy("group_id")
-        .agg(
-            F.count("*").alias("count"),
-            F.sum("body_bytes").alias("body_bytes_sum"),
-            F.min("sent_at").alias("first_sent_at"),
-            F.max("sent_at").alias("last_sent_at"),
-            F.min("drained_at").alias("first_drained_at"),
-            *_spread("body_bytes"),
-            *_spread("failed_at"),
-            F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
-        )
+    groups = slim.groupBy("group_id").agg(
+        F.count("*").alias("count"),
+        F.sum("body_bytes").alias("body_bytes_sum"),
+        F.min("sent_at").alias("first_sent_at"),
+        F.max("sent_at").alias("last_sent_at"),
+        F.min("drained_at").alias("first_drained_at"),
+        *(
+            F.percentile_approx(number, list(_QUANTILES), _ACCURACY).alias(name)
+            for name, number in numbers.items()
+        ),
+        F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
     )
     return groups.orderBy(F.desc("count"), "group_id").toArrow().to_pylist()
-
-
-def _spread(name: str) -> list[Column]:
-    return [
-        F.min(name).cast("double").alias(f"{name}_least"),
-        F.max(name).cast("double").alias(f"{name}_greatest"),
-        F.percentile_approx(F.col(name).cast("double"), list(_QUANTILES), _ACCURACY).alias(
-            f"{name}_quantiles"
-        ),
-    ]
 
 
 def totals_of(slim: DataFrame, groups: Sequence[Mapping[str, Any]]) -> Totals:
@@ -178,9 +163,8 @@ def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
     *slim* is as for ``group_rows``; *bucket* is the number of each message's time bucket.
 
     Returns:
-        ``group_id, column, value, count``, at most 100 values of a column in each group: the most
-        frequent ones. The columns are ``reason``, ``source``, ``replay_count`` and ``bucket``. The
-        value is a text, null for messages that have none.
+        ``group_id, column, value, count``, the 100 most frequent values of a column in each group.
+        The value is a text, null for messages that have none.
     """
     values = {
         "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
@@ -188,31 +172,14 @@ def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
         "replay_count": F.col("replay_count"),
         "bucket": bucket,
     }
-    rows = slim.select("group_id", *(value.alias(name) for name, value in values.items()))
-    counted = _counted_apart(rows, list(values))
+    rows = slim.select("group_id", *(v.cast("string").alias(name) for name, v in values.items()))
+    counted = rows.unpivot("group_id", list(values), "column", "value")
+    counted = counted.groupBy("group_id", "column", "value").count()
     order = F.desc("count"), F.col("value")
     rank = F.row_number().over(Window.partitionBy("group_id", "column").orderBy(*order))
     return (
         counted.withColumn("_rank", rank).where(F.col("_rank") <= _VALUES).drop("_rank").toArrow()
     )
-
-
-def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Count the values of each column by group.
-
-    A grouping set for each: counted together first, most messages would be a row of their own.
-    """
-    sets = [["group_id", name] for name in names]
-    is_left_out = [F.grouping(name).alias(f"no_{name}") for name in names]
-    apart = rows.groupingSets(sets, "group_id", *names).agg(
-        F.count("*").alias("count"), *is_left_out
-    )
-    column = value = F.lit(None)
-    for name in names:
-        is_it = F.col(f"no_{name}") == 0
-        column = F.when(is_it, name).otherwise(column)
-        value = F.when(is_it, F.col(name).cast("string")).otherwise(value)
-    return apart.select("group_id", column.alias("column"), value.alias("value"), "count")
 
 
 def sampling_rates(counts: Mapping[str, int], totals: Totals) -> dict[str, float]:
@@ -239,8 +206,6 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
 
 def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) -> DataFrame:
     """Return the messages to sample, and those to show, whose ids are *shown*.
-
-    *rates* are by group id.
 
     Returns:
         ``message_id, group_id, chance, is_sampled, is_shown``: few enough for each task to take

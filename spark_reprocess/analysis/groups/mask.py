@@ -1,11 +1,6 @@
 """Mask what no sample, title or lead may show: by pattern, by key, and by ``--mask``. Pure.
 
-``excerpt`` shortens a body so that its structure stays visible: JSON stays JSON, with long texts,
-long arrays and deep objects shortened. A long text is cut behind the part that is shown, then
-masked, then shortened: half a secret matches no pattern, and masking a megabyte takes long.
-
-``dlq_replay.masks`` has the patterns. Masks cannot recognize names, addresses and free text:
-``analyze --no-samples`` is for payloads that nobody may read.
+``dlq_replay.masks`` has the patterns. Masks cannot recognize names, addresses and free text.
 """
 
 import json
@@ -47,10 +42,7 @@ class Masks:
         return text
 
     def start(self, text: str, characters: int) -> str:
-        """Return the masked start of a text, up to *characters*, on one line.
-
-        The text is cut before it is masked: how long it is does not matter.
-        """
+        """Return the masked start of a text of any length, up to *characters*, on one line."""
         masked, is_cut = mask_start(text, characters, self.text)
         return shorten(f"{masked}…" if is_cut else masked, characters)
 
@@ -125,16 +117,7 @@ _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 """JSON can contain half of a surrogate pair (``\\ud83d``), which UTF-8 cannot encode."""
 
 
-_CUTS = (
-    (12, 200, 20, 400),
-    (6, 60, 5, 200),
-    (4, 30, 3, 100),
-    (3, 15, 2, 60),
-    (2, 12, 2, 60),
-    (2, 6, 1, 40),
-    (1, 30, 1, 40),
-    (1, 8, 1, 40),
-)
+_CUTS = ((12, 200, 20, 400), (6, 60, 5, 200), (4, 30, 3, 100), (3, 15, 2, 60), (1, 8, 1, 40))
 """How much of a body is shown: levels, fields of an object, elements, characters of a text."""
 
 _SHRINKS = 4
@@ -142,7 +125,10 @@ _SHRINKS = 4
 
 
 def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str:
-    """Return *body* masked, up to *characters*."""
+    """Return *body* masked, up to *characters*.
+
+    JSON stays JSON, with long texts, long arrays and deep objects shortened.
+    """
     value = parse_json(body)
     if value is not NOT_JSON:
         return _json_excerpt(value, masks, characters, len(body))

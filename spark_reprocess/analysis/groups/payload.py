@@ -1,9 +1,4 @@
-"""Unwrap a body: service envelopes, base64, gzip, JSON in a JSON string. Pure.
-
-``unwrap`` removes at most four wrappings. For each it returns a few words that name it (``SNS
-orders``, ``base64 of``). ``parse_json`` reads JSON as strictly as the parsers of other languages
-do, and never raises.
-"""
+"""Unwrap a body: service envelopes, base64, gzip, JSON in a JSON string. Pure."""
 
 import base64
 import binascii
@@ -36,7 +31,8 @@ class Payload:
     """The innermost payload.
 
     Attributes:
-        wrappings: the words of each wrapping that was removed, outermost first.
+        wrappings: words that name each wrapping that was removed (``SNS orders``, ``base64 of``),
+            outermost first; at most four.
         value: the JSON value, ``NOT_JSON`` for anything else.
         text: the content as text; empty where it is bytes.
         size: characters of the text or bytes of the content, after decompression.
@@ -166,7 +162,7 @@ NOT_JSON = object()
 
 
 def parse_json(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the JSON value of *text*, or ``NOT_JSON``. Never raises."""
+    """Return the JSON value of *text*, or ``NOT_JSON``. As strict as other languages' parsers."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -174,12 +170,9 @@ def parse_json(text: str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def parse_container(text: str) -> Any:  # noqa: ANN401 - a dict, a list or NOT_JSON
-    """Return the object or array that *text* holds, else ``NOT_JSON``.
-
-    The first and last characters rule out most texts without parsing.
-    """
-    text = text.strip()
-    if text[:1] not in _OPENING or text[-1:] not in _CLOSING:
+    """Return the object or array that *text* holds, else ``NOT_JSON``."""
+    # Rules out most texts without parsing them.
+    if text.strip()[:1] not in ("{", "["):
         return NOT_JSON
     value = parse_json(text)
     return value if isinstance(value, dict | list) else NOT_JSON
@@ -195,9 +188,6 @@ JSON_TYPES: dict[type, str] = {
     dict: "object",
 }
 """The name of a JSON value's type."""
-
-_OPENING = ("{", "[")
-_CLOSING = ("}", "]")
 
 
 def _refuse(name: str) -> NoReturn:

@@ -1,21 +1,9 @@
 """The signature of a failure: which messages belong to one group. Pure.
 
-A message with a recorded error is identified by the error: its type, and its text as
-``dlq_replay.normalization`` leaves it. Texts that differ in few words may be one group: see
-``grouping``.
-A message without one is identified by the reason why it was parked and by the shape of its
-payload, after all envelopes are removed.
-
-The shape of a payload is what is left of it without its values:
-
-- JSON object: the values of keys that name a kind of message (``type``, ``action``, …); its keys
-  with the types of their values; of objects one level below, the keys, and which of them hold
-  numbers, booleans or arrays. There, texts, objects and null count as one type, because fields
-  that may be null are common. Objects that carry the payload itself (``data``, ``payload``, …) do
-  not count as a level. Objects with arbitrary keys (``headers``, ``metadata``, …) are not read.
-- Other JSON: its type; of an array, the types of its elements.
-- XML: its root element. Text that begins like JSON but is not JSON: its first keys.
-- Other text: its first 80 characters without ids and numbers. Bytes: their size class.
+docs/analysis.md, "Groups", has the rules. Of objects inside a JSON object, texts, objects and null
+count as one type, because fields that may be null are common. Objects that carry the payload itself
+(``data``, ``payload``, …) do not count as a level. Objects with arbitrary keys (``headers``,
+``metadata``, …) are not read.
 
 The same message has the same signature in every run. A change to any of these rules needs a new
 ``SIGNATURE_VERSION``, because plans refer to groups by id.
@@ -88,8 +76,6 @@ _JSON_KEY = re.compile(r'"([^"\\]{1,64})"\s*:')
 _BROKEN_KEYS = 3
 
 _STRING_OF = "string of "
-_TEXT = "text "
-_TEXTLESS = "text <hidden>"
 
 Kind = type | str
 
@@ -100,7 +86,7 @@ class Signature:
 
     Attributes:
         key: all that identifies it, on one line.
-        text: the part of it that people need to see; nothing in it is masked.
+        text: the part of it that people need to see; not masked.
         textless: the same without the words of a text body, for ``--no-samples``.
     """
 
@@ -135,16 +121,13 @@ def signature_of(
 # A recorder has masked most texts, so that they are often equal.
 @lru_cache(maxsize=16_384)
 def _error_signature(error_type: str | None, error_message: str | None) -> Signature:
-    masked = _start(mask_error(one_line(error_message or "")))
+    masked = mask_error(one_line(error_message or ""))
+    # So much of it that no cut by a recorder can reach it, nor what masking looks at.
+    start = start_in_json(masked, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
+    masked = masked if start == masked else whole_words(masked, len(start))
     error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
     title = error if one_line(error) else _UNKNOWN_ERROR
     return Signature(f"{ERROR}{error}", title, title)
-
-
-def _start(error: str) -> str:
-    """Return so much of a masked text that no cut can reach it, nor what masking looks at."""
-    start = start_in_json(error, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
-    return error if start == error else whole_words(error, len(start))
 
 
 def short_title(text: str) -> str:
@@ -270,12 +253,9 @@ def _text_shape(payload: Payload) -> Signature:
         return _alike(f"XML {mask_name(root[1])}")
     if head[0] in "{[" and (keys := dict.fromkeys(map(mask_name, _JSON_KEY.findall(head)))):
         return _alike(f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}")
-    key = f"{_TEXT}{_without_numbers(head[:_TEXT_CHARACTERS])}"
-    return Signature(key, f"{_TEXT}{_without_numbers(_whole_words(head))}", _TEXTLESS)
-
-
-def _without_numbers(text: str) -> str:
-    return mask_numbers(mask_ids(text))
+    texts = head[:_TEXT_CHARACTERS], _whole_words(head)
+    key, shown = (f"text {mask_numbers(mask_ids(text))}" for text in texts)
+    return Signature(key, shown, "text <hidden>")
 
 
 def _whole_words(head: str) -> str:

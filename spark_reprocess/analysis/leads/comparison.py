@@ -9,10 +9,9 @@ kind of message from another is not mistaken for a cause.
   standardization).
 - *All* are all other messages of the sample.
 
-A group that is known by its shape has all values that belong to this shape: the type of an event,
-or the status that goes with it. Such a value does not explain a failure. A field counts as constant
-if enough of the other shapes have one value each in it. A field whose values vary within the other
-shapes (a tenant, a region) is not constant, even if one group has a single value in it.
+A group that is known by its shape has all values that belong to this shape, such as the type of an
+event: they do not explain a failure. A field counts as constant if enough of the other shapes have
+one value each in it.
 """
 
 from collections.abc import Sequence
@@ -38,9 +37,6 @@ _OWN_SHAPE = 1 / 3
 _BY_CHANCE = 8
 """By chance, a group may have so many more messages of a shape than all other groups."""
 
-_COVERED = 0.5
-"""There must be messages alike for at least this share of the group."""
-
 _FEWEST, _MOST, _FOR_EACH = 2000, 8000, 25
 """A group is compared with so many others at most, which depends on its own messages."""
 
@@ -60,7 +56,7 @@ class SampledGroup:
     """A group and its messages in the sample.
 
     Attributes:
-        messages: their rows in the feature table, in the order of a hash.
+        messages: their rows in the table, in the order of a hash.
         population: number of messages in the whole group.
         is_by_shape: whether the signature is the shape of the payload, not an error.
     """
@@ -156,13 +152,12 @@ class Comparisons:
         mix = np.bincount(self._shapes[group.messages], minlength=size)
         there = np.bincount(self._shapes[is_other], minlength=size)
         weight = np.bincount(self._shapes[is_other], self._weights[is_other], minlength=size)
-        factor, covered = np.zeros(size), 0
+        factor = np.zeros(size)
         for shape in np.flatnonzero(mix):
             nearest = self._nearest(int(shape), int(mix[shape]), there)
             if len(nearest):
                 factor[nearest] += mix[shape] / weight[nearest].sum()
-                covered += int(mix[shape])
-        if covered < _COVERED * len(group.messages):
+        if not factor.any():
             return None
         messages = _some(np.flatnonzero(is_other & (factor > 0)[self._shapes]), group)
         weights = self._weights[messages] * factor[self._shapes[messages]]

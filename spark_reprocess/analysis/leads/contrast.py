@@ -39,8 +39,7 @@ class Counted:
 
     Attributes:
         conditions: their rows in the matrix, ascending.
-        score: how strongly it sets the group apart, for ranking; see ``balanced``. It grows with
-            the square of the difference.
+        score: for ranking, see ``balanced``; it grows with the square of the difference.
         own_share: share of the group's messages to which the set applies.
         other_share: the same of the others, weighted.
         evidence: in nats; 0 if the others have it more often.
@@ -66,8 +65,7 @@ class Contrast:
         numbers: of each condition its predicate.
         same: of each condition the predicates that hold for just these messages.
         may_be_implied: of each condition, whether the shape may imply it.
-        field: of each condition; two conditions about one field are not combined, nor is one that
-            has -1.
+        field: of each condition; two conditions about one field are not combined.
         holds, applies: 1 or 0, by condition and message.
     """
 
@@ -94,8 +92,7 @@ class Contrast:
     def ranked(self, among: Flags, needed: Sequence[float]) -> list[Counted]:
         """Return the sets that make a significant difference among these messages, the best first.
 
-        *needed* is the evidence that a set of so many conditions needs, by their number. If it has
-        none for pairs, they are not searched.
+        *needed* is the evidence that a set of so many conditions needs, by their number.
         """
         parts = [np.flatnonzero(among & part) for part in (self.is_own, ~self.is_own)]
         matrices = [
@@ -106,9 +103,9 @@ class Contrast:
         own = len(parts[0])
         singles = [one @ weight for one, weight in matrices]
         found = self._significant(np.arange(len(self.field))[:, None], singles, own, needed)[0]
-        is_joined = (self.field[:, None] != self.field) & (self.field >= 0)
-        pairs = np.argwhere(np.triu(is_joined & is_joined.T, 1))
-        if len(needed) > MOST_CONDITIONS and len(pairs):
+        is_joined = self.field[:, None] != self.field
+        pairs = np.argwhere(np.triu(is_joined, 1))
+        if len(pairs):
             products = [
                 ((one * weight) @ one.T)[pairs[:, 0], pairs[:, 1]] for one, weight in matrices
             ]
@@ -160,10 +157,7 @@ class Contrast:
 
 
 def _shares(counts: Floats) -> tuple[Floats, Floats]:
-    """Return the shares of the group and of the others.
-
-    The columns of *counts*: messages of the group for which it holds, to which it applies; others.
-    """
+    """Return the shares of the group and of the others; *counts* has for each: holds, applies."""
     shares = np.minimum(counts[:, ::2] / np.maximum(counts[:, 1::2], 1e-9), 1.0)
     return shares[:, 0], shares[:, 1]
 

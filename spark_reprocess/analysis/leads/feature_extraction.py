@@ -1,8 +1,7 @@
 """Extract features of sampled messages on Spark's workers, and find the leads in one task.
 
-Workers read the bodies in parallel. What leaves them is masked and cut, or features only. The
-features of the whole sample, whose size is limited, then go to one task, because each group is
-compared with all others.
+What leaves the workers is masked and cut, or features only. The features of the whole sample go to
+one task, because each group is compared with all others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,8 +29,9 @@ from spark_reprocess.analysis.leads.comparison import Sample, SampledGroup
 from spark_reprocess.analysis.leads.features import COLUMNS, OUR_ATTRIBUTES, features_of
 from spark_reprocess.analysis.leads.leads import find_leads
 from spark_reprocess.analysis.leads.predicates import feature_table
-from spark_reprocess.analysis.outputs import LEAD_FIELDS
+from spark_reprocess.analysis.outputs import arrow_type
 from spark_reprocess.archive.messages.frames import map_rows
+from spark_reprocess.findings import Lead
 from spark_reprocess.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
 
 INPUT_COLUMNS = (
@@ -49,22 +49,22 @@ INPUT_COLUMNS = (
 )
 
 _ATTRIBUTE_CHARACTERS = 200
-_EXTRACTED_FIELDS: "list[pa.Field[Any]]" = [
-    pa.field("group_id", pa.string()),
-    pa.field("chance", pa.float64()),
-    pa.field("is_by_shape", pa.bool_()),
-    pa.field("features", pa.string()),
-    pa.field("failed_at", pa.float64()),
-    pa.field("shape", pa.string()),
-    pa.field("title", pa.string()),
-    pa.field("message_id", pa.string()),
-    pa.field("sent_at", pa.timestamp("us", tz="UTC")),
-    pa.field("body", pa.string()),
-    pa.field("logged", pa.string()),
-    pa.field("attributes", pa.list_(pa.struct([("name", pa.string()), ("text", pa.string())]))),
-]
-_EXTRACTED = pa.schema(_EXTRACTED_FIELDS)
-_LEADS = pa.schema([pa.field("group_id", pa.string()), *LEAD_FIELDS])
+_COLUMNS: dict[str, pa.DataType] = {
+    "group_id": pa.string(),
+    "chance": pa.float64(),
+    "is_by_shape": pa.bool_(),
+    "features": pa.string(),
+    "failed_at": pa.float64(),
+    "shape": pa.string(),
+    "title": pa.string(),
+    "message_id": pa.string(),
+    "sent_at": pa.timestamp("us", tz="UTC"),
+    "body": pa.string(),
+    "logged": pa.string(),
+    "attributes": pa.map_(pa.string(), pa.string()),
+}
+_EXTRACTED = pa.schema(_COLUMNS)
+_LEADS = pa.schema([("group_id", pa.string()), ("leads", arrow_type(tuple[Lead, ...]))])
 
 
 def with_features(
@@ -78,8 +78,7 @@ def with_features(
 ) -> DataFrame:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
-    *picks* is what ``groups.picked`` returned, *messages* are the archive's rows, and *patterns*
-    are those of ``grouping.Grouping``.
+    *picks* is what ``groups.picked`` returned; *patterns* are those of ``grouping.Grouping``.
     """
     rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
     return map_rows(rows, _Extractor(patterns, masks, has_samples).read, _EXTRACTED, is_few=is_few)
@@ -121,11 +120,11 @@ class _Extractor:
             extracted["sent_at"] = row["sent_at"]
             extracted["logged"] = row["logged"]
             extracted["body"] = excerpt(body, self.masks) if self.has_samples else None
-            extracted["attributes"] = [
-                {"name": name, "text": self._attribute_text(name, value)}
+            extracted["attributes"] = {
+                name: self._attribute_text(name, value)
                 for name, value in (sorted(attributes) if self.has_samples else ())
                 if name not in OUR_ATTRIBUTES
-            ]
+            }
         return extracted
 
     def _title(self, group_id: str, signature: Signature) -> str:
@@ -149,12 +148,10 @@ def leads_among(
     *,
     is_few: bool,
 ) -> DataFrame:
-    """Find the leads of the groups in *counts* (messages by group), in one task.
-
-    *extracted* is what ``with_features`` returned.
+    """Find the leads of the groups in *counts* (messages by group) in what was *extracted*.
 
     Returns:
-        The group id and the fields of ``findings.Lead``; of each group the strongest lead first.
+        ``group_id``, and ``leads`` as in ``findings.GroupFinding``.
     """
     sampled = extracted.where("features IS NOT NULL").select(
         "group_id", "chance", "is_by_shape", "features", "failed_at", "shape"
@@ -184,8 +181,7 @@ def find_leads_in(
     times = rows.column("failed_at").to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
     leads = [
-        {"group_id": group_id, **asdict(lead)}
+        {"group_id": group_id, "leads": list(map(asdict, found))}
         for group_id, found in find_leads(sample, counts, masks).items()
-        for lead in found
     ]
     yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)

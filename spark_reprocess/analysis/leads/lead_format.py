@@ -2,15 +2,15 @@
 
 A masked value appears neither in the lead nor in its condition.
 
-The condition selects exactly the messages that have the lead. A test compares it with the features.
-Where SQL cannot express the lead (a key that contains an id, a body in base64), the condition is
-empty. It is exact where a place in the payload is always an object, or always an array, or always a
-text that holds JSON, and where no object has a key twice.
+The condition selects the messages that have the lead. A test compares it with the features. It is
+empty for what SQL expresses badly: a key that contains an id, a body in base64, what elements of an
+array lack. It is exact where a place in the payload is always an object, or always an array, or
+always a text that holds JSON, or never a number beside a text that looks like one; and where no
+object has a key twice.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 
 from spark_reprocess.analysis.groups.mask import Masks, shorten
 from spark_reprocess.analysis.leads.features import (
@@ -57,11 +57,6 @@ _TYPE_WORDS = {
 }
 
 _PLAIN_KEY = re.compile(r"[^.\[\]*]+")
-_STEPS = re.compile(f"{STEP}([^{STEP}{ELEMENT}{INNER_JSON}]*)|{ELEMENT}|{INNER_JSON}")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_COUNTED = re.compile(r"-?\d{1,9}")
-_BLANK = r"body RLIKE '^\\s*$'"
-_VARIABLES = "xyzuvw"
 _TYPES = {
     TEXT: "= 'STRING'",
     NUMBER: "RLIKE '^(BIGINT|DECIMAL|DOUBLE|FLOAT)'",
@@ -70,8 +65,6 @@ _TYPES = {
     OBJECT: "LIKE 'OBJECT%'",
     ARRAY: "LIKE 'ARRAY%'",
 }
-
-_Test = Callable[["_Place"], str | None]
 
 
 def lead_of(
@@ -139,7 +132,7 @@ def condition(kind: Kind, path: str, tag: str) -> str:
         return _column(kind, path, tag)
     if path.startswith(f"{ATTRIBUTE}{STEP}"):
         return _attribute(kind, path.partition(STEP)[2], tag)
-    return _in_body(kind, path, tag) or ""
+    return _in_body(kind, path, tag)
 
 
 def quoted(text: str) -> str:
@@ -171,128 +164,66 @@ def _attribute(kind: Kind, name: str, tag: str) -> str:
     return f"{attribute}.{held} IS NOT NULL" if held else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A place in a body: the JSON that the SQL expression *text* yields, then *path* inside it."""
+def _in_body(kind: Kind, path: str, tag: str, json: str = BODY, variables: str = "xyzuvw") -> str:
+    """Return SQL for what *path* leads to in the JSON that the expression *json* yields.
 
-    text: str
-    path: str = "$"
-    arrays: int = 0
-
-    @property
-    def value(self) -> str:
-        """SQL for what is here, as text."""
-        if self.path == "$" and self.text != BODY:
-            return self.text
-        return f"get_json_object({self.text}, {quoted(self.path)})"
-
-    @property
-    def json(self) -> str:
-        """SQL for what is here, as JSON."""
-        return self.text if self.path == "$" else self.value
-
-    def key(self, name: str) -> "_Place | None":
-        if _PLAIN_KEY.fullmatch(name):
-            return replace(self, path=f"{self.path}.{name}")
-        if "'" in name or name in ("*", ""):
-            return None
-        return replace(self, path=f"{self.path}['{name}']")
-
-    def is_of(self, kind: str) -> str | None:
-        """SQL for: what is here is of this type; None within an array."""
-        if self.arrays:
-            return None
-        variant = f"try_parse_json({self.text})"
-        if self.path != "$":
-            variant = f"try_variant_get({variant}, {quoted(self.path)}, 'variant')"
-        return f"schema_of_variant({variant}) {_TYPES[kind]}"
-
-    def exists(self, test: str, variable: str) -> str:
-        return f"exists(from_json({self.value}, 'array<string>'), {variable} -> {test})"
+    *variables* are left for elements of arrays.
+    """
+    path, is_array, inside = path.partition(ELEMENT)
+    name = ""
+    if kind is not Kind.TAG:
+        path, _, name = path.rpartition(STEP)
+    *outer, last = map(_json_path, path.split(INNER_JSON))
+    for one in outer:
+        json = _value(json, one)
+    value = _value(json, last)
+    if not value:
+        return ""
+    if is_array:
+        is_value = tag.startswith(VALUE) and variables
+        test = is_value and _in_body(kind, inside, tag, variables[0], variables[1:])
+        array = f"from_json({value}, 'array<string>')"
+        return f"exists({array}, {variables[0]} -> {test})" if test else ""
+    if kind is Kind.TAG:
+        return _tagged(tag, json, last)
+    has = f"array_contains(json_object_keys({json if last == '$' else value}), {quoted(name)})"
+    return has if kind is Kind.PRESENT else f"NOT {has}"
 
 
-def _in_body(kind: Kind, path: str, tag: str) -> str | None:
-    steps = [(match[0], match[1]) for match in _STEPS.finditer(path)]
-    if kind is Kind.TAG and tag != IN_SOME:
-        return _walk(_Place(BODY), steps, lambda place: _tagged(place, tag))
-    if not steps:
-        return None
-    last, name = steps.pop()
-    if last == ELEMENT:
-        count = "> 0" if kind is Kind.PRESENT else "= 0"
-
-        def has_elements(place: _Place) -> str | None:
-            is_array = place.is_of(ARRAY)
-            length = f"json_array_length({place.json}) {count}"
-            return f"{is_array} AND {length}" if is_array else None
-
-        return _walk(_Place(BODY), steps, has_elements)
-    return _in_object(kind, steps, name or "", in_some=tag == IN_SOME)
-
-
-def _in_object(
-    kind: Kind, steps: list[tuple[str, str | None]], name: str, *, in_some: bool
-) -> str | None:
-    """Return SQL for: the object at *steps* has this key, or lacks it."""
-
-    def has(place: _Place) -> str:
-        return f"array_contains(json_object_keys({place.json}), {quoted(name)})"
-
-    def is_object(place: _Place) -> str:
-        return f"json_object_keys({place.json}) IS NOT NULL"
-
-    there = _walk(_Place(BODY), steps, has)
-    lacks = _walk(_Place(BODY), steps, lambda place: f"NOT {has(place)}")
-    if kind is Kind.PRESENT or there is None:
-        return there
-    if in_some:
-        return f"{there} AND {lacks}"
-    if (ELEMENT, None) not in steps:
-        return lacks
-    # In an array: its elements are objects, and none of them has the field.
-    return f"{_walk(_Place(BODY), steps, is_object)} AND NOT {there}"
-
-
-def _walk(place: _Place, steps: list[tuple[str, str | None]], test: _Test) -> str | None:
-    """Follow *steps*. What comes after an array must hold for one of its elements."""
-    here = place
-    for number, (mark, name) in enumerate(steps):
-        if mark == INNER_JSON:
-            here = _Place(here.value, "$", here.arrays)
-        elif mark == ELEMENT:
-            if here.arrays >= len(_VARIABLES):
-                return None
-            variable = _VARIABLES[here.arrays]
-            inside = _walk(_Place(variable, "$", here.arrays + 1), steps[number + 1 :], test)
-            return here.exists(inside, variable) if inside else None
-        else:
-            there = here.key(name or "")
-            if there is None:
-                return None
-            here = there
-    return test(here)
-
-
-def _tagged(place: _Place, tag: str) -> str | None:
+def _tagged(tag: str, json: str, path: str) -> str:
+    """Return SQL for: what is at a JSON path has this value, magnitude or type."""
+    value, variant = _value(json, path), f"try_parse_json({json})"
     if tag.startswith(VALUE):
-        return _value(place, tag[1:])
-    if tag.startswith(MAGNITUDE):
-        is_number = place.is_of(NUMBER)
-        size = _magnitude(f"try_cast({place.value} AS DOUBLE)", tag[1:])
-        return f"{is_number} AND {size}" if is_number else size
+        return f"{value} = {quoted(tag[1:])}"
     if tag == EMPTY:
-        return _BLANK
-    if place.path == "$" and tag == TEXT:
-        return None
-    return place.is_of(tag) if tag in _TYPES else None
+        return r"body RLIKE '^\\s*$'"
+    if path != "$":
+        variant = f"try_variant_get({variant}, {quoted(path)}, 'variant')"
+    if tag.startswith(MAGNITUDE):
+        is_number = f"schema_of_variant({variant}) {_TYPES[NUMBER]}"
+        return f"{is_number} AND {_magnitude(f'try_cast({value} AS DOUBLE)', tag[1:])}"
+    is_known = tag in _TYPES and (path, tag) != ("$", TEXT)
+    return f"schema_of_variant({variant}) {_TYPES[tag]}" if is_known else ""
 
 
-def _value(place: _Place, text: str) -> str:
-    """Return SQL for a value. A text that looks like a number needs a check of its type."""
-    is_equal = f"{place.value} = {quoted(text)}"
-    if _NUMBER.fullmatch(text) and not _COUNTED.fullmatch(text) and (is_text := place.is_of(TEXT)):
-        return f"{is_text} AND {is_equal}"
-    return is_equal
+def _json_path(path: str) -> str:
+    """Return the steps of a path as a JSON path; empty where it cannot have a key."""
+    found = "$"
+    for name in path.split(STEP)[1:]:
+        if _PLAIN_KEY.fullmatch(name):
+            found += f".{name}"
+        elif "'" in name or name in ("*", ""):
+            return ""
+        else:
+            found += f"['{name}']"
+    return found
+
+
+def _value(json: str, path: str) -> str:
+    """Return SQL for what is at a JSON path, as text; empty where one of them is."""
+    if not json or not path:
+        return ""
+    return json if path == "$" and json != BODY else f"get_json_object({json}, {quoted(path)})"
 
 
 def _magnitude(number: str, digits: str) -> str:

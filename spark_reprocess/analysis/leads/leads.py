@@ -1,20 +1,8 @@
 """Find the leads of each group: the sets of conditions that set it apart. Pure; numpy.
 
-1. A lead is a set of one to three conditions. The share of the group for which all of them hold is
-   compared with the share of other messages (see ``comparison``); ``contrast`` ranks the sets.
-2. A set must make a difference: its score, the difference of the two shares, is at least 0.1, or
-   the set holds for at least 2 % of the group and for hardly any others. What the shape of the
-   messages may imply counts for a third.
-3. The difference must be significant: G-test (S. S. Wilks, 1938), with Bonferroni's correction for
-   all sets of this size of all groups. Each condition of a set must be significant among the
-   messages for which the others hold; and it is left out if most other values of its field do as
-   well as its own.
-4. What is usual is not a lead: at least half of the difference must be left against the median of
-   the other groups. Nor is a number that grows with the time.
-5. The next lead is searched among the messages for which no earlier lead holds. Then come sets that
-   explain the same messages nearly as well, unless the earlier lead holds for hardly any others.
-6. Conditions that hold for nearly the same messages are correlated. The one that is easiest to read
-   is part of the lead; up to three others are shown beside it.
+docs/analysis.md, "Leads", has the rules. Significance is a G-test (S. S. Wilks, 1938) with
+Bonferroni's correction for all sets of this size of all groups. ``comparison`` chooses what a group
+is compared with, and ``contrast`` ranks the sets.
 """
 
 import math
@@ -62,18 +50,12 @@ _CONCLUSIVE = 0.97
 """If the others have so little of the sum of both shares, no other set is nearly as good."""
 
 _NEARLY_AS_GOOD = 0.7
-_LEFT_WITHOUT = 0.5
-"""A condition is not left out if less of the score is left."""
-
 _SAME_MESSAGES = 0.95
 """Predicates are correlated from this Jaccard index on."""
 
 _ALL = 0.99
 _LEAST_MESSAGES = 5
 """Groups with fewer messages to which a lead applies do not count for what is usual."""
-
-_LEAST_FOR_SETS = 40
-"""In a smaller group a lead has one condition."""
 
 _SAME_COUNTS = 20
 _LEAST_PARTS, _MOST_PARTS, _MOST_MESSAGES = 24, 96, 8000
@@ -126,7 +108,6 @@ class _Search:
         self._own = context.predicates.counts(own, float(self._size))
         self._mark = context.predicates.counts(marked, float(marks.sum())).holds
         self._left = np.ones(table.messages, bool)
-        self._needed = context.needed[: 2 if self._size < _LEAST_FOR_SETS else None]
 
     def leads(self) -> Iterator[Lead]:
         compared = [one for given in self._comparisons() if (one := self._compared(*given))]
@@ -156,19 +137,15 @@ class _Search:
         Each comparison has the other messages, the predicates to compare, and those that the shape
         of the group's messages may imply.
 
-        The shape of a group that is known by its shape implies its *bound* predicates: which
-        fields are present, their types, and the values of constant fields. Against all others
-        they would all be significant. So they are compared with similar shapes only, and
-        count less. That a field is present is not a lead at all: the group's title lists the
-        fields.
+        A shape implies its *bound* predicates, so those of a group that is known by its shape are
+        compared with similar shapes only, and count less. That a field is present is not a lead at
+        all: the group's title lists the fields.
         """
         alike = self._context.comparisons.alike(self._group)
         everybody = self._context.comparisons.all(self._group)
         shapes = self._context.sample.shapes[self._group.messages]
         is_constant = self._context.constant.of(int(np.bincount(shapes).argmax()))
         bound = self._predicates.bound_to_shape(is_constant)
-        # Together they are the shape, and say nothing that the title does not.
-        self._alone = bound & self._group.is_by_shape
         everything = self._predicates.is_predicate
         may_be_implied = bound & (self._own.shares >= _ALL)
         if not self._group.is_by_shape:
@@ -214,7 +191,6 @@ class _Search:
             np.array([of(one)[rows] for one in conditions.tolist()], np.float32)
             for of in (self._predicates.holds, self._predicates.applies)
         )
-        field = self._predicates.field_of(conditions)
         return Contrast(
             others,
             rows,
@@ -224,7 +200,7 @@ class _Search:
             numbers=conditions,
             same=[usable[same == same[place]] for place in first],
             may_be_implied=implied[conditions],
-            field=np.where(self._alone[conditions], -1, field),
+            field=self._predicates.field_of(conditions),
             holds=holds,
             applies=applies,
         )
@@ -234,7 +210,7 @@ class _Search:
         left = self._left[where.rows]
         if (left & where.is_own).sum() < LEAST_GROUP or not (left & ~where.is_own).any():
             return None
-        ranked = where.ranked(left, self._needed)
+        ranked = where.ranked(left, self._context.needed)
         place = next((n for n, one in enumerate(ranked) if self._is_lead(where, one)), None)
         if place is None:
             return None
@@ -273,18 +249,14 @@ class _Search:
             if breadth[widest] <= _MOST_VALUES:
                 break
             rest = tuple(other for other in one.conditions if other != widest)
-            shorter = where.count(rest, self._left[where.rows])
-            if shorter.score < _LEFT_WITHOUT * one.score:
-                break
-            one = shorter
+            one = where.count(rest, self._left[where.rows])
         return one
 
     def _breadth(self, where: Contrast, one: Counted, which: int) -> float:
         """Return the share of the other values of a condition's field that do as well as its own.
 
-        Among the messages for which the rest of the set holds, the odds that a message is of the
-        group must be nearer to those of the condition's value than to those of messages for which
-        the rest does not hold; on a logarithmic scale.
+        The odds of the group among messages with the rest of the set must be nearer to those of the
+        condition's value than to those outside of the rest; on a logarithmic scale.
         """
         number, table = int(where.numbers[which]), self._context.sample.table
         values = self._predicates.values_of(number)
@@ -308,10 +280,7 @@ class _Search:
         return float((odds[is_other] >= enough).mean())
 
     def _is_clock(self, where: Contrast, which: int) -> bool:
-        """Return whether the condition is a magnitude of a number that grows with the time.
-
-        In the time of most of its messages hardly any have another magnitude.
-        """
+        """Return whether the condition is a magnitude of a number that grows with the time."""
         number, times = int(where.numbers[which]), self._context.sample.times
         path, tag = self._predicates.predicate(number)[1:]
         if not tag.startswith(MAGNITUDE) or path == SIZE:
@@ -326,15 +295,9 @@ class _Search:
         return bool((~holds[is_then]).mean() <= _CLOCK * (~holds).mean())
 
     def _is_unusual(self, where: Contrast, one: Counted) -> bool:
-        """Return whether the median of the other groups differs too, not only their sum.
-
-        At least half of the difference must be left. That a field is present must be unusual among
-        all other groups, also where the group is compared with a part of them.
-        """
+        """Return whether the median of the other groups differs too, not only their sum."""
         sample, rows = self._context.sample, where.others.messages
         numbers = where.numbers[[*one.conditions]]
-        if self._predicates.is_present[numbers].any():
-            rows = np.flatnonzero(sample.group_of != sample.group_of[self._group.messages[0]])
         groups, count = sample.group_of[rows], len(sample.groups)
         applies = np.bincount(groups[self._predicates.all_apply(numbers)[rows]], minlength=count)
         holds = np.bincount(groups[self._predicates.all_hold(numbers)[rows]], minlength=count)
@@ -374,10 +337,7 @@ class _Search:
         )
 
     def _correlated(self, where: Contrast, which: int) -> list[int]:
-        """Return the predicates that hold for nearly the same messages, each of another field.
-
-        The plainest comes first.
-        """
+        """Return the predicates that hold for nearly the same messages, the plainest first."""
         rows, mine, applies = where.rows, where.holds[which] > 0, where.applies[which] > 0
 
         def is_same(other: int) -> bool:

@@ -1,10 +1,9 @@
 """Count features and evaluate predicates over a sample of messages. Pure; numpy and pyarrow.
 
-A predicate is a statement about one field of a message. There are three kinds: the field has a
-feature (a value, magnitude or type), the field is present, the field is missing. A predicate
-applies to a part of the messages only: one about a value to messages that have the field, one about
-presence to messages that have the object which contains the field. Shares are always shares of the
-messages to which the predicate applies.
+A predicate is a statement about one field of a message: it has a feature (a value, magnitude or
+type), is present, or is missing. It applies to a part of the messages only: one about a value to
+messages that have the field, one about presence to messages that have the object which contains the
+field. Shares are always shares of the messages to which the predicate applies.
 """
 
 from collections.abc import Iterable
@@ -69,8 +68,7 @@ class FeatureTable:
         paths: of each field.
         tags: of each feature.
         field: of each feature, the number of its field.
-        is_type: of each feature, whether it is the type of a field. Each field that a message has
-            gives the message exactly one of these.
+        is_type: of each feature, whether it is a type: each field of a message has exactly one.
         parent: of each field, the feature that says that the object around it was read completely;
             -1 for fields that have no such object.
         features: of each message.
@@ -85,7 +83,7 @@ class FeatureTable:
 
     @property
     def messages(self) -> int:
-        """The number of messages."""
+        """How many there are."""
         return len(self.features.starts) - 1
 
     @cached_property
@@ -152,12 +150,7 @@ class Kind(Enum):
 
 
 class Predicate(NamedTuple):
-    """A predicate that can leave the table.
-
-    Attributes:
-        path: of its field, as ``features`` builds it.
-        tag: of its feature; empty unless *kind* is TAG.
-    """
+    """A predicate, with the path of its field; *tag* is empty unless *kind* is TAG."""
 
     kind: Kind
     path: str
@@ -184,7 +177,14 @@ class Predicates:
         """Number the predicates over the features of *table*."""
         self._table = table
         self._tags, self._fields = len(table.tags), len(table.paths)
-        is_in_object = np.array([_is_in_object(path) for path in table.paths], bool)
+        # The whole body, and JSON in a text, cannot be missing.
+        is_in_object = np.array(
+            [
+                not path.endswith(INNER_JSON) and (STEP in path or not path.startswith(BODY))
+                for path in table.paths
+            ],
+            bool,
+        )
         is_statement = np.array([tag != COMPLETE for tag in table.tags], bool)
         self.is_predicate: Flags = np.concatenate([is_statement, is_in_object, is_in_object])
         nothing = np.zeros(self._fields, bool)
@@ -216,8 +216,7 @@ class Predicates:
     def bound_to_shape(self, is_constant: Flags) -> Flags:
         """Return for each predicate whether the shape of a message may imply it.
 
-        Presence, types, and the values of constant fields, which *is_constant* names; see
-        ``ConstantFields.of``.
+        *is_constant* names the values of constant fields: see ``ConstantFields.of``.
         """
         return np.concatenate([is_constant | self._table.is_type, np.ones(2 * self._fields, bool)])
 
@@ -275,11 +274,6 @@ class Predicates:
         for feature in features:
             has[self._table.holders.row(int(feature))] = True
         return has
-
-
-def _is_in_object(path: str) -> bool:
-    """Return whether the field can be missing: not the whole body, and not JSON in a text."""
-    return not path.endswith(INNER_JSON) and (STEP in path or not path.startswith(BODY))
 
 
 def _parents(paths: tuple[str, ...], field: Ints, tags: tuple[str, ...]) -> Ints:

@@ -32,7 +32,7 @@ from spark_reprocess.inspect.show import (
     show_run,
 )
 from spark_reprocess.progress import silent
-from spark_reprocess.report.texts import indented_json, looks_like_json
+from spark_reprocess.report.texts import indented_json
 from spark_reprocess.triage import is_group_id
 
 _ABOUT = """\
@@ -173,8 +173,8 @@ def _content(copy: ArchivedCopy) -> list[tuple[str, str]]:
     values = (copy.values or {}).values()
     lines = [f"{kind}: {value}" for kind, value in zip(kinds, values, strict=True)]
     # In a pipe a body stays as it is.
-    is_indented = sys.stdout.isatty() and looks_like_json(copy.body)
-    body = indented_json(copy.body) if is_indented else copy.body
+    indented = indented_json(copy.body) if sys.stdout.isatty() else None
+    body = copy.body if indented is None else indented
     return [("attributes", "\n".join([f"{len(lines)}", *lines])), ("body", f"\n{body}")]
 
 

@@ -1,73 +1,67 @@
-import itertools
-from collections.abc import Iterable, Mapping
 from typing import Any
 
+import boto3
 import pytest
-from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 
 from spark_reprocess.errors import InputError
 from spark_reprocess.logs.reading import LIMIT_SECONDS, LogReading, exported_events
 
 _EVENT = '{"logStreamName": "s", "timestamp": 7, "message": "m"}'
-Answer = Mapping[str, Any] | str
 
 
 class FakeLogs:
-    """Answers in turn; a text is an error's code. Each call takes a tenth of a second."""
+    """CloudWatch Logs with stubbed answers, and a clock; each event takes a second to work off."""
 
-    def __init__(self, answers: Iterable[Answer]) -> None:
-        self.answers = list(answers)
-        self.calls: list[tuple[float, dict[str, Any]]] = []
+    def __init__(self) -> None:
+        self.client = boto3.client("logs", region_name="eu-west-1")
+        self.answers = Stubber(self.client)
+        self.answers.activate()
+        self.sleeps: list[float] = []
         self.seconds = 0.0
 
-    def filter_log_events(self, **wanted: Any) -> Mapping[str, Any]:
-        self.calls.append((self.seconds, wanted))
-        self.seconds += 0.1
-        answer = self.answers.pop(0)
-        if isinstance(answer, str):
-            raise ClientError({"Error": {"Code": answer, "Message": "no"}}, "FilterLogEvents")
-        return answer
+    def page(
+        self, group: str, *times_ms: int, asked: str | None = None, token: str | None = None
+    ) -> None:
+        """Answer a call for *group* with the token *asked*, and name *token* for the next one."""
+        events = [{"logStreamName": "s", "timestamp": ms, "message": "text"} for ms in times_ms]
+        wanted: dict[str, Any] = {"logGroupName": group, "startTime": 0, "endTime": 10}
+        wanted |= {"nextToken": asked} if asked else {}
+        answer = {"events": events, **({"nextToken": token} if token else {})}
+        self.answers.add_response("filter_log_events", answer, wanted)
 
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-
-    def reading(self, **limits: Any) -> LogReading:
-        return LogReading(self, sleep=self.sleep, clock=lambda: self.seconds, **limits)
-
-
-def page(*times_ms: int, token: str | None = None) -> Mapping[str, Any]:
-    events = [{"logStreamName": "s", "timestamp": ms, "message": f"at {ms}"} for ms in times_ms]
-    return {"events": events, **({"nextToken": token} if token else {})}
-
-
-def test_every_page_is_read_also_behind_a_throttled_call_twice_a_second() -> None:
-    logs = FakeLogs([page(1, token="a"), "ThrottlingException", page(token="b"), page(2), page(3)])
-    reading = logs.reading()
-
-    events = list(reading.read(["g", "h"], 0, 9))
-
-    assert [(one.group, one.time_ms) for one in events] == [("g", 1), ("g", 2), ("h", 3)]
-    assert [wanted.get("nextToken") for _, wanted in logs.calls] == [None, "a", "a", "b", None]
-    assert {(wanted["startTime"], wanted["endTime"]) for _, wanted in logs.calls} == {(0, 10)}
-    began = [seconds for seconds, _ in logs.calls]
-    assert all(later - earlier >= 0.499 for earlier, later in itertools.pairwise(began))
-    assert reading.read_until_ms is None
+    def read(self, *groups: str, **limits: Any) -> tuple[list[tuple[str, int]], int | None]:
+        """Return the events, and where a limit ended the reading."""
+        reading = LogReading(self.client, self.sleeps.append, lambda: self.seconds, **limits)
+        found = []
+        for event in reading.read(groups, 0, 9):
+            found.append((event.group, event.time_ms))
+            self.seconds += LIMIT_SECONDS / 2
+        return found, reading.read_until_ms
 
 
-def test_a_limit_of_size_ends_with_the_time_that_was_reached() -> None:
-    reading = FakeLogs([page(1, 2, token="a"), page(3)]).reading(bytes_left=5)
-
-    assert [one.time_ms for one in reading.read(["g"], 0, 9)] == [1, 2]
-    assert reading.read_until_ms == 2
+@pytest.fixture
+def logs() -> FakeLogs:
+    return FakeLogs()
 
 
-def test_a_limit_of_time_ends_a_log_that_is_always_throttled() -> None:
-    logs = FakeLogs(["ThrottlingException"] * LIMIT_SECONDS * 3)
-    reading = logs.reading()
+def test_every_page_is_read_twice_a_second(logs: FakeLogs) -> None:
+    logs.page("g", 1, token="a")
+    logs.page("g", asked="a", token="b")
+    logs.page("g", 2, asked="b")
+    logs.page("h", 3)
 
-    assert list(reading.read(["g"], 7, 9)) == []
-    assert reading.read_until_ms == 7
-    assert len(logs.calls) <= 2 * LIMIT_SECONDS + 1
+    assert logs.read("g", "h") == ([("g", 1), ("g", 2), ("h", 3)], None)
+    assert logs.sleeps == [0.5] * 4
+
+
+@pytest.mark.parametrize(("times_ms", "limits"), [((1, 2), {"bytes_left": 5}), ((1, 2, 2), {})])
+def test_a_limit_of_size_or_time_ends_with_the_time_that_was_reached(
+    logs: FakeLogs, times_ms: tuple[int, ...], limits: dict[str, int]
+) -> None:
+    logs.page("g", *times_ms, token="a")
+
+    assert logs.read("g", **limits) == ([("g", ms) for ms in times_ms], 2)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +71,13 @@ def test_a_limit_of_time_ends_a_log_that_is_always_throttled() -> None:
         ("AccessDeniedException", "logs:FilterLogEvents"),
     ],
 )
-def test_a_log_group_that_is_not_there_or_denied_is_named(code: str, part: str) -> None:
+def test_a_log_group_that_is_not_there_or_denied_is_named(
+    logs: FakeLogs, code: str, part: str
+) -> None:
+    logs.answers.add_client_error("filter_log_events", code)
+
     with pytest.raises(InputError, match=f"/shop/orders: .*{part}"):
-        list(FakeLogs([code]).reading().read(["/shop/orders"], 0, 9))
+        logs.read("/shop/orders")
 
 
 def test_a_file_has_an_event_on_each_line() -> None:

@@ -63,13 +63,6 @@ def body(fields: Sequence[str], **more: Any) -> dict[str, Any]:
     return {**dict.fromkeys(fields, "x"), **more}
 
 
-def test_one_group_alone_is_compared_with_nothing(world: World) -> None:
-    group = world.group("g", *[body(FIELDS)] * 20)
-
-    assert world.alike(group) is None
-    assert world.comparisons().all(group) is None
-
-
 @pytest.mark.parametrize("by_shape", [False, True])
 def test_messages_of_the_same_shape_are_alike(world: World, *, by_shape: bool) -> None:
     group = world.group("g", *[body(FIELDS)] * 20, by_shape=by_shape)
@@ -82,14 +75,6 @@ def test_messages_of_the_same_shape_are_alike(world: World, *, by_shape: bool) -
     assert (alike.are_alike, alike.have_same_shape) == (True, True)
     assert messages(alike) == set(same.messages)
     assert messages(world.everybody(group)) == {*same.messages, *similar.messages}
-
-
-def test_without_a_similar_shape_nothing_is_alike(world: World) -> None:
-    group = world.group("g", *[body(FIELDS)] * 20)
-    other = world.group("other", *[body("xyz")] * 30)
-
-    assert world.alike(group) is None
-    assert messages(world.everybody(group)) == set(other.messages)
 
 
 def test_shapes_have_the_same_proportions_as_in_the_group(world: World) -> None:
@@ -107,17 +92,6 @@ def test_shapes_have_the_same_proportions_as_in_the_group(world: World) -> None:
     assert sum(weights[one] for one in second) / total == pytest.approx(0.1)
     # A few messages that stand for most of the weight are less informative than as many equal ones.
     assert alike.effective < 20
-
-
-def test_a_message_of_a_sampled_group_stands_for_many(world: World) -> None:
-    group = world.group("g", *[body(FIELDS)] * 20)
-    world.group("large", *[body("xyz")] * 10, population=10_000)
-    world.group("small", *[body("xyz")] * 10)
-
-    everybody = world.everybody(group)
-
-    assert everybody.weight == 10_010
-    assert everybody.effective == pytest.approx(10_010**2 / (10 * 1000**2 + 10), rel=1e-6)
 
 
 def test_a_few_messages_of_the_shape_by_chance_are_not_enough(world: World) -> None:

@@ -40,18 +40,6 @@ def test_half_a_character_is_spelt_as_json_spells_it(value: object) -> None:
         assert json.loads(shown) == json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize(
-    ("body", "shown"),
-    [
-        ('{"a": "cut \\ud83d"}', '{"a": "cut \\ud83d"}'),
-        ('{"a": "\\ud83d\\ude00"}', '{"a": "😀"}'),
-        ('"\\udc00"', '"\\udc00"'),
-    ],
-)
-def test_an_emoji_cut_in_two_is_shown_as_it_came(body: str, shown: str) -> None:
-    assert excerpt(body, Masks()) == shown
-
-
 def test_large_json_is_cut_inside_and_stays_json() -> None:
     body = json.dumps(
         {

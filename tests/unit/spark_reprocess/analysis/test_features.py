@@ -178,10 +178,3 @@ def test_whatever_a_message_holds_its_features_are_lines_of_path_and_tag(
     assert all(line.split(TAG)[1][:1] in (*TYPES, "+", "-", "=", "~") for line in lines)
     types = [line.split(TAG)[0] for line in lines if line.split(TAG)[1] in TYPES]
     assert len(types) == len(set(types)), "a field has one type"
-
-
-def test_megabytes_end_up_in_few_features() -> None:
-    body = json.dumps({"rows": [{f"k{n % 7}": n, "t": "x" * 50} for n in range(14_000)]})
-
-    assert len(body) > 1_000_000
-    assert len(features(body)) < 200

@@ -10,35 +10,39 @@ from hypothesis import strategies as st
 
 from spark_reprocess.analysis.group_findings import (
     MOST_BUCKETS,
-    Buckets,
     buckets_between,
     expiry,
     group_findings,
     trend_of,
 )
-from spark_reprocess.findings import GroupFinding, Sample, Spread, Synonym
+from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
+from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Status
 from tests.support.findings_builder import a_lead
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EARLY, LATE = NOW - timedelta(hours=3), NOW - timedelta(hours=1)
-BUCKETS = Buckets(0, 60, 3)
+BUCKETS = range(0, 180, 60)
+MEMORY = GroupMemory(
+    {"g-1": SeenGroup("g-1", EARLY, NOW, "r-1", 30, LATE, Status.RESOLVED)},
+    {"g-1": GroupState(action="redrive", resolved_at=LATE)},
+)
 
 ROW: dict[str, Any] = {
     "group_id": "g-1",
     "count": 30,
     "first_sent_at": EARLY,
     "last_sent_at": LATE,
-    "body_bytes_least": 10.0,
-    "body_bytes_greatest": 900.0,
-    "body_bytes_quantiles": [12.0, 50.0, 700.0],
-    "failed_at_least": EARLY.timestamp(),
-    "failed_at_greatest": LATE.timestamp(),
-    "failed_at_quantiles": [
+    "body_bytes": [10.0, 12.0, 50.0, 700.0, 900.0],
+    "failed_at": [
+        EARLY.timestamp(),
         (EARLY + timedelta(minutes=10)).timestamp(),
         (EARLY + timedelta(hours=1)).timestamp(),
         (LATE - timedelta(minutes=1)).timestamp(),
+        LATE.timestamp(),
     ],
     "shown": ["m-3", "m-1", "m-gone"],
+    "expires_at": None,
+    "note": "why",
 }
 TALLIES = [
     ("reason", "too_old", 10),
@@ -63,15 +67,13 @@ def shown(message_id: str, **changes: Any) -> dict[str, Any]:
         "message_id": message_id,
         "sent_at": EARLY,
         "body": f"body of {message_id}",
-        "attributes": [{"name": "tenant", "text": "acme"}],
+        "attributes": [("tenant", "acme")],
         "logged": None,
     }
     return {**row, **changes}
 
 
-def found(
-    *leads: dict[str, Any], samples: tuple[dict[str, Any], ...] = (), **changes: Any
-) -> GroupFinding:
+def found(*leads: Lead, samples: tuple[dict[str, Any], ...] = (), **changes: Any) -> GroupFinding:
     tallies = [
         {"group_id": "g-1", "column": column, "value": value, "count": count}
         for column, value, count in TALLIES
@@ -81,10 +83,10 @@ def found(
         [{**ROW, **changes}],
         [*tallies, another],
         samples,
-        leads,
-        pending=120,
+        [{"group_id": "g-1", "leads": [asdict(one) for one in leads]}] if leads else [],
         buckets=BUCKETS,
         now=NOW,
+        memory=MEMORY,
     )
     return finding
 
@@ -92,11 +94,15 @@ def found(
 def test_counts_are_sorted_and_those_of_other_groups_left_out() -> None:
     group = found()
 
-    assert (group.count, group.share) == (30, 0.25)
+    assert (group.count, group.share) == (30, 1.0)
     assert (group.first_sent_at, group.last_sent_at) == (EARLY, LATE)
-    assert group.reasons == (("attempts_exhausted", 20), ("too_old", 10))
-    assert group.sources == (("arn:a", 15), ("arn:b", 15))
-    assert group.replay_counts == ((None, 6), (2, 20), (12, 4))
+    assert list(group.reasons.items()) == [("attempts_exhausted", 20), ("too_old", 10)]
+    assert list(group.sources.items()) == [("arn:a", 15), ("arn:b", 15)]
+    assert [(one.replay_count, one.messages) for one in group.replay_counts] == [
+        (None, 6),
+        (2, 20),
+        (12, 4),
+    ]
 
 
 def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() -> None:
@@ -110,6 +116,13 @@ def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() ->
     assert expiry(morning, timedelta(0)) == datetime(2026, 11, 3, tzinfo=UTC)
     assert expiry(None, month) is None
     assert expiry(EARLY, None) is None
+
+
+def test_what_is_remembered_of_a_group_is_in_its_finding() -> None:
+    group = found()
+
+    assert (group.status, group.first_seen_at, group.note) == ("resolved", EARLY, "why")
+    assert (group.resolved_at, group.last_action) == (LATE, "redrive")
 
 
 def test_arrivals_are_those_of_the_buckets_that_there_are() -> None:
@@ -126,14 +139,9 @@ def test_sizes_and_ages_are_spreads_and_the_earliest_is_the_oldest() -> None:
 
 def test_an_age_is_never_negative_and_unknown_where_no_time_is_known() -> None:
     ahead = (NOW + timedelta(minutes=5)).timestamp()
-    nothing: dict[str, Any] = {
-        "failed_at_least": None,
-        "failed_at_greatest": None,
-        "failed_at_quantiles": None,
-    }
 
-    assert found(failed_at_greatest=ahead).age_seconds.least == 0
-    assert found(**nothing).age_seconds == Spread(None, None, None, None)
+    assert found(failed_at=[ahead] * 5).age_seconds.least == 0
+    assert found(failed_at=None).age_seconds == Spread(None, None, None, None)
 
 
 def test_samples_come_in_the_order_in_which_they_were_chosen() -> None:
@@ -144,7 +152,7 @@ def test_samples_come_in_the_order_in_which_they_were_chosen() -> None:
     assert group.title == "TimeoutError"
     assert group.samples == (
         Sample("m-3", None, "body of m-3", logged="here"),
-        Sample("m-1", EARLY, "body of m-1", (("tenant", "acme"),)),
+        Sample("m-1", EARLY, "body of m-1", {"tenant": "acme"}),
     )
 
 
@@ -161,9 +169,8 @@ def test_a_group_of_which_nothing_is_shown_is_called_by_its_id() -> None:
 def test_leads_stay_in_their_order_with_what_holds_for_the_same_messages() -> None:
     first = a_lead("body.n", "1", synonyms=(Synonym("body.account.id", "17"),))
     second = a_lead("body.n", "(missing)", compared_with="others like these")
-    rows = [{"group_id": "g-1", **asdict(lead)} for lead in (first, second)]
 
-    assert found(*rows, {**rows[0], "group_id": "g-2"}).leads == (first, second)
+    assert found(first, second).leads == (first, second)
 
 
 MOMENTS = st.integers(86_400, 4_000_000_000).map(lambda one: datetime.fromtimestamp(one, UTC))
@@ -175,23 +182,21 @@ def test_buckets_cover_all_of_the_time_and_are_few(first: datetime, length: time
 
     buckets = buckets_between(first, last)
 
-    starts = [one.timestamp() for one in buckets.starts]
-    assert 1 <= len(starts) <= MOST_BUCKETS
-    assert starts[0] <= first.timestamp()
-    assert last.timestamp() < starts[-1] + buckets.width_seconds
-    assert all(start % buckets.width_seconds == 0 for start in starts)
+    assert 1 <= len(buckets) <= MOST_BUCKETS
+    assert buckets[0] <= first.timestamp()
+    assert last.timestamp() < buckets[-1] + buckets.step
+    assert all(start % buckets.step == 0 for start in buckets)
 
 
 def test_without_time_there_are_no_buckets() -> None:
-    assert buckets_between(None, None) == Buckets(0, 1, 0)
-    assert buckets_between(None, None).starts == ()
+    assert len(buckets_between(None, None)) == 0
 
 
 def test_buckets_are_as_wide_as_people_think() -> None:
     first = datetime(2026, 11, 21, 3, 7, 12, tzinfo=UTC)
 
     widths = [
-        buckets_between(first, first + timedelta(**length)).width_seconds
+        buckets_between(first, first + timedelta(**length)).step
         for length in ({"seconds": 30}, {"minutes": 40}, {"hours": 20}, {"days": 14})
     ]
 

@@ -1,68 +1,8 @@
-import json
-import string
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dlq_replay.masks import MASKED
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks, is_secret_key, shorten
 from spark_reprocess.errors import InputError
-
-IBAN = "DE89 3704 0044 0532 0130 00"
-
-
-@pytest.mark.parametrize(
-    ("text", "masked"),
-    [
-        ("mail bob.smith+x@mail.example.com now", "mail *** now"),
-        ("card 4111 1111 1111 1111 charged", "card *** charged"),
-        ("card 4111-1111-1111-1111", "card ***"),
-        ("Authorization: Bearer abc.def-ghi_123", "Authorization: ***"),
-        ("jwt eyJhbGciOi.eyJzdWIiOi.c2ln", "jwt ***"),
-        ('{"password": "hunter2", "user": "bob"}', '{"password": "***", "user": "bob"}'),
-        ("card 5555555555554444, please", "card ***, please"),
-        ("amex 378282246310005", "amex ***"),
-        (f"to {IBAN} now", "to *** now"),
-        (f"to {IBAN.replace(' ', '')}", "to ***"),
-        ("ssn 078-05-1120", "ssn ***"),
-        ("key AKIAIOSFODNN7EXAMPLE used", "key *** used"),
-        ("ghp_0123456789abcdefghij", "***"),
-        ("sk_live_0123456789abc", "***"),
-        ("basic dXNlcjpwYXNz", "***"),
-        ("amqp://user:hunter2@host/v", "amqp://***@host/v"),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- end", "*** end"),
-        ("-----BEGIN PRIVATE KEY-----\nMIIE cut", "***"),
-        ("password=hunter2&user=bob", "password=***&user=bob"),
-        ("DB_PASSWORD: hunter2", "DB_PASSWORD: ***"),
-        ("api_key='hunter 2', x", "api_key='***', x"),
-        ('{\\"token\\": \\"hunter2\\"}', '{\\"token\\": \\"***\\"}'),
-        ('"secret": "cut in the mid', '"secret": "***"'),
-    ],
-)
-def test_what_looks_secret_is_hidden(text: str, masked: str) -> None:
-    assert compile_masks([]).text(text) == masked
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "order 4711 of 2026-11-21",
-        "4111 1111 1111 1112 fails the check of cards",
-        "1234567890123456 begins like no card",
-        "DE89 3704 0044 0532 0130 07 fails the check of IBANs",
-        "id 550e8400-e29b-41d4-a716-446655440000",
-        "1700000000123 ms",
-        "2026-11-21T03:15:02.123456Z",
-        "tokens are cheap, passwords too",
-        "bearer of bad news",
-        "https://host/path?x=1",
-        "total 1234.5678901234567",
-        "",
-    ],
-)
-def test_what_only_resembles_a_secret_is_shown(text: str) -> None:
-    assert Masks().text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -115,29 +55,6 @@ def test_a_way_is_no_pattern_and_a_pattern_no_way() -> None:
     masks = compile_masks(["body.customer", r"body\.\d+", "acme"])
 
     assert masks.text("body.customer says body.17 of acme") == "body.customer says *** of ***"
-
-
-def test_without_values_every_value_is_hidden_whatever_it_is() -> None:
-    masks = compile_masks([], shows_values=False)
-
-    assert masks.value("body.harmless", "1") == MASKED
-
-
-WORDS = st.text(string.ascii_letters + string.digits + " .,:;=@/\\\"'{}-", max_size=60)
-
-
-@given(WORDS, WORDS)
-def test_a_secret_between_any_two_texts_is_hidden(before: str, after: str) -> None:
-    text = json.dumps({"note": before, "password": "Xq9hunter2", "more": after})
-
-    assert "Xq9hunter2" not in Masks().text(text)
-
-
-@given(WORDS)
-def test_masking_what_is_masked_changes_nothing(text: str) -> None:
-    once = Masks().text(text)
-
-    assert Masks().text(once) == once
 
 
 def test_caller_adds_patterns_of_its_own() -> None:

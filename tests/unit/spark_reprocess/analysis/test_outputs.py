@@ -15,7 +15,7 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.archive.storage.table_parts import parquet_bytes
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Spread, Synonym
+from spark_reprocess.findings import Findings, GroupFinding, Lead
 from tests.support.findings_builder import (
     a_group,
     a_lead,
@@ -24,8 +24,6 @@ from tests.support.findings_builder import (
     some_findings,
 )
 from tests.support.incident import incident_findings
-
-UNKNOWN = Spread(None, None, None, None)
 
 
 def test_a_group_has_the_same_fields_everywhere() -> None:
@@ -63,44 +61,6 @@ def test_parquet_and_summary_hold_the_same_groups() -> None:
         assert [dict(one["attributes"]) for one in row["samples"]] == [
             one["attributes"] for one in group["samples"]
         ]
-
-
-def test_synonyms_are_told_to_machines_too() -> None:
-    group = a_group(leads=(a_lead(synonyms=(Synonym("body.account", "17"),)),))
-    expected = [{"field": "body.account", "value": "17"}]
-
-    table = groups_table(some_findings(group)).to_pylist()
-    summary = json.loads(summary_json(some_findings(group)))
-
-    assert table[0]["leads"][0]["parts"][0]["synonyms"] == expected
-    assert summary["groups"][0]["leads"][0]["parts"][0]["synonyms"] == expected
-
-
-def test_what_is_unknown_is_null() -> None:
-    group = a_group(
-        first_sent_at=None,
-        last_sent_at=None,
-        arrivals=(),
-        body_bytes=UNKNOWN,
-        age_seconds=UNKNOWN,
-        leads=(),
-        samples=(),
-        replay_counts=((None, 10),),
-    )
-    (row,) = groups_table(some_findings(group)).to_pylist()
-
-    assert row["first_sent_at"] is None
-    assert row["age_seconds"] == {"least": None, "median": None, "p95": None, "greatest": None}
-    assert row["replay_counts"] == [{"replay_count": None, "messages": 10}]
-
-
-def test_hostile_texts_can_be_written() -> None:
-    assert json.loads(summary_json(hostile_findings()))["groups"]
-
-
-def test_without_groups_both_can_be_written() -> None:
-    assert groups_table(some_findings()).num_rows == 0
-    assert json.loads(summary_json(some_findings()))["groups"] == []
 
 
 def test_a_note_says_how_many_what_sets_them_apart_and_how_to_select_them() -> None:

@@ -70,14 +70,6 @@ def test_a_predicate_is_counted_among_the_messages_to_which_it_applies(
     assert counts_of(BODIES)[predicate] == (holds, could)
 
 
-def test_there_is_no_predicate_about_what_every_message_has() -> None:
-    found = counts_of(BODIES)
-
-    assert not {("body", "PRESENT"), ("body", "MISSING"), ("body", "+"), ("body.address", "+")} & {
-        *found
-    }
-
-
 def test_nothing_is_missing_in_an_object_that_was_not_read() -> None:
     keys = [f"key{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(395)]
     wide = {**dict.fromkeys(keys, "x"), "address": {f"in{chr(97 + n)}": 1 for n in range(20)}}
@@ -110,19 +102,6 @@ def test_what_is_counted_is_what_the_holders_are(bodies: tuple[Any, ...]) -> Non
         assert held.holds[predicate] <= held.applies[predicate] <= messages, said
         if not said.tag.startswith("~"):
             assert candidates.sum() == held.applies[predicate], said
-
-
-@given(st.lists(JSON, min_size=1, max_size=6).map(tuple))
-def test_a_field_is_there_or_missing(bodies: tuple[Any, ...]) -> None:
-    predicates, _, _ = predicates_of(bodies)
-    pairs: dict[str, dict[Kind, Any]] = {}
-    for predicate in np.flatnonzero(predicates.is_predicate):
-        said = predicates.predicate(int(predicate))
-        if said.kind is not Kind.TAG:
-            pairs.setdefault(said.path, {})[said.kind] = predicates.holds(int(predicate))
-
-    for found in pairs.values():
-        assert not (found[Kind.PRESENT] & found[Kind.MISSING]).any()
 
 
 def test_a_field_in_an_object_can_be_present_or_missing_and_a_body_cannot() -> None:

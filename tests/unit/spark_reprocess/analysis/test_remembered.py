@@ -3,9 +3,8 @@ from pathlib import Path
 
 from spark_reprocess.analysis.group_findings import titles_before
 from spark_reprocess.analysis.groups.mask import compile_masks
-from spark_reprocess.analysis.outputs import groups_table
+from spark_reprocess.analysis.outputs import summary_json
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.triage import SeenGroup, Status
 from tests.support.findings_builder import a_group, some_findings
 
@@ -20,8 +19,8 @@ def test_titles_of_gone_groups_come_from_the_reports_that_list_them(tmp_path: Pa
     archive = open_archive(str(tmp_path))
     for number, title in ((1, "older"), (2, "mail ada@example.org, order 4711")):
         findings = some_findings(a_group(group_id="g-1", title=title), a_group(group_id="g-2"))
-        archive.write(f"reports/r-{number}/groups.parquet", parquet_bytes(groups_table(findings)))
-    archive.write("reports/r-3/groups.parquet", b"damaged")
+        archive.write(f"reports/r-{number}/summary.json", summary_json(findings).encode())
+    archive.write("reports/r-3/summary.json", b"damaged")
     gone = [seen("g-1", "r-2"), seen("g-3", "r-3"), seen("g-4", "r-4")]
 
     titles = titles_before(archive, gone, compile_masks(["4711"]))

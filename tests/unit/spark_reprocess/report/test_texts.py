@@ -1,12 +1,15 @@
+import json
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.figures import cut
-from spark_reprocess.report.texts import visible
-from tests.support.findings_builder import HOSTILE_TEXTS
+from spark_reprocess.report.texts import indented_json, visible
+from spark_reprocess.report.views import SAMPLE_CHARACTERS, shown_sample
+from tests.support.findings_builder import HOSTILE_TEXTS, a_sample
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -15,8 +18,8 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
     ("text", "expected"),
     [
         ("plain, é, 漢字, 🏳️\u200d🌈", "plain, é, 漢字, 🏳️\u200d🌈"),
-        ("a\0b\x1b[31m\x7f", "a␀b␛[31m␡"),
-        ("one\r\ntwo\tthree", "one␍\ntwo\tthree"),
+        ("a\0b\x1b[31m\x7f", "a[U+0000]b[U+001B][31m[U+007F]"),
+        ("one\r\ntwo\tthree", "one[U+000D]\ntwo\tthree"),
         ("\u202egnp.exe", "[U+202E]gnp.exe"),
         ("a\u200bb\ufeffc\u00add", "a[U+200B]b[U+FEFF]c[U+00AD]d"),
         ("a\u200db", "a[U+200D]b"),
@@ -49,3 +52,52 @@ def test_a_cut_text_is_no_longer_than_asked_and_says_that_it_was_cut(text: str, 
 
     assert short == text or (len(short) == most and short.endswith("…"))
     assert text.startswith(short.removesuffix("…"))
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(st.lists(JSON) | st.dictionaries(st.text(), JSON))
+def test_indented_json_keeps_every_character_but_white_space(value: Any) -> None:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+    shown = indented_json(text)
+
+    assert shown is not None
+    assert json.loads(shown) == value
+    assert "".join(shown.split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "shown"),
+    [
+        ('{"a":1.50}', "JSON", '{\n  "a": 1.50\n}'),
+        ('{"a": 1, "a": 2}', "text", '{"a": 1, "a": 2}'),
+        ('{"cut": "of', "text", '{"cut": "of'),
+        ("[12:30:01] ERROR down", "text", "[12:30:01] ERROR down"),
+        ("17", "text", "17"),
+        ("[" * 3_000, "text", "[" * 3_000),
+        (" a\n{b} ", "text", " a\n{b} "),
+        (" \n", "empty", " \n"),
+    ],
+)
+def test_json_is_indented_and_other_text_stays_as_it_is(body: str, kind: str, shown: str) -> None:
+    sample = shown_sample(a_sample(body=body))
+
+    assert (sample["kind"], sample["body"], sample["is_cut"]) == (kind, shown, False)
+
+
+@pytest.mark.parametrize("body", ["x" * (SAMPLE_CHARACTERS + 1), json.dumps([[1]] * 1_000)])
+def test_a_long_body_is_cut_and_says_so(body: str) -> None:
+    sample = shown_sample(a_sample(body=body))
+
+    assert sample["is_cut"]
+    assert len(sample["body"]) == SAMPLE_CHARACTERS
+    assert sample["body"].endswith("…")
