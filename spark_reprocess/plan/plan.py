@@ -18,10 +18,8 @@ from spark_reprocess.editing.json_text import Style
 from spark_reprocess.errors import InputError
 
 _NAMED_GROUPS = 10
-_NOT_IN_YAML = (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)
-"""Characters that JSON allows and YAML refuses, or reads as the end of a line."""
-
-_JSON_IN_YAML = Style(", ", ": ", escapes={code: f"\\u{code:04x}" for code in _NOT_IN_YAML})
+_NOT_IN_YAML = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
+"""Escapes of characters that JSON allows and YAML refuses, or reads as the end of a line."""
 
 _HEAD = """\
 # What to do with the messages of an analysis, group by group. Edit the actions, then look at what
@@ -196,8 +194,9 @@ def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
 def patch_lines(patch: Patch, indentation: str = "") -> str:
     """Write a patch as the key ``edit`` of a group: a line for it, and one for each operation."""
     # JSON is YAML, and keeps each number's digits.
-    lines = [f"  - {_JSON_IN_YAML.write(dict(one))}" for one in patch.operations]
-    return "\n".join(f"{indentation}{line}" for line in ("edit:", *lines))
+    lines = [f"  - {Style(', ', ': ').write(dict(one))}" for one in patch.operations]
+    text = "\n".join(f"{indentation}{line}" for line in ("edit:", *lines))
+    return text.translate(_NOT_IN_YAML)
 
 
 def _edit(edit: Edit | None) -> str:
