@@ -25,7 +25,6 @@ from spark_reprocess.inspect.status import ArchiveStatus, count
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Deadline
@@ -79,9 +78,6 @@ class RunOptions(RedriveOptions):
 
         The masks of both hold, and the shorter time budget.
         """
-        allowed = self.allow_returns
-        if allowed.text is None and settings.allow_returns is not None:
-            allowed = AllowedReturns.of(settings.allow_returns)
         budgets = (self.time_budget_seconds, settings.time_budget_seconds)
         return replace(
             self,
@@ -89,7 +85,7 @@ class RunOptions(RedriveOptions):
             time_budget_seconds=min((one for one in budgets if one is not None), default=None),
             masks=(*self.masks, *settings.masks),
             ramp=settings.ramp if self.ramp is None else self.ramp,
-            allow_returns=allowed,
+            allow_returns=self.allow_returns or settings.allow_returns,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.figures import counted, duration
-from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
+from spark_reprocess.ramp.rule import ALLOWED, Forecast, GroupRamp, Verdict
 
 _SHOWN_SIZES = 6
 
@@ -27,8 +27,7 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--allow-returns",
-        type=_allowed,
-        default=AllowedReturns(),
+        type=allowed_returns,
         metavar="N|P%",
         help="how many messages of a group may come back (default: none of the first 20, one up "
         "to 100, then 1%% of what was sent)",
@@ -46,11 +45,12 @@ def minute_seconds() -> float:
     return float(os.environ.get("DLQ_MINUTE_SECONDS", "60"))
 
 
-def _allowed(text: str) -> AllowedReturns:
-    try:
-        return AllowedReturns.of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+def allowed_returns(text: str) -> str:
+    """Read ``3`` or ``2.5%``."""
+    if not ALLOWED.fullmatch(text):
+        rule = "a whole number, or a percentage from 0% to 100%"
+        raise argparse.ArgumentTypeError(f"{text!r}: must be {rule}")
+    return text
 
 
 def print_forecast(forecast: Forecast) -> None:

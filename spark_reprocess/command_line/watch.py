@@ -15,7 +15,7 @@ from spark_reprocess.inspect.outcomes import Outcome, read_outcomes, read_return
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress
-from spark_reprocess.ramp.rule import LOOKS_A_MINUTE
+from spark_reprocess.ramp.rule import LOOKS_A_MINUTE, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.sending.stop_signals import Deadline
 
@@ -93,7 +93,7 @@ class Watch:
 
     def _is_bad(self, outcome: Outcome) -> bool:
         before = self._before.get(outcome.group_id, Returns()).returned
-        allowed = self._options.allow_returns.of_sent(outcome.sent)
+        allowed = returns_allowed(self._options.allow_returns, outcome.sent)
         return (outcome.returned or 0) - before > allowed
 
 

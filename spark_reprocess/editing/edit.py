@@ -100,7 +100,8 @@ def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:
     if not isinstance(operations, list) or not operations:
         yield None, "must be a list of JSON Patch operations (RFC 6902)"
         return
-    for index, operation in enumerate(operations):
+    found: list[Any] = operations
+    for index, operation in enumerate(found):
         try:
             [made] = jsonpatch.JsonPatch([operation])
             needed = _NEEDED.get(made["op"])

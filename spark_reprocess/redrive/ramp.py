@@ -19,7 +19,6 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.errors import TableError
 from dlq_replay.returns import Returns
-from dlq_replay.returns_table import ReturnsTable
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
@@ -31,7 +30,8 @@ from spark_reprocess.archive.messages.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.ramp.readings import Probe
+from spark_reprocess.clients import returns_table
+from spark_reprocess.limits import read_limit
 from spark_reprocess.ramp.rule import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
@@ -43,10 +43,11 @@ from spark_reprocess.ramp.rule import (
 )
 from spark_reprocess.ramp.steps import Step, Steps, ended_steps, group_ramp
 from spark_reprocess.redrive.execution import TaskRunner, look_until
+from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.breaker_gate import WAITING, waiting_for
+from spark_reprocess.redrive.sending.stop_signals import WAITING, waiting_for
 from spark_reprocess.triage import Statement, is_group_id
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"
@@ -61,8 +62,9 @@ class Ramp:
     """The ramp of one run to one destination.
 
     Attributes:
+        options: what the operator asked for.
         rows: the dispositions of this destination's messages, and of those that make no work.
-        to_send: by group id, how many messages are to be sent.
+        work: of this destination's messages that make work, how many of each group.
         stops: by group id, how often the group was stopped before.
         ended: how many steps are sent: first, when the dispositions were resolved.
         name: of the sends among those of the run.
@@ -73,10 +75,9 @@ class Ramp:
     context: RunContext
     options: RedriveOptions
     rows: DataFrame
-    to_send: Mapping[str, int]
+    work: Sequence[Tally]
     stops: Mapping[str, int]
     probe: Probe
-    returns: ReturnsTable
     steps: Steps
     ended: int
     name: str
@@ -91,11 +92,15 @@ class Ramp:
     _stopped_by: str = ""
 
     def send(self) -> Sent:
-        """Send step after step, until all is sent or nothing more may go in this run.
+        """Record what is not sent; send step after step, until nothing more may go in this run.
 
         Raises:
             ArchiveError: the archive cannot be read or written.
         """
+        is_other = F.col("disposition").isin(Disposition.DISCARD, Disposition.RECORD)
+        others = [one for one in self.work if one.word != Disposition.SEND]
+        first = self.runner.execute(self.rows.where(is_other), others, self.context, self.name)
+        self._stopped_by = first.stopped_by
         while not self._stopped_by:
             steps = self.steps.read()
             self._decide(steps, self._read_returns(steps))
@@ -107,7 +112,7 @@ class Ramp:
                 break
         steps = self.steps.read()
         self._decide(steps, self._read_returns(steps))
-        left = Counter(self.to_send)
+        left = Counter(self._to_send)
         for tally in self._tallies:
             left[tally.group_id] -= tally.count
         rest = [
@@ -115,7 +120,12 @@ class Ramp:
             for one, count in left.items()
             if count > 0
         ]
-        return Sent((*self._tallies, *rest), self._stopped_by, tuple(self._groups.values()))
+        tallies = (*first.tallies, *self._tallies, *rest)
+        return Sent(tallies, self._stopped_by, tuple(self._groups.values()))
+
+    @property
+    def _to_send(self) -> dict[str, int]:
+        return {one.group_id: one.count for one in self.work if one.word == Disposition.SEND}
 
     @property
     def _in_order(self) -> bool:
@@ -153,7 +163,7 @@ class Ramp:
     def _left(self) -> Counter[str]:
         """Return by group how many messages this run has in no step yet, if there are any."""
         drawn = sum(map(Counter, self._executed.values()), Counter[str]())
-        return Counter(self.to_send) - drawn
+        return Counter(self._to_send) - drawn
 
     def _drawn(self, steps: Sequence[Step], wanted: Mapping[str, int]) -> DataFrame:
         """Draw so many messages of each group, and say where in the step each of them is.
@@ -189,7 +199,7 @@ class Ramp:
 
     def _execute(self, step: Step, steps: Sequence[Step]) -> None:
         """Send what is left of a step, and write down that it is sent."""
-        limit = self.probe.read_limit()
+        limit = read_limit(self.options.failure_table, self.context.destination)
         if why := waiting_for(limit):
             self._stopped_by = why
             return
@@ -272,7 +282,7 @@ class Ramp:
             return
         began_at = min(step.began_at for step in last)
         sent_at = max(step.sent_at or 0 for step in last) + self.probe.redelivery.delay_seconds
-        minute = self.probe.minute_seconds
+        minute = self.options.minute_seconds
         watch = StepWatch(sent_at, self.probe.redelivery.failure_seconds, minute)
         until, looks = self.now_seconds() + PATIENCE_MINUTES * minute, list[Reading]()
 
@@ -324,15 +334,16 @@ class Ramp:
                 self._blocker,
                 in_order=self._in_order,
             )
-            for one in self.to_send
+            for one in self._to_send
             if (own := self._of(steps, one)) and not self._is_bad(one)
         ]
 
     def _read_returns(self, steps: Iterable[Step]) -> dict[str, Returns]:
         """Return what came back; a group of which that is not known is missing."""
-        groups = {*self.to_send, *(one for step in steps for one in step.messages)}
+        groups = {*self._to_send, *(one for step in steps for one in step.messages)}
         try:
-            return self.returns.read(self.context.plan_id, groups)
+            table = returns_table(self.options.failure_table or "", self.context.destination)
+            return table.read(self.context.plan_id, groups)
         except TableError:
             return {}
 

@@ -2,18 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from spark_reprocess.actor import require_reason
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
-from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
+from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.redrive.sending.rate_limiter import LEAST_RATE
 
 EXAMPLES = 5
-_UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
+UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,9 @@ class ResendOptions:
         claim_ttl_seconds: how long a claim without a result counts as busy.
         reason: why, for the ledger; required with *execute*.
         execute: without it nothing is sent or written.
+        tasks: how many chunks are sent side by side, None for Spark's default parallelism.
+        failure_table: the table with the circuit breakers of the destinations and the counters of
+            what comes back; None: no limits are kept to, and nothing is counted.
     """
 
     archive: str
@@ -40,6 +43,8 @@ class ResendOptions:
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     reason: str = ""
     execute: bool = False
+    tasks: int | None = None
+    failure_table: str | None = None
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""
@@ -72,15 +77,12 @@ class RedriveOptions(ResendOptions):
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
         ramp: whether to send in steps, each judged before the next; None to do so where it can be
             seen what comes back.
-        allow_returns: how many messages of a group may come back.
+        allow_returns: how many messages of a group may come back; see ``returns_allowed``.
         function_arn: of the replay function, whose trigger and errors a ramp looks at; None to look
             at neither.
         minute_seconds: a period of CloudWatch; shorter in a demonstration.
-        tasks: how many chunks are sent side by side, None for Spark's default parallelism.
         time_budget_seconds: when to stop, counted from the start of the verb; None for never. What
             is left is not reached then, and nothing is in doubt.
-        failure_table: the table with the circuit breakers of the destinations and the counters of
-            what comes back; None: no limits are kept to, and nothing is counted.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
         watches: whether the verb goes on after the send, to say what comes back.
     """
@@ -95,14 +97,12 @@ class RedriveOptions(ResendOptions):
     keep_counter: bool = False
     masks: tuple[str, ...] = ()
     has_samples: bool = True
-    tasks: int | None = None
     ramp: bool | None = None
-    allow_returns: AllowedReturns = field(default_factory=AllowedReturns)
+    allow_returns: str | None = None
     function_arn: str | None = None
     minute_seconds: float = 60
     group: str | None = None
     time_budget_seconds: float | None = None
-    failure_table: str | None = None
     decisions_sha256: str | None = None
     watches: bool = False
 
@@ -161,11 +161,6 @@ class Tally:
     count: int
     detail: str = ""
     examples: tuple[str, ...] = ()
-
-    @property
-    def sentence_parts(self) -> tuple[str, int, str, tuple[str, ...]]:
-        """What ``outcomes.problem_sentence`` makes a sentence of."""
-        return self.word, self.count, self.detail, self.examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,13 +240,7 @@ class RedriveSummary:
     @property
     def is_unfinished(self) -> bool:
         """Whether this run should have settled messages that it could not."""
-        return self.executed and self.count(*_UNFINISHED) > 0
-
-    @property
-    def only_waits(self) -> bool:
-        """Whether all that is unfinished waits for messages that a person must decide about."""
-        others = (word for word in _UNFINISHED if word is not Disposition.WAITS)
-        return self.is_unfinished and self.count(*others) == 0
+        return self.executed and self.count(*UNFINISHED) > 0
 
 
 @dataclass(frozen=True, slots=True)

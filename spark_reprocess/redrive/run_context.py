@@ -28,11 +28,11 @@ class RunContext:
         destination: URL of the queue that messages go to.
         sizes: the destination's. A copy that is larger loses its context on the way.
         edits: how messages are changed on their way, by group id.
-        step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
-        unproven_groups: ids of the groups whose messages are parked at their first return.
         cut: how messages are divided into chunks. Runs of a plan share the lock only if it is the
             same, because other chunks' claims keep nobody away. Empty: shared with no other run.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
+        step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
+        unproven_groups: ids of the groups whose messages are parked at their first return.
         probe: each task checks it before its first claim; None in a dry run.
         lock: the plan lock, which each task observes; None in a dry run.
         limit: what the circuit breaker allowed when sending to *destination* began.
@@ -41,7 +41,6 @@ class RunContext:
     request: RedriveOptions | RestoreOptions
     plan_id: str
     destination: str
-    to_fifo: bool
     sizes: SizeLimits = field(default_factory=SizeLimits)
     edits: Mapping[str, Edit] = field(default_factory=dict)
     cut: str = ""
@@ -72,15 +71,33 @@ class RunContext:
             yield replace(self, lock=lock.view)
 
     @property
-    def max_rate(self) -> float | None:
-        """Messages a second over all tasks, by the request and by the limit; None for no limit."""
-        return self.limit.least_rate(self.request.max_rate)
+    def lock_holder(self) -> LockHolder:
+        """Who holds the plan lock for this run."""
+        claims = f"{self.plan_id} {self.cut or self.run_id}"
+        return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
+
+    @property
+    def to_fifo(self) -> bool:
+        """Whether the destination keeps the order of message groups."""
+        return QueueAddress.from_url(self.destination).is_fifo
+
+    @property
+    def confirmed(self) -> Disposition:
+        """What the ledger calls a message that SQS confirmed."""
+        is_restore = isinstance(self.request, RestoreOptions)
+        return Disposition.RESTORED if is_restore else Disposition.SENT
 
     @property
     def editor(self) -> Editor:
         """What makes messages of rows."""
         keeps_counter = isinstance(self.request, RedriveOptions) and self.request.keep_counter
         return Editor(self.edits, self.plan_id, keeps_counter, self.sizes.message)
+
+    def has_room(self, message: Message, group_id: str) -> bool:
+        """Whether the copy can carry what it must; others can do without our attributes."""
+        if not (isinstance(self.request, RedriveOptions) and self.request.requires_room):
+            return True
+        return has_room_for_redrive(self._moved(message), self.plan_id, self.sizes.room, group_id)
 
     def entry(self, message: Message, group_id: str) -> SendEntry:
         """The copy of *message* to send; ask ``has_room`` first."""
@@ -101,22 +118,3 @@ class RunContext:
         name = QueueAddress.from_url(self.destination).name
         context = replace(message.history.context, source_queue=name)
         return message.with_history(replace(message.history, context=context))
-
-    @property
-    def lock_holder(self) -> LockHolder:
-        """Who holds the plan lock for this run."""
-        claims = f"{self.plan_id} {self.cut or self.run_id}"
-        return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
-
-    @property
-    def confirmed(self) -> Disposition:
-        """What the ledger calls a message that SQS confirmed."""
-        is_restore = isinstance(self.request, RestoreOptions)
-        return Disposition.RESTORED if is_restore else Disposition.SENT
-
-    def has_room(self, message: Message, group_id: str) -> bool:
-        """Whether the copy can carry what it must; others can do without our attributes."""
-        if not (isinstance(self.request, RedriveOptions) and self.request.requires_room):
-            return True
-        room = self.sizes.room
-        return has_room_for_redrive(self._moved(message), self.plan_id, room, group_id)

@@ -12,7 +12,7 @@ from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from tests.integration.conftest import MakeQueue
-from tests.integration.desk import MakeDesk, standard
+from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import OWN, archive_of, bodies, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, filler, message, text
@@ -173,22 +173,6 @@ def test_expression_that_fails_on_a_message_stops_before_anything_is_sent(
         desk.redrive(plan)
     assert not desk.arrived()
     assert desk.archive.list("ledger") == []
-
-
-def test_rest_of_a_group_that_goes_with_another_edit_is_told(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(3))
-    plain = Path(desk.plan).read_text()
-    first = desk.redrive(limit=1)
-    second = desk.redrive(with_edit(desk.plan, SET), limit=1)
-    Path(desk.plan).write_text(plain)
-    third = desk.redrive(with_edit(desk.plan, RAISE_ID), execute=False)
-
-    assert first.notes == ()
-    (note,) = second.notes
-    assert "1 messages were sent before, by runs with no edit; the rest goes with edit" in note
-    (note,) = third.notes
-    assert "2 messages were sent before, by runs with edit" in note
-    assert second.run_id in note
 
 
 def test_fifo_group_waits_behind_a_message_that_cannot_be_edited(make_desk: MakeDesk) -> None:

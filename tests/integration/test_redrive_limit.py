@@ -120,24 +120,6 @@ def of(queue: SqsQueue, number: int) -> Message:
     return message(f"{name}-{number}", f"{name} {number}", ours)
 
 
-def test_a_run_goes_on_at_full_speed_when_the_limit_is_gone(
-    run: Run, make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    main = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in range(150)])
-    plan = planned(archive)
-    limit(main, 20)
-    lifting = threading.Timer(5, lambda: limit(main, None))
-    lifting.start()
-
-    began = time.time()
-    summary = run(archive, plan, main.url)
-
-    # At the limit it would take more than seven minutes.
-    assert summary.count("sent") == 150
-    assert 5 < time.time() - began < 45
-
-
 def test_a_run_ends_when_a_limit_of_one_is_set_while_it_sends(
     run: Run, make_queue: MakeQueue, tmp_path: Path
 ) -> None:

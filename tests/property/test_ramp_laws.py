@@ -23,11 +23,11 @@ from spark_reprocess.clients import QueueCounts, queue_counts
 from spark_reprocess.ramp.rule import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
-    AllowedReturns,
     GroupRamp,
     Reading,
     StepWatch,
     Verdict,
+    returns_allowed,
     step_size,
 )
 from spark_reprocess.ramp.steps import Step, group_ramp
@@ -231,7 +231,7 @@ def _judge(
     rule: Rule,
 ) -> None:
     watch = rule.watch(step.sent_at, VISIBILITY_SECONDS * MAX_RECEIVES, 1)
-    allowed, looks = AllowedReturns(ending.scenario.allowed), list[Reading]()
+    allowed, looks = ending.scenario.allowed, list[Reading]()
     for _ in range(PATIENCE_SECONDS * LOOKS_A_MINUTE):
         ending.world.pass_time(1 / LOOKS_A_MINUTE)
         looks.append(ending.reading(step.began_at))
@@ -262,7 +262,7 @@ def no_step_follows_what_is_not_proven(ending: Ending) -> None:
         for group in step:
             earlier = [one for before in ending.steps[:number] for one in before.get(group, ())]
             unhandled = [one for one in earlier if one not in ending.seen[number]]
-            assert len(unhandled) <= AllowedReturns(ending.scenario.allowed).of_sent(len(earlier))
+            assert len(unhandled) <= returns_allowed(ending.scenario.allowed, len(earlier))
             assert all(map(ending.fails, unhandled)), "nobody received it"
 
 

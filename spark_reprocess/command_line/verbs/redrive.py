@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from itertools import groupby
 from typing import Any
 
@@ -196,7 +196,7 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     if summary.ramp:
         print_ramp(summary.ramp)
     for problem in summary.problems:
-        print_line(problem_sentence(*problem.sentence_parts))
+        print_line(problem_sentence(*astuple(problem)[1:]))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.forecast and summary.forecast.sizes:

@@ -1,6 +1,7 @@
 """``restore``: archive to parked queue."""
 
 import argparse
+from dataclasses import astuple
 
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.command_line.arguments import WHERE, add_execution, add_sending, whole_number
@@ -51,7 +52,7 @@ def print_restore(summary: RedriveSummary) -> None:
     ]
     print_table(("drain", *words), rows)
     for problem in summary.problems:
-        print_line(problem_sentence(*problem.sentence_parts, restores=True))
+        print_line(problem_sentence(*astuple(problem)[1:], restores=True))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.executed:

@@ -39,6 +39,7 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.command_line.verbs.collect import analysis_fields, print_analysis, print_drain
 from spark_reprocess.command_line.verbs.redrive import print_redrive, redrive_fields
+from spark_reprocess.redrive.redrive_values import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,7 +191,11 @@ def _exit_code(summary: "RunSummary") -> int:
     redriven = summary.redriven
     if redriven and redriven.executed and redriven.is_stopped:
         return STOPPED
-    if redriven and (redriven.stopped_by or (redriven.is_unfinished and not redriven.only_waits)):
+    # A person must decide before what waits can go.
+    waits = redriven.count(Disposition.WAITS) if redriven else 0
+    if redriven and (
+        redriven.stopped_by or (redriven.executed and redriven.count(*UNFINISHED) > waits)
+    ):
         return NOT_ALL_SENT
     if summary.postponed:
         return NOT_ALL_SENT

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 
 WINDOW_SECONDS = 10.0
 LEAST_RATE = 1 / WINDOW_SECONDS
@@ -50,13 +51,8 @@ def share_window(window: int, messages: Sequence[int]) -> list[int]:
         A window for each task, in order; their sum is *window*.
     """
     spare, total = window - len(messages), sum(messages)
-    quotas = [divmod(spare * one, total) for one in messages]
-    windows = [1 + whole for whole, _ in quotas]
-    # Largest remainders: what rounding down left goes to those that lost most by it.
-    by_remainder = sorted(range(len(messages)), key=lambda task: -quotas[task][1])
-    for task in by_remainder[: window - sum(windows)]:
-        windows[task] += 1
-    return windows
+    edges = [spare * so_far // total for so_far in accumulate(messages, initial=0)]
+    return [1 + end - begin for begin, end in pairwise(edges)]
 
 
 def most_tasks(messages_per_second: float) -> int:
@@ -77,22 +73,16 @@ class SlidingWindow:
 
         With *begins_at* the first call waits from then on as if a whole one had just gone.
         """
-        self._next_at: float | None = None
-        self._in_flight = 0
-        self._ended: deque[tuple[float, int]] = deque()
-        self._recent = 0
-        self.allow(window)
-        if begins_at is not None:
-            self._next_at = begins_at + self.call_messages * self._seconds_each
-
-    def allow(self, window: int) -> None:
-        """Allow *window* messages in ten seconds from now on, no fewer than before."""
-        self._next_at = None
         rate = window / WINDOW_SECONDS / _TOLERANCE
         self._seconds_each = 1 / rate
         self._window = window
         self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
         self.claim_messages = max(1, math.floor(rate * WINDOW_SECONDS + 1e-9))
+        self._next_at: float | None = None
+        if begins_at is not None:
+            self._next_at = begins_at + self.call_messages * self._seconds_each
+        self._in_flight = self._recent = 0
+        self._ended: deque[tuple[float, int]] = deque()
 
     def seconds_until(self, messages: int, now: float) -> float:
         """Return how long a call of so many messages, at most *call_messages*, has to wait.
@@ -147,15 +137,6 @@ class RateLimiter:
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
 
-    def lift(self, window: int | None) -> None:
-        """Allow *window* messages in ten seconds from now on, no fewer than before; None: all."""
-        with self._changed:
-            if window is None:
-                self._window = None
-            elif self._window is not None:
-                self._window.allow(window)
-            self._changed.notify_all()
-
     @property
     def call_messages(self) -> int:
         """The most messages for one call, 1 to 10."""
@@ -185,8 +166,6 @@ class RateLimiter:
             while may_wait():
                 with self._changed:
                     seconds = _CHECK_SECONDS
-                    if self._window is None:
-                        return True
                     if self._queue[0] is place:
                         now = self._now_seconds()
                         seconds = self._window.seconds_until(messages, now)

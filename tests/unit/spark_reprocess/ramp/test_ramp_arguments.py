@@ -4,7 +4,7 @@ import pytest
 
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.command_line.ramp import print_forecast, print_ramp, stopped_sentence
-from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
+from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict
 
 REDRIVE = ["redrive", "--archive", "a", "--to-queue-url", "u"]
 RUN = ["run", "--archive", "a", "--to-queue-url", "u", "--parked-queue-url", "q"]
@@ -15,13 +15,13 @@ def test_arguments_are_those_of_both_verbs(
     verb: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = parse(verb).options
-    assert (plain.ramp, plain.allow_returns, plain.function_arn) == (None, AllowedReturns(), None)
+    assert (plain.ramp, plain.allow_returns, plain.function_arn) == (None, None, None)
     assert plain.minute_seconds == 60
     assert parse([*verb, "--ramp"]).options.ramp is True
     assert parse([*verb, "--at-once"]).options.ramp is False
     monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.5")
     asked = parse([*verb, "--allow-returns", "2.5%", "--function-arn", "arn"]).options
-    assert (asked.allow_returns, asked.function_arn) == (AllowedReturns("2.5%"), "arn")
+    assert (asked.allow_returns, asked.function_arn) == ("2.5%", "arn")
     assert asked.minute_seconds == 0.5
 
 
