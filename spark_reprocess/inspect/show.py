@@ -1,6 +1,7 @@
 """The verb ``show``: the history of one dead letter or of one run, read without Spark."""
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -203,7 +204,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     attempts = find_attempts(archive, {row["message_id"] for row in rows}, drains)
     runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
-    by_id: dict[str, list[Row]] = {}
+    by_id = defaultdict[str, list[Row]](list)
     oldest = min((row["drain_id"] for row in rows), default="")
     without = [row for row in rows if not (row["error_type"] or row["error_message"])]
     reasons = read_reasons(archive, oldest) if without else {}
@@ -212,7 +213,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
             error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}
             row.update(error, error_message=reason["log_error_message"])
     for row in rows:
-        by_id.setdefault(row["message_id"], []).append(row)
+        by_id[row["message_id"]].append(row)
     copies = [
         _copy(
             of_one,
@@ -244,14 +245,8 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
                 f"message {asked_id}: gone from the archive, erased or expired; plan "
                 f"{entry.plan_id}: {entry.state} at {entry.time}"
             )
-        drains = len(drain_ids(archive))
-        if not drains:
-            raise InputError(
-                f"message {asked_id}: archive {archive.root} is empty: drain the parked queue into "
-                "it, then ask again"
-            )
         raise InputError(
-            f"message {asked_id}: none of the {drains:,} drains in archive "
+            f"message {asked_id}: none of the {len(drain_ids(archive)):,} drains in archive "
             f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
             "may still be in a queue: drain the parked queue, then ask again"
         )
