@@ -19,8 +19,6 @@ from spark_reprocess.ramp.rule import LOOKS_A_MINUTE, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.sending.stop_signals import Deadline
 
-_SHOWN = 20
-
 
 class Watch:
     """Watches what comes back of one run.
@@ -36,9 +34,10 @@ class Watch:
         now_seconds: Callable[[], float] = time.time,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
-        """Begin before the run. Raises JobError.
+        """Begin before the run; *wait* waits for an event, but no longer than so many seconds.
 
-        *wait* waits for an event, but no longer than so many seconds.
+        Raises:
+            JobError: there is no such plan.
         """
         self._options, self._archive = options, open_archive(options.archive)
         self._make_client, self._now_seconds, self._wait = make_client, now_seconds, wait
@@ -103,7 +102,5 @@ def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> 
     if sent and not failure_table:
         print_line("what comes back cannot be known: no --failure-table counts it")
         return
-    for one in sent[:_SHOWN]:
+    for one in sent:
         print_line(f"{one.group_id}: {one.sentence(time.time())}")
-    if len(sent) > _SHOWN:
-        print_line(f"and {len(sent) - _SHOWN:,} more groups; --json lists all")

@@ -1,6 +1,7 @@
 """Carries out what was resolved: records the run, divides chunks among tasks, follows them."""
 
 import heapq
+import json
 import threading
 import time
 from collections import Counter, defaultdict
@@ -32,7 +33,6 @@ from spark_reprocess.archive.messages.frames import FILE, Held, read_table, writ
 from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
 from spark_reprocess.archive.messages.message_store import drain_of, rows_of_file
 from spark_reprocess.archive.storage.files import Archive, Probe
-from spark_reprocess.archive.storage.records import record_bytes
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import PlannedGroup
@@ -311,8 +311,8 @@ def carry_out(
     *send* settles the messages of these dispositions; it returns the results by destination.
 
     Raises:
-        InputError: the plan is sealed; then nothing was claimed.
-        ArchiveError: something cannot be recorded; then nothing was claimed.
+        InputError: the plan is sealed. Nothing was claimed.
+        ArchiveError: something cannot be recorded. Nothing was claimed.
     """
     archive = runner.archive
     region = region_of(context.destination, "us-east-1")
@@ -330,7 +330,11 @@ def carry_out(
         policy_sha256=context.policy_sha256,
     )
     context = replace(context, probe=record_run(archive, record))
-    record_edits(archive, context)
+    for group_id, edit in context.edits.items():
+        # Each claim names the digest for each message. The first run that used the edit stays.
+        used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
+        path = f"{plan_folder(context.plan_id)}/edits/{group_id}.{edit.digest}.json"
+        archive.create(path, json.dumps({**used, "text": edit.text}).encode())
     sent = send(context, write_dispositions(archive, resolved, context))
     hindered = [tally for tally in resolved.planned if tally.word not in WORK]
     outcomes = [tally for one in sent.values() for tally in one.tallies]
@@ -371,29 +375,3 @@ def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunCon
     if not context.to_fifo:
         return written
     return written.join(resolved.messages.select(FILE, *ORDER_COLUMNS), on=["message_id", FILE])
-
-
-@dataclass(frozen=True, slots=True)
-class _UsedEdit:
-    """An edit, as ``Edit.text``, and the run that first used it; ISO 8601, UTC."""
-
-    run_id: str
-    who: str
-    time: str
-    text: str
-
-
-def record_edits(archive: Archive, context: RunContext) -> None:
-    """Write down the edits of a run before its first message is sent.
-
-    ``ledger/plan_id=<id>/edits/<group>.<digest>.json`` holds an edit, and the run that first used
-    it. Each claim names the digest for each message.
-
-    Raises:
-        ArchiveError: they cannot be written; nothing may be sent then.
-    """
-    now = timestamp(time.time())
-    for group_id, edit in context.edits.items():
-        record = _UsedEdit(context.run_id, context.who, now, edit.text)
-        path = f"{plan_folder(context.plan_id)}/edits/{group_id}.{edit.digest}.json"
-        archive.create(path, record_bytes(record))

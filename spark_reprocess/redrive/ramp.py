@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import reduce
+from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.errors import TableError
 from dlq_replay.returns import Returns
+from dlq_replay.returns_table import ReturnsTable
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
@@ -103,7 +104,7 @@ class Ramp:
         self._stopped_by = first.stopped_by
         while not self._stopped_by:
             steps = self.steps.read()
-            self._decide(steps, self._read_returns(steps))
+            self._decide(steps)
             if ended_steps(steps) != self.ended:
                 self._stopped_by = _IS_SHARED
             elif len(steps) > self.ended:
@@ -111,7 +112,7 @@ class Ramp:
             elif not self._begin_next(steps):
                 break
         steps = self.steps.read()
-        self._decide(steps, self._read_returns(steps))
+        self._decide(steps)
         left = Counter(self._to_send)
         for tally in self._tallies:
             left[tally.group_id] -= tally.count
@@ -123,7 +124,11 @@ class Ramp:
         tallies = (*first.tallies, *self._tallies, *rest)
         return Sent(tallies, self._stopped_by, tuple(self._groups.values()))
 
-    @property
+    @cached_property
+    def _returns(self) -> ReturnsTable:
+        return returns_table(self.options.failure_table or "", self.context.destination)
+
+    @cached_property
     def _to_send(self) -> dict[str, int]:
         return {one.group_id: one.count for one in self.work if one.word == Disposition.SEND}
 
@@ -266,8 +271,7 @@ class Ramp:
 
     def _trouble(self, steps: Sequence[Step]) -> str:
         """Return why a step must stop now: too much came back; empty if it need not."""
-        states = self._states(steps, self._read_returns(steps))
-        is_bad = any(one.verdict is Verdict.BAD for one in states)
+        is_bad = any(one.verdict is Verdict.BAD for one in self._states(steps))
         return f"{_WAITS}: more messages came back than may" if is_bad else ""
 
     def _await_verdicts(self, steps: Sequence[Step]) -> None:
@@ -290,7 +294,7 @@ class Ramp:
             looks.append(self.probe.read(began_at, self.now_seconds()))
             returns = self._read_returns(steps)
             self._blocker = watch.blocker(looks, sum(_expected(step, returns) for step in last))
-            self._decide(steps, returns)
+            self._decide(steps)
             is_known = not self._blocker and all(one in returns for one in groups)
             is_late = max(self.now_seconds(), watch.ready_at(looks)) > until
             return is_known or is_late or all(map(self._is_bad, groups))
@@ -312,18 +316,18 @@ class Ramp:
     def _is_bad(self, group_id: str) -> bool:
         return group_id in self._groups and self._groups[group_id].verdict is Verdict.BAD
 
-    def _decide(self, steps: Sequence[Step], returns: Mapping[str, Returns]) -> None:
+    def _decide(self, steps: Sequence[Step]) -> None:
         """Note how far the groups are, and stop those of which too many came back."""
-        for one in self._states(steps, returns):
+        for one in self._states(steps):
             if one.verdict is Verdict.BAD:
                 said = Statement(datetime.now(UTC), self.context.who, stopped=one.why)
                 if is_group_id(one.group_id):
                     add_statement(self.runner.archive, one.group_id, said)
             self._groups[one.group_id] = one
 
-    def _states(self, steps: Sequence[Step], returns: Mapping[str, Returns]) -> list[GroupRamp]:
+    def _states(self, steps: Sequence[Step]) -> list[GroupRamp]:
         """Return how far the groups are that have a step and are not stopped by this run."""
-        left = self._left()
+        left, returns = self._left(), self._read_returns(steps)
         return [
             group_ramp(
                 one,
@@ -342,8 +346,7 @@ class Ramp:
         """Return what came back; a group of which that is not known is missing."""
         groups = {*self._to_send, *(one for step in steps for one in step.messages)}
         try:
-            table = returns_table(self.options.failure_table or "", self.context.destination)
-            return table.read(self.context.plan_id, groups)
+            return self._returns.read(self.context.plan_id, groups)
         except TableError:
             return {}
 

@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -22,9 +21,7 @@ from spark_reprocess.clients import (
     dead_letter_sources,
     require_queue_url,
 )
-
-if TYPE_CHECKING:
-    from spark_reprocess.redrive.redrive_values import RedriveOptions
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 
 SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
 """What tells which queue a message came from first."""
@@ -128,8 +125,6 @@ class Queues:
 
     @property
     def _known(self) -> Mapping[str, str]:
-        if self.is_named:
-            return {QueueAddress.from_url(self.destination).name: self.destination}
         return {**self.sources, QueueAddress.from_url(self.destination).name: self.destination}
 
     def _source(self) -> Column:
@@ -145,7 +140,7 @@ def _has_context() -> Column:
 
 
 def find_queues(
-    options: "RedriveOptions", attributes: Attributes, make_client: ClientFactory
+    options: RedriveOptions, attributes: Attributes, make_client: ClientFactory
 ) -> tuple[Queues, dict[str, Attributes]]:
     """Find the queues that the run's messages pass, and the source queues that it may send to.
 
@@ -211,22 +206,18 @@ def _sizes(
     destinations: Mapping[str, Attributes], parked: str | None, make_client: ClientFactory
 ) -> dict[str, SizeLimits]:
     """Return the limits of each destination: its own, and those of its DLQ and the parked queue."""
-    dead_letters = {
-        url: Redelivery.of(attributes).dead_letter_url(url)
-        for url, attributes in destinations.items()
+    next_ones = {
+        url: {Redelivery.of(one).dead_letter_url(url) or url, parked or url}
+        for url, one in destinations.items()
     }
-    on_the_way = sorted({*dead_letters.values(), parked} - {None}, key=str)
-    limit_of = {
-        url: _max_message_bytes(one)
-        for url, one in _described(filter(None, on_the_way), make_client)
+    others = set[str]().union(*next_ones.values()) - destinations.keys()
+    known = {**destinations, **dict(_described(sorted(others), make_client))}
+    limits = {
+        url: int(one.get("MaximumMessageSize", MAX_MESSAGE_BYTES)) for url, one in known.items()
     }
-    own = {url: _max_message_bytes(one) for url, one in destinations.items()}
     return {
-        url: SizeLimits(
-            limit,
-            min(limit, *(limit_of.get(one or "", limit) for one in (dead_letters[url], parked))),
-        )
-        for url, limit in own.items()
+        url: SizeLimits(limits[url], min(limits[one] for one in {url, *ones} & limits.keys()))
+        for url, ones in next_ones.items()
     }
 
 
@@ -235,7 +226,3 @@ def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tupl
     for url in urls:
         with suppress(QueueError):
             yield url, SqsQueue(make_client(url), url).describe()
-
-
-def _max_message_bytes(attributes: Attributes) -> int:
-    return int(attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
