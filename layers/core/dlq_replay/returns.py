@@ -42,8 +42,8 @@ class Returns:
     Attributes:
         returned: messages that came back, at least once each.
         parked: messages that the function parked again.
-        returned_ids: first ids of the first 100 that came back.
-        parked_ids: first ids of the first 100 that were parked again.
+        returned_ids: first ids of the first 100 that came back, or some more.
+        parked_ids: likewise of those that were parked again.
     """
 
     returned: int = 0
