@@ -16,7 +16,6 @@ from dlq_cli.console.deciding import MeanwhileError, set_patch
 from dlq_cli.console.members import files_of, group_members, ids_in_file
 from dlq_cli.console.reading import entry_digest, read_plan_now
 from dlq_cli.console.site import GROUPS, Visit, page_route
-from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.messages.message_store import rows_of_file
 from spark_reprocess.archive.storage.files import Archive
@@ -124,10 +123,8 @@ def _preview_values(
     command = visit.console.command("decide", *words)
     if typed.patch is None:
         return {"samples": (), "misfits": (), "command": command}
-    edits = {group.group_id: Edit(typed.patch)}
     # A queue may have a lower limit, which the dry run knows.
-    limit = MAX_MESSAGE_BYTES
-    editor = Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=limit)
+    editor = Editor({group.group_id: Edit(typed.patch)}, plan.plan_id)
     samples, misfits = [], []
     for row in first_rows(archive, members, group.group_id):
         before = from_row(row)

@@ -22,7 +22,6 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import describe
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.message_state import SETTLED
@@ -234,9 +233,7 @@ def _events(
     session: "Session", plan: Plan, rows: Iterable[Row], main_queue_url: str | None
 ) -> Iterable[tuple[str, str, bytes | Failure]]:
     """Yield the archived id, the new id, and the event of each message, or why it has none."""
-    editor = Editor(
-        plan.edits, plan.plan_id, keep_counter=False, max_message_bytes=MAX_MESSAGE_BYTES
-    )
+    editor = Editor(plan.edits, plan.plan_id)
     for row in rows:
         message_id, new_id, now = row["message_id"], str(uuid4()), int(time.time() * 1000)
         try:

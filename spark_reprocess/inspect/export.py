@@ -28,13 +28,7 @@ STANDARD_OUTPUT = "-"
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """Which messages to write, and where to.
-
-    Attributes:
-        plan: path of plan.yaml, or the id of its report; None for that of the newest report.
-        out: path of a file that must not exist; ``-`` for standard output.
-        limit: write the first so many messages; None for all.
-    """
+    """Which messages to write, and where to: the arguments of ``show --out``, see its help."""
 
     archive: str
     plan: str | None
@@ -45,12 +39,7 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """What was written.
-
-    Attributes:
-        planned: how many messages of the group the plan froze.
-        missing: how many of those to write the archive does not hold any more.
-    """
+    """How many messages of the group the plan froze; written; and not in the archive any more."""
 
     planned: int
     written: int

@@ -31,16 +31,7 @@ from spark_reprocess.plan.plan_file import find_plan
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """Which message to show, and how much of it.
-
-    Attributes:
-        message_id: of an archived copy, of the first copy, or of a copy that a redrive sent; or
-            the id of a run.
-        has_body: whether to return bodies and attribute values, masked.
-        is_unmasked: whether to return them unmasked.
-        claim_ttl_seconds: how long a claim without a result counts as busy.
-        failure_table: the table in which returns are counted; None without one.
-    """
+    """Which message or run to show, and how much of it: the arguments of ``show``, see its help."""
 
     archive: str
     message_id: str

@@ -33,16 +33,7 @@ LATEST = 20
 
 @dataclass(frozen=True, slots=True)
 class StatusOptions:
-    """What to count.
-
-    Attributes:
-        parked_queue_url: the queue, None for the archive alone.
-        claim_ttl_seconds: how long a claim without a result counts as busy.
-        failure_table: the table with what came back and, with *main_queue_url*, the circuit
-            breaker; None for none.
-        main_queue_url: the queue of the breaker.
-        dlq_url: its dead-letter queue, where held messages wait.
-    """
+    """What to count: the arguments of ``status``, see its help."""
 
     archive: str
     parked_queue_url: str | None = None

@@ -18,17 +18,12 @@ UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
 
 @dataclass(frozen=True, slots=True)
 class ResendOptions:
-    """What a redrive and a restore have in common.
+    """What a redrive and a restore have in common: arguments of the verbs, see their help.
 
     Attributes:
-        where: a Spark SQL condition over the archive's columns; what it does not match stays open.
-        limit: messages to act on in this run, at least 1; None for all.
         max_rate: messages a second, at least ``LEAST_RATE``; None for as fast as it goes.
         in_doubt: what to do with what may have been sent before: ``leave`` it, ``send`` it again,
             or record that it ``arrived``, with the operator as the witness.
-        claim_ttl_seconds: how long a claim without a result counts as busy.
-        reason: why, for the ledger; required with *execute*.
-        execute: without it nothing is sent or written.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
         failure_table: the table with the circuit breakers of the destinations and the counters of
             what comes back; None: no limits are kept to, and nothing is counted.
@@ -58,31 +53,16 @@ class ResendOptions:
 
 @dataclass(frozen=True, slots=True)
 class RedriveOptions(ResendOptions):
-    """Which plan, where to, and how.
+    """Which plan, where to, and how: the arguments of ``redrive``, see its help.
 
     Attributes:
-        plan: the plan's file, or the id of its report; None for that of the newest report.
-        group: the one group to redrive, whatever the plan does with it; None for the plan's
-            actions.
         to_queue_url: the destination of all messages that are not known to be foreign; None for
             each message's own source queue, as far as that is *main_queue_url*.
-        main_queue_url: the source queue of messages that do not name theirs.
-        parked_queue_url: whose messages the run acts on; None where the plan has messages of one
-            parked queue alone.
-        include_foreign: act also on messages that came from another queue, or may have.
-        allow_reordering: send messages although an earlier one of their message group stays.
         requires_room: leave messages that have no room for the plan's id.
-        keep_counter: keep the replay count instead of starting afresh.
-        masks: regular expressions of what previews of edits must not show, besides our own.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
-        ramp: whether to send in steps, each judged before the next; None to do so where it can be
-            seen what comes back.
+        ramp: whether to send in steps; None to do so where it can be seen what comes back.
         allow_returns: how many messages of a group may come back; see ``returns_allowed``.
-        function_arn: of the replay function, whose trigger and errors a ramp looks at; None to look
-            at neither.
         minute_seconds: a period of CloudWatch; shorter in a demonstration.
-        time_budget_seconds: when to stop, counted from the start of the verb; None for never. What
-            is left is not reached then, and nothing is in doubt.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
         watches: whether the verb goes on after the send, to say what comes back.
     """
@@ -165,11 +145,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """One group: how many of its messages met which ``Disposition``.
-
-    Attributes:
-        is_edited: whether what is sent of it is edited first.
-    """
+    """One group: how many of its messages met which ``Disposition``."""
 
     group_id: str
     title: str
@@ -184,17 +160,14 @@ class RedriveSummary:
 
     Attributes:
         run_id: empty for a dry run.
-        destinations: how many messages were sent to each queue, by its URL; in a dry run, how many
-            would be.
+        destinations: how many messages were sent to each queue, or would be, by its URL.
         groups: every group of the plan, in its order.
         problems: what stands in the way of messages that the plan wants settled, over all groups.
         stopped_by: why the run ended early, empty where it did not.
-        samples: in a dry run, what the plan's edits would do to some messages.
         notes: what else the operator should know, a sentence each.
         forecast: in a dry run, the ramp that it would be; None where everything would go at once.
         ramp: how far each group is in its ramp; empty where everything went at once.
-        max_rate: messages a second, None for no limit.
-        decisions_sha256: see ``Plan.decisions_sha256``; empty where there is no plan.
+        decisions_sha256: empty where there is no plan.
     """
 
     plan_id: str
@@ -250,7 +223,6 @@ class Sent:
     Attributes:
         tallies: of every one of them, what was not reached included.
         stopped_by: why the run ended early, empty where it did not.
-        ramp: how far each group is; empty without a ramp.
     """
 
     tallies: tuple[Tally, ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import has_room_for_redrive, redriven_entry, restored_entry
+from dlq_replay.outgoing import redriven_entry, restored_entry
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
@@ -90,21 +90,16 @@ class RunContext:
     @property
     def editor(self) -> Editor:
         """What makes messages of rows."""
-        keeps_counter = isinstance(self.request, RedriveOptions) and self.request.keep_counter
-        return Editor(self.edits, self.plan_id, keeps_counter, self.sizes.message)
-
-    def has_room(self, message: Message, group_id: str) -> bool:
-        """Whether the copy can carry what it must; others can do without our attributes."""
-        if not (isinstance(self.request, RedriveOptions) and self.request.requires_room):
-            return True
-        return has_room_for_redrive(self._moved(message), self.plan_id, self.sizes.room, group_id)
+        return Editor(self.edits, self.plan_id, self.sizes.room)
 
     def entry(self, message: Message, group_id: str) -> SendEntry:
-        """The copy of *message* to send; ask ``has_room`` first."""
+        """The copy of *message* to send: a message of the destination, whose dead letter it is."""
         if isinstance(self.request, RestoreOptions):
             return restored_entry(message, self.plan_id, to_fifo=self.to_fifo)
+        name = QueueAddress.from_url(self.destination).name
+        context = replace(message.history.context, source_queue=name)
         return redriven_entry(
-            self._moved(message),
+            message.with_history(replace(message.history, context=context)),
             self.plan_id,
             to_fifo=self.to_fifo,
             group_id=group_id,
@@ -112,9 +107,3 @@ class RunContext:
             keep_counter=self.request.keep_counter,
             max_message_bytes=self.sizes.message,
         )
-
-    def _moved(self, message: Message) -> Message:
-        """Return *message* as one of the destination, whose dead letter it is when it fails."""
-        name = QueueAddress.from_url(self.destination).name
-        context = replace(message.history.context, source_queue=name)
-        return message.with_history(replace(message.history, context=context))

@@ -101,7 +101,7 @@ def test_message_that_the_edit_does_not_fit_is_left_and_named(
         "[the body is not JSON]: m-text",
         "[operation 1 (test /type): another value is there, or none]: m-other",
         "[the body repeats a key of an object]: m-twice",
-        "or be larger than the queue's MaximumMessageSize, 1,024 bytes]: m-full, m-large",
+        "or be larger than MaximumMessageSize of a queue on its way, 1,024 bytes]: m-full, m-large",
     ):
         assert fault in said
     assert bodies(receive_all(destination)) == ['{"type":"Order","id":1000000000000000000000.10}']

@@ -1,7 +1,7 @@
 """The edits of a plan on single messages: applied, checked and shown. Needs no Spark.
 
 An edited copy always carries ``sqs-dlq-context`` with the message's first id, which shows where it
-came from. A message without room for that is left.
+came from. A message without room for that, and for what the replay function adds, is left.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,8 @@ from dlq_replay.attributes import MAX_ATTRIBUTES, MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from dlq_replay.outgoing import redriven_entry
+from dlq_replay.outgoing import has_room_for_redrive
+from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
@@ -29,7 +30,7 @@ FAULTS = pa.schema([("message_id", pa.string()), (FAULT, pa.string())])
 """What ``Editor.faults`` yields."""
 
 LIMIT = "max_message_bytes"
-"""A column: how large the edited message may be."""
+"""A column: how large a copy may be on its way."""
 
 CHANGES = "attribute_changes"
 """A column: the values of the group's ``set_attributes`` for this message."""
@@ -46,13 +47,12 @@ class Editor:
 
     Attributes:
         plan_id: goes into the context of what is sent, and so counts against its size.
-        max_message_bytes: the destination's limit, for rows without ``LIMIT``.
+        max_message_bytes: how large a copy may be on its way, for rows without ``LIMIT``.
     """
 
     edits: Mapping[str, Edit]
     plan_id: str
-    keep_counter: bool
-    max_message_bytes: int
+    max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def message(self, row: Mapping[str, Any]) -> Message:
         """Return the message of an archived row that also has ``group_id`` and ``CHANGES``.
@@ -68,18 +68,11 @@ class Editor:
             return original
         edited = edit.apply(original, [_attribute_change(one) for one in row[CHANGES] or ()])
         max_message_bytes = row.get(LIMIT, self.max_message_bytes)
-        entry = redriven_entry(
-            edited,
-            self.plan_id,
-            to_fifo=False,
-            keep_counter=self.keep_counter,
-            max_message_bytes=max_message_bytes,
-        )
-        if CONTEXT_ATTRIBUTE not in entry.attributes:
+        if not has_room_for_redrive(edited, self.plan_id, max_message_bytes, row["group_id"]):
             raise EditError(
-                f"with {CONTEXT_ATTRIBUTE}, which names its origin, it would have more than "
-                f"{MAX_ATTRIBUTES} attributes, or be larger than the queue's MaximumMessageSize, "
-                f"{max_message_bytes:,} bytes"
+                f"with {' and '.join(_OURS)}, which name its origin, it would have more than "
+                f"{MAX_ATTRIBUTES} attributes, or be larger than MaximumMessageSize of a queue on "
+                f"its way, {max_message_bytes:,} bytes"
             )
         return edited
 

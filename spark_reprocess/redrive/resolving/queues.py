@@ -1,6 +1,6 @@
 """The queues of a redrive: where messages come from, and where they go."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -117,10 +117,10 @@ class Queues:
         """Return the limits of a destination."""
         return self.sizes.get(url, SizeLimits())
 
-    def limit_of(self, size: Callable[[SizeLimits], int]) -> Column:
-        """Return a limit of the queue that a message goes to if nothing hinders it."""
+    def room(self) -> Column:
+        """Return how large a copy may be on the way to where a message goes if nothing hinders."""
         usual = F.lit(MAX_MESSAGE_BYTES)
-        pairs = [F.lit(one) for url, of in self.sizes.items() for one in (url, size(of))]
+        pairs = [F.lit(one) for url, of in self.sizes.items() for one in (url, of.room)]
         return F.coalesce(F.create_map(*pairs)[self.destination_of()], usual) if pairs else usual
 
     @property

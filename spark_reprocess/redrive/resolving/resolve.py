@@ -165,8 +165,8 @@ def _dispositions(
     numbered = rows.withColumns(
         {
             "selected": is_selected(messages, options.where),
-            "has_room": has_room(queues.limit_of(lambda sizes: sizes.room)),
-            LIMIT: queues.limit_of(lambda sizes: sizes.message),
+            "has_room": has_room(queues.room()),
+            LIMIT: queues.room(),
             PARKED_QUEUE: parked_queue(),
         }
     ).select(*_NUMBERED)

@@ -374,7 +374,7 @@ class SendTask:
             of_chunks = groupby(chain([first], rows), lambda row: (row["unit"], row["chunk"]))
             editor = context.editor
             chunks = (
-                (unit, chunk, [_item(row, context, editor) for row in of_chunk])
+                (unit, chunk, [_item(row, editor) for row in of_chunk])
                 for (unit, chunk), of_chunk in of_chunks
             )
             limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)
@@ -425,7 +425,7 @@ class SendTask:
         )
 
 
-def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
+def _item(row: dict[str, Any], editor: Editor) -> Item:
     disposition, message = row["disposition"], None
     if disposition == Disposition.SEND:
         try:
@@ -433,9 +433,6 @@ def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
         except EditError:
             # Resolving the plan found no fault, so an expression gave another value now: leave it.
             disposition = Disposition.EDIT_FAILED
-        else:
-            if not context.has_room(message, row["group_id"]):
-                disposition = Disposition.NO_ROOM
     message = message or from_row(row)
     return Item(row["group_id"], row["place"], disposition, message, row["drain_id"])
 
