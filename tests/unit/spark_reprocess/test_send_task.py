@@ -230,13 +230,6 @@ def test_no_claim_is_made_once_the_run_is_stopped(bench: Bench) -> None:
     assert len(bench.archive.list("ledger")) == 2
 
 
-def test_fifo_group_that_stopped_in_one_claim_waits_in_the_next(bench: Bench) -> None:
-    items = [item("a-1", "a", place=0), item("b-1", "b", place=1), item("a-2", "a", place=2)]
-    sender = replace(bench.sender(refusing("a-1"), FIFO), claim_messages=lambda: 2)
-
-    assert words(sender.settle("in-order", 1, items)) == ["failed", "sent", "waits"]
-
-
 def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
     queue = FakeQueue()
 
@@ -249,18 +242,6 @@ def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
 
     assert words(sender.settle("g-1", 1, [item("m-1")])) == ["busy"]
     assert queue.calls == []
-
-
-def test_concurrent_runs_send_each_message_once(bench: Bench) -> None:
-    queue = FakeQueue()
-    chunks = [("g-1", n, [item(f"m-{n}-{i}") for i in range(5)]) for n in range(1, 11)]
-
-    with ThreadPoolExecutor(4) as runs:
-        list(runs.map(lambda _: list(bench.sender(queue).settle_all(chunks)), range(4)))
-
-    assert sorted(entry.body for entry in queue.sent) == sorted(
-        f"body of {one.message_id}" for _, _, items in chunks for one in items
-    )
 
 
 def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
