@@ -6,7 +6,7 @@ destination after the other. Summarize.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -22,7 +22,6 @@ from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.clients import (
     ClientFactory,
-    require_queue,
     returns_table,
     sqs_client,
     sqs_sender,
@@ -72,9 +71,7 @@ def redrive(
     if options.group is not None:
         plan = plan.only(options.group)
     options.check_decisions(plan)
-    option = "--to-queue-url" if options.to_queue_url else "--main-queue-url"
-    attributes = require_queue(option, options.destination, make_client)
-    queues, destinations = find_queues(options, attributes, make_client)
+    queues, destinations = find_queues(options, make_client)
     probes, why_no_ramp = _probes(options, destinations, make_client)
     memory = read_memory(archive)
     options = replace(options, requires_room=options.requires_room or bool(probes))
@@ -114,7 +111,7 @@ def redrive(
             return replace(
                 dry_summary(plan.groups, resolved, context),
                 samples=samples,
-                notes=(*notes, *_limits_in_words(options, work)),
+                notes=notes,
                 forecast=_forecast(probes, work, options) if probes else None,
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
@@ -240,16 +237,6 @@ def _send_all(
         rows = dispositions.where(~is_work | (F.col(DESTINATION) == url))
         sent[url] = send_to(url, rows, to_here, name)
     return {url: sent[url] for url in work}
-
-
-def _limits_in_words(options: RedriveOptions, urls: Iterable[str]) -> Iterator[str]:
-    """Say which destinations are limited now, and of which that is not known."""
-    for url in urls:
-        limit = read_limit(options.failure_table, url)
-        if limit.fault:
-            yield f"{_name(url)}: its limit is not known: {limit.fault}"
-        elif limit.sentence:
-            yield f"{_name(url)}: {limit.sentence}"
 
 
 def _name(url: str) -> str:

@@ -65,10 +65,8 @@ def test_at_a_limit_of_one_nothing_is_sent_and_nobody_else_is_kept_waiting(
     plan = planned(archive)
     limit(main, 1)
 
-    dry_run = run(archive, plan, main.url, execute=False)
     summary = run(archive, plan, main.url)
 
-    assert any(": limited to 1 replay a minute since " in note for note in dry_run.notes)
     assert summary.counts == {"not_reached": 10}
     assert summary.stopped_by.startswith("waiting for the breaker: limited to 1 replay a minute")
     assert summary.stopped_by.endswith("the consumer has deleted nothing for 20 minutes")
@@ -146,8 +144,4 @@ def test_a_table_that_is_not_there_limits_nothing(
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
 
     plan, table = planned(archive), "no-such-table"
-    dry_run = run(archive, plan, main.url, failure_table=table, execute=False)
-    summary = run(archive, plan, main.url, failure_table=table)
-
-    assert any("its limit is not known" in note for note in dry_run.notes)
-    assert summary.count("sent") == 4
+    assert run(archive, plan, main.url, failure_table=table).count("sent") == 4

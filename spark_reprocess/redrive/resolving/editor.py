@@ -113,8 +113,7 @@ def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) ->
     found = [*unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)]
     lines = [cut(line, _LINE_CHARACTERS) for line in found[2:]]
     if not lines:
-        same = (before.body, before.attributes) == (after.body, after.attributes)
-        lines = [" nothing changes" if same else " only what is masked changes"]
+        lines = [" nothing changes, or only what is masked"]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f" … {len(lines) - _MOST_LINES} more lines"]
     return EditSample(group_id, before.message_id, tuple(lines))

@@ -19,6 +19,7 @@ from spark_reprocess.clients import (
     ClientFactory,
     Redelivery,
     dead_letter_sources,
+    require_queue,
     require_queue_url,
 )
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -140,27 +141,28 @@ def _has_context() -> Column:
 
 
 def find_queues(
-    options: RedriveOptions, attributes: Attributes, make_client: ClientFactory
+    options: RedriveOptions, make_client: ClientFactory
 ) -> tuple[Queues, dict[str, Attributes]]:
     """Find the queues that the run's messages pass, and the source queues that it may send to.
 
     Any producer can write a source queue's name into a message. So a queue counts as one only if
     SQS says that its dead letters reach the same dead-letter queue or the run's parked queue, in
-    the account of the destination, and if the run may see it. *attributes* are those of the
-    destination that the operator gave.
+    the account of the destination, and if the run may see it.
 
     Returns:
         The queues, and the attributes of each possible destination by its URL; the one that the
         operator gave is the first.
 
     Raises:
-        InputError: ``--parked-queue-url`` is no queue URL.
+        InputError: ``--parked-queue-url`` is no queue URL, or SQS does not describe the operator's
+            destination.
     """
     main, parked = options.destination, options.parked_queue_url
+    option = "--to-queue-url" if options.to_queue_url else "--main-queue-url"
+    attributes = require_queue(option, main, make_client)
     if parked is not None:
         require_queue_url("--parked-queue-url", parked)
-    redelivery = Redelivery.of(attributes)
-    dead_letters = redelivery.dead_letter_url(main)
+    dead_letters = Redelivery.of(attributes).dead_letter_url(main)
     sources, is_shared = _sources(main, dead_letters, parked, make_client)
     destinations = {main: attributes}
     if not options.to_queue_url:

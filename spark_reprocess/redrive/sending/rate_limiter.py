@@ -118,7 +118,7 @@ class SlidingWindow:
 
 
 class RateLimiter:
-    """Lets calls of one task begin, first come, first served. Thread-safe."""
+    """Lets calls of one task begin. Thread-safe."""
 
     def __init__(
         self,
@@ -135,7 +135,6 @@ class RateLimiter:
         self._window = None if window is None else SlidingWindow(window, begins_at)
         self._now_seconds = now_seconds
         self._changed = threading.Condition()
-        self._queue: deque[object] = deque()
 
     @property
     def call_messages(self) -> int:
@@ -159,25 +158,15 @@ class RateLimiter:
         """
         if self._window is None:
             return may_wait()
-        place = object()
-        with self._changed:
-            self._queue.append(place)
-        try:
-            while may_wait():
-                with self._changed:
-                    seconds = _CHECK_SECONDS
-                    if self._queue[0] is place:
-                        now = self._now_seconds()
-                        seconds = self._window.seconds_until(messages, now)
-                        if seconds <= 0:
-                            self._window.start(messages, now)
-                            return True
-                    self._changed.wait(min(seconds, _CHECK_SECONDS))
-            return False
-        finally:
+        while may_wait():
             with self._changed:
-                self._queue.remove(place)
-                self._changed.notify_all()
+                now = self._now_seconds()
+                seconds = self._window.seconds_until(messages, now)
+                if seconds <= 0:
+                    self._window.start(messages, now)
+                    return True
+                self._changed.wait(min(seconds, _CHECK_SECONDS))
+        return False
 
     def release(self, messages: int) -> None:
         """Say that a call has ended, in whatever way."""
