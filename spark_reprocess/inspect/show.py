@@ -50,16 +50,15 @@ _OUTCOME_TEXTS: dict[str | None, str] = {
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """A claim of one run on a copy, and its result.
+    """A claim of one run on a copy, and its result. The times are ISO 8601, UTC.
+
+    docs/reference.md describes the fields of all values here, under "show".
 
     Attributes:
-        claimed_at: when the run claimed it; ISO 8601, UTC, like *settled_at*.
         edit: digest of the edit with which it was sent, empty without an edit.
         outcome: a ``Disposition``; None while no result is written.
         settled_at: empty without an outcome.
         detail: SQS's error code, or why no answer came.
-        step: of which step of a ramp it was, from 1; 0 outside a ramp.
-        caller_arn: see ``Caller``, as for the next two; empty where the run's record is gone.
     """
 
     plan_id: str
@@ -103,11 +102,7 @@ class ArchivedCopy:
         state: a ``Disposition`` of the ledgers, or ``pending``.
         drain_ids: every drain with a row of it; more than one if a drain was interrupted.
         redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
-        attributes: data type by name.
-        body: None unless requested.
         values: values of the attributes, bytes as hex digits; None unless requested.
-        logged: how and where a log has its error, a link, and frames, in lines; empty if the error
-            was recorded or is unknown.
     """
 
     message_id: str
@@ -138,9 +133,7 @@ class ArchivedCopy:
 class DeadLetterHistory:
     """All archived copies of one dead letter, in the order in which they were parked.
 
-    Attributes:
-        asked_id: the id in the options.
-        first_ids: of the copies; more than one only if a copy has lost its context.
+    There is more than one first id only if a copy has lost its context.
     """
 
     asked_id: str
@@ -150,11 +143,7 @@ class DeadLetterHistory:
 
 @dataclass(frozen=True, slots=True)
 class RunHistory:
-    """One run of a redrive or a restore.
-
-    Attributes:
-        outcomes: what became of each group of its plan, over all runs; empty without a plan.
-    """
+    """One run, and what became of each group of its plan, over all runs; empty without a plan."""
 
     run: RunRecord
     outcomes: tuple[Outcome, ...]

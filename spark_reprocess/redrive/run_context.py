@@ -33,8 +33,8 @@ class RunContext:
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
         step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
         unproven_groups: ids of the groups whose messages are parked at their first return.
-        probe: each task checks it before its first claim; None in a dry run.
-        lock: the plan lock, which each task observes; None in a dry run.
+        probe: each task checks it before its first claim.
+        lock: the plan lock, which each task observes. Neither is there in a dry run.
         limit: what the circuit breaker allowed when sending to *destination* began.
     """
 
