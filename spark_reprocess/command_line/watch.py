@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Collection
 
 from dlq_replay.returns import Returns
-from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.clients import ClientFactory, sqs_client
 from spark_reprocess.command_line.terminal import print_error, print_line
@@ -81,10 +80,10 @@ class Watch:
 
     def _has_ended(self, plan: Plan) -> bool:
         now, options = self._now_seconds(), self._options
-        claimed = claimed_table(self._archive, now, since=since_plan(plan.plan_id))
-        table = options.failure_table
-        found = read_outcomes(self._archive, plan, table, claimed, self._make_client) or {}
-        self.outcomes = tuple(one for one in found.values() if one.sent)
+        found = read_outcomes(
+            self._archive, plan, options.failure_table, make_client=self._make_client
+        )
+        self.outcomes = tuple(one for one in (found or {}).values() if one.sent)
         return all(one.is_known(now, options.minute_seconds) for one in self.outcomes)
 
     def _status(self) -> str:

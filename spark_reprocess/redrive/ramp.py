@@ -189,11 +189,7 @@ class Ramp:
         rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*order))
         drawn = rows.withColumn("drawn", F.coalesce(rank <= most[F.col("group_id")], F.lit(False)))  # noqa: FBT003
         if self._in_order:
-            before = F.sum(F.col("drawn").cast("int")).over(
-                arrived.rowsBetween(Window.unboundedPreceding, -1)
-            )
-            is_next = F.coalesce(before, F.lit(0)) == F.col("depth") - 1
-            drawn = drawn.withColumn("drawn", F.col("drawn") & is_next)
+            drawn = drawn.withColumn("drawn", F.min("drawn").over(arrived))
         units = in_order_units(sum(wanted.values())) if self.context.to_fifo else None
         positioned = with_positions(drawn.where("drawn"), units)
         return positioned.select("message_id", "group_id", "unit", "position")
@@ -209,9 +205,8 @@ class Ramp:
             self._stopped_by = why
             return
         rows = self._rows(step)
-        found = Counter[tuple[str, str]]()
-        for row in rows.groupBy("group_id", "disposition").count().collect():
-            found[row["group_id"], row["disposition"]] = row["count"]
+        counted = rows.groupBy("group_id", "disposition").count().collect()
+        found = Counter({(row["group_id"], row["disposition"]): row["count"] for row in counted})
         opened = {one: found[one, Disposition.SEND] for one in step.messages}
         self._executed[step.number] = opened
         result = self.runner.execute(
@@ -237,8 +232,7 @@ class Ramp:
         words = {word for _, word in found} | {tally.word for tally in settled}
         others = {Disposition.BUSY, Disposition.NOT_SELECTED, Disposition.OVER_LIMIT}
         if words & (others | {Disposition.LEAVE} if self.options.group else others):
-            why = f"another run has messages of step {step.number} to send"
-            self._stopped_by = f"{_WAITS}: {why}"
+            self._stopped_by = f"{_WAITS}: another run has messages of step {step.number} to send"
         elif not self.steps.end(step, self.now_seconds(), sent):
             self._stopped_by = _IS_SHARED
         else:
@@ -305,8 +299,8 @@ class Ramp:
             )
         waiting = [one for one in self._groups.values() if one.verdict is Verdict.UNKNOWN]
         if waiting and not self._stopped_by:
-            after = f"{datetime.fromtimestamp(watch.ready_at(looks), UTC):%H:%M} UTC"
-            why = f"step {waiting[0].step} can be judged after {after}: {waiting[0].why}"
+            after, first = datetime.fromtimestamp(watch.ready_at(looks), UTC), waiting[0]
+            why = f"step {first.step} can be judged after {after:%H:%M} UTC: {first.why}"
             self._stopped_by = f"{_WAITS}: {why}"
 
     def _of(self, steps: Iterable[Step], group_id: str) -> list[Step]:
