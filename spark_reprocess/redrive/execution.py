@@ -116,8 +116,9 @@ class TaskRunner:
         how_far = HowFar(total)
 
         def status() -> str:
-            line = status_line(how_far, total, read_progress(self.archive, folder))
-            return "; ".join(filter(None, (line, context.limit.sentence)))
+            # A task that Spark starts again counts again what its first attempt did.
+            settled = min(read_progress(self.archive, folder), total)
+            return "; ".join(filter(None, (how_far.line(settled), context.limit.sentence)))
 
         stop = partial(self._stop, stop_marker(context.plan_id, context.run_id, stage))
 
@@ -267,14 +268,6 @@ def look_until(
                 return TIME_IS_OVER
             wait(is_stopping, min(every_seconds, deadline.seconds_left))
     return next(iter(reasons), "")
-
-
-def status_line(how_far: HowFar, total: int, counts: Mapping[str, int]) -> str:
-    """Say how far a run is, of whose *total* messages so many are settled, by word."""
-    # A task that Spark starts again counts again what its first attempt did.
-    settled = min(sum(counts.values()), total)
-    words = (f"{count:,} {word.replace('_', ' ')}" for word, count in sorted(counts.items()))
-    return ", ".join([how_far.line(settled), *words])
 
 
 def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:

@@ -360,7 +360,7 @@ def test_an_empty_form_takes_the_edit_away(world: Archive) -> None:
     [
         (
             '[{"op": "replace", "path": "/zip", "value": 1}, {"op": "add"}]',
-            "operation 2: add needs",
+            "operation 2: Operation must have",
         ),
         ("[{", "the text"),
         ("{}", "must be a list"),

@@ -1,7 +1,6 @@
 import json
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from spark_reprocess import progress
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import HowFar, in_file, in_lines, on_terminal, share_of
-from spark_reprocess.redrive.execution import status_line
 
 
 class Clock:
@@ -56,18 +54,6 @@ def test_rate_is_that_of_late() -> None:
         line = how_far.line(6_000 + 5 * (second + 1))
 
     assert "6,300 of 100,000 messages, 5/s" in line
-
-
-def test_trouble_of_a_run_is_named() -> None:
-    counts = Counter(sent=90, failed=3, in_doubt=5, busy=2)
-
-    assert status_line(HowFar(100, Clock()), 100, counts) == (
-        "100 of 100 messages, 0/s, 2 busy, 3 failed, 5 in doubt, 90 sent"
-    )
-
-
-def test_task_that_runs_again_does_not_count_beyond_the_total() -> None:
-    assert status_line(HowFar(100, Clock()), 100, Counter(sent=120)).startswith("100 of 100 ")
 
 
 @pytest.fixture
