@@ -79,7 +79,7 @@ def redrive(
         request=options,
         plan_id=plan.plan_id,
         destination=options.destination,
-        sizes=queues.sizes_of(options.destination),
+        max_message_bytes=queues.sizes[options.destination],
         edits=plan.edits,
         # The steps of a ramp have chunks of their own.
         cut="ramp" if probes else f"of-{chunk_count(plan.snapshot.messages)}",
@@ -130,7 +130,8 @@ def redrive(
 
         def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
             contexts = {
-                url: replace(context, destination=url, sizes=queues.sizes_of(url)) for url in work
+                url: replace(context, destination=url, max_message_bytes=queues.sizes[url])
+                for url in work
             }
             return _send_all(options, dispositions, contexts, work, send_to)
 

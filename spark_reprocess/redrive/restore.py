@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
@@ -38,7 +37,7 @@ from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks, with_dispositions
 from spark_reprocess.redrive.resolving.editor import FAULT
-from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues, SizeLimits
+from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
 from spark_reprocess.redrive.resolving.resolve import (
     ResolvedPlan,
     hindered,
@@ -67,7 +66,7 @@ def restore(
     options.check()
     archive = open_archive(options.archive)
     url = options.parked_queue_url
-    queue = require_queue("--parked-queue-url", url, sqs_client)
+    require_queue("--parked-queue-url", url, sqs_client)
     is_fifo = QueueAddress.from_url(url).is_fifo
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
     # A power of two, so that it is the same in most runs although drains go on.
@@ -76,7 +75,6 @@ def restore(
         request=options,
         plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
         destination=url,
-        sizes=SizeLimits(int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))),
         cut="" if is_fifo else f"of-{chunks}",
     )
     with ExitStack() as stack:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import redriven_entry, restored_entry
+from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
@@ -16,7 +17,6 @@ from spark_reprocess.editing.edit import Edit
 from spark_reprocess.limits import Limit
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
 from spark_reprocess.redrive.resolving.editor import Editor
-from spark_reprocess.redrive.resolving.queues import SizeLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class RunContext:
     Attributes:
         request: what the operator asked for.
         destination: URL of the queue that messages go to.
-        sizes: the destination's. A copy that is larger loses its context on the way.
+        max_message_bytes: how large a copy may be on its way; a larger one has no context.
         edits: how messages are changed on their way, by group id.
         cut: how messages are divided into chunks. Runs of a plan share the lock only if it is the
             same, because other chunks' claims keep nobody away. Empty: shared with no other run.
@@ -41,7 +41,7 @@ class RunContext:
     request: RedriveOptions | RestoreOptions
     plan_id: str
     destination: str
-    sizes: SizeLimits = field(default_factory=SizeLimits)
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     edits: Mapping[str, Edit] = field(default_factory=dict)
     cut: str = ""
     policy_sha256: str | None = None
@@ -90,7 +90,7 @@ class RunContext:
     @property
     def editor(self) -> Editor:
         """What makes messages of rows."""
-        return Editor(self.edits, self.plan_id, self.sizes.room)
+        return Editor(self.edits, self.plan_id, self.max_message_bytes)
 
     def entry(self, message: Message, group_id: str) -> SendEntry:
         """The copy of *message* to send: a message of the destination, whose dead letter it is."""
@@ -105,5 +105,5 @@ class RunContext:
             group_id=group_id,
             is_canary=group_id in self.unproven_groups,
             keep_counter=self.request.keep_counter,
-            max_message_bytes=self.sizes.message,
+            max_message_bytes=self.max_message_bytes,
         )

@@ -33,19 +33,6 @@ Attributes = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class SizeLimits:
-    """How large a copy may be on its way to one destination, in bytes.
-
-    Attributes:
-        message: the destination's own limit.
-        room: the smallest limit of the queues that a copy passes before it is parked again.
-    """
-
-    message: int = MAX_MESSAGE_BYTES
-    room: int = MAX_MESSAGE_BYTES
-
-
-@dataclass(frozen=True, slots=True)
 class Queues:
     """Which queues a run is about, and what that says of each message. Pure columns.
 
@@ -58,7 +45,8 @@ class Queues:
         sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
             always one of them.
         dead_letter_queue: name of the destination's dead-letter queue; None for none.
-        sizes: by the URL of a destination.
+        sizes: by the URL of a destination, how large a copy may be on its way until it is parked
+            again, in bytes.
         is_shared: whether other queues than the destination use its dead-letter queue, or might.
         includes_foreign: whether messages of other and of unknown sources go, too.
     """
@@ -68,7 +56,7 @@ class Queues:
     is_named: bool = True
     sources: Mapping[str, str] = field(default_factory=dict)
     dead_letter_queue: str | None = None
-    sizes: Mapping[str, SizeLimits] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     is_shared: bool = False
     includes_foreign: bool = False
 
@@ -114,14 +102,10 @@ class Queues:
         pairs = [F.lit(part) for pair in self._known.items() for part in pair]
         return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
 
-    def sizes_of(self, url: str) -> SizeLimits:
-        """Return the limits of a destination."""
-        return self.sizes.get(url, SizeLimits())
-
     def room(self) -> Column:
         """Return how large a copy may be on the way to where a message goes if nothing hinders."""
         usual = F.lit(MAX_MESSAGE_BYTES)
-        pairs = [F.lit(one) for url, of in self.sizes.items() for one in (url, of.room)]
+        pairs = [F.lit(one) for pair in self.sizes.items() for one in pair]
         return F.coalesce(F.create_map(*pairs)[self.destination_of()], usual) if pairs else usual
 
     @property
@@ -206,21 +190,18 @@ def _sources(
 
 def _sizes(
     destinations: Mapping[str, Attributes], parked: str | None, make_client: ClientFactory
-) -> dict[str, SizeLimits]:
-    """Return the limits of each destination: its own, and those of its DLQ and the parked queue."""
-    next_ones = {
-        url: {Redelivery.of(one).dead_letter_url(url) or url, parked or url}
+) -> dict[str, int]:
+    """Return the smallest limit of each destination, its DLQ and the parked queue."""
+    paths = {
+        url: {url, Redelivery.of(one).dead_letter_url(url) or url, parked or url}
         for url, one in destinations.items()
     }
-    others = set[str]().union(*next_ones.values()) - destinations.keys()
+    others = set[str]().union(*paths.values()) - destinations.keys()
     known = {**destinations, **dict(_described(sorted(others), make_client))}
     limits = {
         url: int(one.get("MaximumMessageSize", MAX_MESSAGE_BYTES)) for url, one in known.items()
     }
-    return {
-        url: SizeLimits(limits[url], min(limits[one] for one in {url, *ones} & limits.keys()))
-        for url, ones in next_ones.items()
-    }
+    return {url: min(limits[one] for one in path & limits.keys()) for url, path in paths.items()}
 
 
 def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tuple[str, Attributes]]:
