@@ -8,8 +8,6 @@ from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.figures import counted, duration
 from spark_reprocess.ramp.rule import ALLOWED, Forecast, GroupRamp, Verdict
 
-_SHOWN_SIZES = 6
-
 
 def add_ramp(parser: argparse.ArgumentParser) -> None:
     """Add the ramp's arguments; ``--parked-queue-url`` and ``--failure-table`` are the verbs'."""
@@ -55,11 +53,8 @@ def allowed_returns(text: str) -> str:
 
 def print_forecast(forecast: Forecast) -> None:
     """Print how many steps a ramp would have, and how long it takes."""
-    sizes = [f"{size:,}" for size in forecast.sizes[:_SHOWN_SIZES]]
-    more = ", …" if len(forecast.sizes) > _SHOWN_SIZES else ""
-    steps = counted(len(forecast.sizes), "step")
     print_line(
-        f"ramp: up to {steps} a group (messages: {', '.join(sizes)}{more}), at least "
+        f"ramp: up to {counted(len(forecast.sizes), 'step')} a group, at least "
         f"{duration(forecast.seconds)} in all; --at-once sends everything in one step"
     )
 

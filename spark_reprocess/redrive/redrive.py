@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -38,7 +39,7 @@ from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import DESTINATION
 from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
-from spark_reprocess.redrive.resolving.queues import Attributes, find_queues
+from spark_reprocess.redrive.resolving.queues import Attributes, Queues, find_queues
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import Deadline, is_waiting, waiting_for
@@ -128,13 +129,7 @@ def redrive(
                 *(probes[url], steps[url], ended[url], name, now_seconds, wait),
             ).send()
 
-        def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
-            contexts = {
-                url: replace(context, destination=url, max_message_bytes=queues.sizes[url])
-                for url in work
-            }
-            return _send_all(options, dispositions, contexts, work, send_to)
-
+        send = partial(_send_all, options, queues, work, send_to)
         summary = carry_out(plan.groups, resolved, context, runner, send)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
@@ -211,10 +206,11 @@ SendTo = Callable[[str, DataFrame, RunContext, str], Sent]
 
 def _send_all(
     options: RedriveOptions,
-    dispositions: DataFrame,
-    contexts: Mapping[str, RunContext],
+    queues: Queues,
     work: Mapping[str, Sequence[Tally]],
     send_to: SendTo,
+    context: RunContext,
+    dispositions: DataFrame,
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow.
 
@@ -230,7 +226,8 @@ def _send_all(
             not_reached = [replace(one, word=Disposition.NOT_REACHED) for one in work[url]]
             sent[url] = Sent(tuple(not_reached), why)
             continue
-        to_here = replace(contexts[url], limit=limit)
+        size = queues.sizes[url]
+        to_here = replace(context, destination=url, max_message_bytes=size, limit=limit)
         # The operator's destination has the run's own name.
         is_first = url == options.destination
         name = to_here.run_id if is_first else f"{to_here.run_id}-{_name(url)}"

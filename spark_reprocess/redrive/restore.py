@@ -7,7 +7,6 @@ decided: it is in the parked queue again, and comes back with the next drain und
 """
 
 import time
-from collections import Counter
 from contextlib import ExitStack
 from hashlib import sha256
 
@@ -88,10 +87,8 @@ def restore(
         problems = tuple(hindered(held.frame, planned))
         resolved = ResolvedPlan(messages, held, planned, {url: planned}, problems, ())
         # Each drain is a group of the summary, as if a plan said to send all of it.
-        sizes = Counter[str]()
-        for tally in planned:
-            sizes[tally.group_id] += tally.count
-        groups = [PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items()]
+        drains = dict.fromkeys(tally.group_id for tally in planned)
+        groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
         if not options.execute:
             return dry_summary(groups, resolved, context)
         runner = TaskRunner(archive, sqs_sender, progress)

@@ -148,7 +148,7 @@ def find_queues(
         require_queue_url("--parked-queue-url", parked)
     dead_letters = Redelivery.of(attributes).dead_letter_url(main)
     sources, is_shared = _sources(main, dead_letters, parked, make_client)
-    destinations = {main: attributes}
+    destinations: dict[str, Attributes] = {main: attributes}
     if not options.to_queue_url:
         destinations |= dict(_described(sources, make_client))
     queues = Queues(

@@ -49,9 +49,8 @@ def test_forecast_says_how_many_steps_and_how_long(capsys: pytest.CaptureFixture
     print_forecast(Forecast((1, 2, 6, 18, 54, 162, 486), 3600))
 
     one, many = capsys.readouterr().out.splitlines()
-    assert one.startswith("ramp: up to 1 step a group (messages: 1), at least 0 s in all")
-    assert many.startswith("ramp: up to 7 steps a group (messages: 1, 2, 6, 18, 54, 162, …)")
-    assert "at least 6 h in all" in many
+    assert one.startswith("ramp: up to 1 step a group, at least 0 s in all")
+    assert many.startswith("ramp: up to 7 steps a group, at least 6 h in all")
 
 
 def test_groups_are_a_table_and_the_stopped_ones_are_named(
