@@ -208,7 +208,7 @@ class RateLimitedQueue:
         return results
 
     def _parts(self, entries: Sequence[SendEntry]) -> Iterator[Sequence[SendEntry]]:
-        size = self.limiter.call_messages  # a lifted limiter allows more from one call to the next
+        size = self.limiter.call_messages
         for start in range(0, len(entries), size):
             yield entries[start : start + size]
 

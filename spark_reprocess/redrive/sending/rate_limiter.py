@@ -28,6 +28,9 @@ _CATCH_UP_SECONDS = 0.5
 """How much lateness is made up for. More would send in bursts after each pause."""
 
 MAX_CALL_MESSAGES = 10
+_NO_LIMIT = 10**9
+"""The window without a limit: more than any task sends in ten seconds."""
+
 _CHECK_SECONDS = 1.0
 """How often a call that waits asks whether it still may begin."""
 
@@ -118,7 +121,7 @@ class SlidingWindow:
 
 
 class RateLimiter:
-    """Lets calls of one task begin. Thread-safe."""
+    """Lets calls of one task begin. Thread-safe. Its attributes are those of its window."""
 
     def __init__(
         self,
@@ -132,19 +135,11 @@ class RateLimiter:
         With *waits_first* the first call waits, too: see ``SlidingWindow``.
         """
         begins_at = now_seconds() if waits_first else None
-        self._window = None if window is None else SlidingWindow(window, begins_at)
+        self._window = SlidingWindow(_NO_LIMIT if window is None else window, begins_at)
+        self.call_messages = self._window.call_messages
+        self.claim_messages = self._window.claim_messages
         self._now_seconds = now_seconds
         self._changed = threading.Condition()
-
-    @property
-    def call_messages(self) -> int:
-        """The most messages for one call, 1 to 10."""
-        return MAX_CALL_MESSAGES if self._window is None else self._window.call_messages
-
-    @property
-    def claim_messages(self) -> float:
-        """The most messages for one claim, at least 1; infinite without a rate."""
-        return math.inf if self._window is None else self._window.claim_messages
 
     def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
         """Wait until a call of so many messages may begin; return whether it may.
@@ -156,8 +151,6 @@ class RateLimiter:
         Returns:
             True: the call is counted, and the caller calls ``release`` whatever comes of it.
         """
-        if self._window is None:
-            return may_wait()
         while may_wait():
             with self._changed:
                 now = self._now_seconds()
@@ -171,6 +164,5 @@ class RateLimiter:
     def release(self, messages: int) -> None:
         """Say that a call has ended, in whatever way."""
         with self._changed:
-            if self._window is not None:
-                self._window.end(messages, self._now_seconds())
-                self._changed.notify_all()
+            self._window.end(messages, self._now_seconds())
+            self._changed.notify_all()
