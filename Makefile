@@ -34,8 +34,7 @@ mutants: setup-test ## Put each fault of tests/mutants.toml into a copy: its tes
 	@$(BIN)/python scripts/mutants.py $(ARGS)
 
 snapshot: setup-test ## Write tests/contract/stacks.yaml and tests/golden anew: read how they differ
-	@$(BIN)/python -m tests.contract.stored_stacks
-	@SNAPSHOT=1 $(BIN)/python -m pytest -q $$(grep -rlE "assert_(stored|page)" tests --include "test_*.py")
+	@SNAPSHOT=1 $(BIN)/python -m pytest -q $$(grep -rlE "assert_(stored|page)|SNAPSHOT" tests --include "test_*.py")
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .
@@ -74,9 +73,9 @@ outages: setup ## Simulate outages at full size, message by message; prints what
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build
 
-sam-local: setup build ## Invoke the built function with events/ in a container [EVENT=standard] [ENGINE=emulator]
-	@$(if $(ENGINE),,scripts/ensure-docker.sh)
-	@$(BIN)/python -m demo.sam_local $(if $(ENGINE),--engine $(ENGINE)) $(EVENT)
+sam-local: setup build ## Invoke the built function with events/ in a container [EVENT=standard]
+	@scripts/ensure-docker.sh
+	@$(BIN)/python -m demo.sam_local $(EVENT)
 
 wheel: $(VENV)/.dev ## Build the wheel of the dlq command into dist/
 	@rm -f dist/sqs_dlq_replay-*.whl

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.findings import Finding, markdown
-from benchmarks.rig import Rig, measuring_server
+from benchmarks.rig import running_rig
 
 BENCHMARKS = ("cold_start", "replay", "small", "transfers", "analysis", "growth")
 RESULTS = Path(".bench") / "latest.json"
@@ -26,7 +26,11 @@ failed; a failed benchmark does not stop the others. Needs nothing outside the r
 
 def main() -> int:
     """Run the selected benchmarks; return 0 if every target is met, else 1."""
-    parser = _parser()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=_ABOUT)
+    add = parser.add_argument
+    add("--only", action="append", choices=BENCHMARKS, help="may be repeated")
+    add("--short", action="store_true", help="fewer turns and smaller sizes, as a test")
+    add("--publish", action="store_true", help="write the table into README.md; needs a whole run")
     options = parser.parse_args()
     if options.publish and (options.short or options.only):
         parser.error("--publish needs a whole run, without --short and --only")
@@ -36,8 +40,8 @@ def main() -> int:
     for name in options.only or BENCHMARKS:
         try:
             # Each has its own server, so that messages of one do not slow down the next.
-            with measuring_server() as server:
-                findings += import_module(f"benchmarks.{name}").measure(Rig(server, options.short))
+            with running_rig(is_short=options.short) as rig:
+                findings += import_module(f"benchmarks.{name}").measure(rig)
         except Exception:  # noqa: BLE001 - the findings of the others must not be lost
             traceback.print_exc()
             broken.append(name)
@@ -47,7 +51,10 @@ def main() -> int:
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
     if options.publish and not broken:
-        _publish(f"{table}\n\nMeasured {time.strftime('%Y-%m-%d')} on {machine}.")
+        before, _, rest = PAGE.read_text("utf-8").partition("<!-- measured -->\n")
+        _, end, after = rest.partition("\n<!-- /measured -->")
+        measured = f"{table}\n\nMeasured {time.strftime('%Y-%m-%d')} on {machine}."
+        PAGE.write_text(f"{before}<!-- measured -->\n{measured}{end}{after}", "utf-8")
     sys.stderr.write(
         f"{(time.monotonic() - began) / 60:.1f} min; every value is in {RESULTS}\n"
         + "".join(f"{name} failed: its error is printed above\n" for name in broken)
@@ -55,30 +62,11 @@ def main() -> int:
     return 1 if broken or not all(finding.is_met for finding in findings) else 0
 
 
-def _publish(measured: str) -> None:
-    """Replace the measured part of README.md."""
-    before, _, rest = PAGE.read_text("utf-8").partition("<!-- measured -->")
-    after = rest.partition("<!-- /measured -->")[2]
-    PAGE.write_text(f"{before}<!-- measured -->\n{measured}\n<!-- /measured -->{after}", "utf-8")
-
-
 def _processor() -> str:
     facts = Path("/proc/cpuinfo")
     lines = facts.read_text("utf-8").splitlines() if facts.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=_ABOUT)
-    parser.add_argument("--only", action="append", choices=BENCHMARKS, help="may be repeated")
-    parser.add_argument(
-        "--short", action="store_true", help="fewer turns and smaller sizes, as a test"
-    )
-    parser.add_argument(
-        "--publish", action="store_true", help="write the table into README.md; needs a whole run"
-    )
-    return parser
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 if __name__ == "__main__":

@@ -1,20 +1,59 @@
-"""Measures an analysis of 1,000,000 messages, on two cores.
+"""Measures an analysis of 1,000,000 messages of a large incident, on two cores.
 
-The archive is written first and is the same in every run. The start of the session does not count.
+Their archive is written first, with a seed: the same in every run. The start of the session does
+not count. There are eight kinds of events of about 1 KB, with unique ids, common values and text.
+70% have a recorded error, of thousands of kinds, a few of them frequent. The rest differ by their
+payload, which has optional fields. Most messages of a frequent error come from one tenant of its
+own.
 """
 
+import json
+import os
+import random
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import accumulate, combinations, islice
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.findings import Finding
-from benchmarks.incident import write_archive
-from benchmarks.rig import Rig
+from benchmarks.replay import ACCOUNT
+from benchmarks.rig import REGION, Rig
 from benchmarks.verbs import ANALYZE, timed_verb
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.message_store import drain_folder
+from spark_reprocess.archive.storage.files import open_archive
 
 MESSAGES = 1_000_000
 TIME_TARGET = 60
+
+ROWS_PER_FILE = 2500
+
+_BEGIN = datetime(2026, 11, 21, tzinfo=UTC)
+_DURATION = timedelta(days=2)
+END = _BEGIN + _DURATION
+"""When the messages were drained."""
+
+_SEED = 20261121
+_DRAIN_ID = "20261122T000000Z-bench0"
+_HAS_ERROR, _HAS_TENANT, _HAS_OPTIONAL, _FREQUENT = 0.7, 0.85, 0.3, 100
+_KINDS = ("OrderPlaced", "OrderChanged", "PaymentFailed", "ShipmentLost", "StockCounted")
+_WORDS = (
+    *("address", "card", "carrier", "customer", "delivery", "discount", "invoice", "item"),
+    *("ledger", "order", "parcel", "payment", "price", "quantity", "refill", "refund"),
+    *("shelf", "stock", "street", "supplier", "tax", "ticket", "total", "voucher"),
+)
+_OPTIONAL = ("coupon", "gift", "campaign", "warehouse", "approvedBy", "parentId", "priority")
+_TYPES = ("ValueError", "KeyError", "TimeoutError", "HTTPError", "LookupError")
+_ERRORS = [" ".join(words) for words in islice(combinations(_WORDS, 4), 4000)]
+_CUMULATIVE = list(accumulate(1 / (number + 5) for number in range(len(_ERRORS))))
+_NOTES = [" ".join(random.Random(_SEED + n).choices(_WORDS, k=84)) for n in range(1000)]
 
 
 def measure(rig: Rig) -> list[Finding]:
@@ -30,3 +69,88 @@ def measure(rig: Rig) -> list[Finding]:
         if found != count:
             raise RuntimeError(f"{count:,} messages were written, and {found:,} are in groups")
     return [Finding(f"analysis of {count:,} messages", [took.seconds], "s", at_most=TIME_TARGET)]
+
+
+def write_archive(root: Path, messages: int) -> None:
+    """Write messages as one drain does."""
+    open_archive(str(root), creates=True)
+    folder = root / drain_folder(_DRAIN_ID)
+    folder.mkdir(parents=True)
+    with ProcessPoolExecutor(os.cpu_count()) as executor:
+        firsts = range(0, messages, ROWS_PER_FILE)
+        list(executor.map(partial(_write_file, folder, messages), firsts))
+
+
+def _write_file(folder: Path, messages: int, first: int) -> None:
+    chance = random.Random(_SEED + first)
+    rows = [_row(chance) for _ in range(min(ROWS_PER_FILE, messages - first))]
+    name = f"part-{first // ROWS_PER_FILE:05d}-{len(rows)}-bench.parquet"
+    table = pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)
+    pq.write_table(table, folder / name, compression="zstd")
+
+
+def _row(chance: random.Random) -> dict[str, Any]:
+    """Draw a row of the archive; columns that it leaves out are null."""
+    message_id = str(UUID(int=chance.getrandbits(128), version=4))
+    sent_at = _BEGIN + chance.betavariate(2, 4) * _DURATION
+    error, tenant = None, f"tenant-{int(200 * chance.random() ** 3):03d}"
+    if chance.random() < _HAS_ERROR:
+        error = chance.choices(range(len(_ERRORS)), cum_weights=_CUMULATIVE)[0]
+        if error < _FREQUENT and chance.random() < _HAS_TENANT:
+            tenant = f"tenant-{error:03d}-test"
+    optional = (name for name in _OPTIONAL if chance.random() < _HAS_OPTIONAL)
+    body = json.dumps(
+        {
+            "type": chance.choice(_KINDS),
+            "id": str(UUID(int=chance.getrandbits(128), version=4)),
+            "time": int(sent_at.timestamp()),
+            "tenant": tenant,
+            "currency": _skewed(chance, "EUR", "USD", "GBP", "PLN"),
+            "total": round(chance.lognormvariate(3, 1), 2),
+            "customer": {
+                "id": chance.randrange(10**9),
+                "email": f"{chance.choice(_WORDS)}.{chance.randrange(10**9)}@example.com",
+                "country": _skewed(chance, "DE", "FR", "PL", "GB"),
+            },
+            "items": [
+                {"sku": f"SKU-{chance.randrange(5000):05d}", "price": chance.randrange(9999) / 100}
+                for _ in range(chance.randint(1, 3))
+            ],
+            **{name: chance.choice(_WORDS) for name in optional},
+            "note": chance.choice(_NOTES),
+        }
+    )
+    attributes = {
+        "tenant": tenant,
+        "trace": f"{chance.getrandbits(48):012x}",
+        "schema": _skewed(chance, "3", "4"),
+        "sqs-dlq-replay-nb": "6",
+    }
+    text = f"{chance.randrange(10**6)} in '{chance.choice(_WORDS)}'"
+    return {
+        "message_id": message_id,
+        "first_id": message_id,
+        "body": body,
+        "attributes": [
+            (name, {"data_type": "String", "string_value": value})
+            for name, value in attributes.items()
+        ],
+        "source_arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:orders-dlq",
+        "sender_id": "AROAEXAMPLE:orders",
+        "sent_at": sent_at,
+        "first_received_at": sent_at,
+        "receive_count": 1,
+        "replay_count": chance.randrange(7),
+        "first_seen_at": sent_at - timedelta(seconds=chance.randrange(7200)),
+        "parked_reason": _skewed(chance, "attempts_exhausted", "too_old"),
+        "error_type": None if error is None else _TYPES[error % len(_TYPES)],
+        "error_message": None if error is None else f"{_ERRORS[error]} {text}",
+        "body_bytes": len(body),
+        "queue_url": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/orders-parked",
+        "drained_at": END,
+    }
+
+
+def _skewed(chance: random.Random, common: str, *others: str) -> str:
+    """Draw a value of which one is common."""
+    return common if chance.random() < 0.7 else chance.choice(others)  # noqa: PLR2004

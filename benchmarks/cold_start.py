@@ -9,10 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
 from benchmarks import ROOT
-from benchmarks.findings import Finding, Side
-from benchmarks.rig import Rig, by_turns
+from benchmarks.findings import Finding
+from benchmarks.replay import POLICY, QUEUES
+from benchmarks.rig import Rig
 
 TURNS = 15
 TIME_TARGET = 1.25
@@ -20,40 +22,27 @@ TIME_TARGET = 1.25
 _BASELINE = "import boto3; boto3.client('sqs')"
 _PRODUCT = "import handler; handler.sqs_client()"
 _SAY_READY = "; import os; os.write(1, b'.')"
+_PATH = (ROOT / "layers" / "core", ROOT / "functions" / "replay")
 
 
 def measure(rig: Rig) -> list[Finding]:
     """Start both alternately; compare the times."""
     rig.notify("cold start, against import boto3 and a client")
     with tempfile.TemporaryDirectory(prefix="bench-bytecode-") as bytecode:
-        variables = {**os.environ, **_environment(rig.server.url, bytecode)}
-        for program in (_BASELINE, _PRODUCT):
-            _start(program, variables)
-        product, baseline = by_turns(
-            lambda: _start(_PRODUCT, variables),
-            lambda: _start(_BASELINE, variables),
-            rig.turns(TURNS),
-        )
-    sides = Side("ms", product), Side("ms, boto3 and a client", baseline)
-    return [Finding.of_ratio("cold start, to the first client", *sides, at_most=TIME_TARGET)]
-
-
-def _environment(endpoint: str, bytecode: str) -> dict[str, str]:
-    queues = {
-        name: f"{endpoint}/123456789012/{name.lower()}"
-        for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
-    }
-    folders = (ROOT / "layers" / "core", ROOT / "functions" / "replay")
-    return {
-        **queues,
-        "MAX_ATTEMPTS": "20",
-        "BACKOFF_RATE": "10",
-        "BACKOFF_CAP_SECONDS": "900",
-        "LOG_LEVEL": "ERROR",
-        "PYTHONPATH": os.pathsep.join(map(str, folders)),
-        "PYTHONPYCACHEPREFIX": bytecode,
-        "PYTHONDONTWRITEBYTECODE": "",
-    }
+        variables = {
+            **os.environ,
+            **POLICY,
+            **{name: f"{rig.url}/123456789012/{queue}" for name, queue in QUEUES.items()},
+            "LOG_LEVEL": "ERROR",
+            "PYTHONPATH": os.pathsep.join(map(str, _PATH)),
+            "PYTHONPYCACHEPREFIX": bytecode,
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
+        product, baseline = (partial(_start, p, variables) for p in (_PRODUCT, _BASELINE))
+        product(), baseline()
+        programs = {"ms": product, "ms, boto3 and a client": baseline}
+        what = "cold start, to the first client"
+        return [rig.compare(what, programs, TURNS, at_most=TIME_TARGET)]
 
 
 def _start(program: str, variables: dict[str, str]) -> float:

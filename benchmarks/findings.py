@@ -1,22 +1,9 @@
 """A figure, its values, and its target; how a run prints them."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of two compared programs.
-
-    Attributes:
-        what: program and unit, such as ``messages a second, one by one``.
-        values: one per turn.
-    """
-
-    what: str
-    values: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +16,8 @@ class Finding:
         unit: of the values; ``times`` for ratios.
         at_least: lower bound of the median, which is allowed itself; None if there is none.
         at_most: upper bound of the median, in the same way.
-        sides: product and baseline, if two programs were compared.
+        sides: if two programs were compared, the values of product and baseline, by unit and
+            program, such as ``messages a second, one by one``.
     """
 
     what: str
@@ -37,13 +25,15 @@ class Finding:
     unit: str
     at_least: float | None = None
     at_most: float | None = None
-    sides: Sequence[Side] = ()
+    sides: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @classmethod
-    def of_ratio(cls, what: str, product: Side, baseline: Side, **target: float) -> "Finding":
+    def of_ratio(
+        cls, what: str, sides: Mapping[str, Sequence[float]], **target: float
+    ) -> "Finding":
         """Divide product by baseline for each turn; *target*: ``at_least`` or ``at_most``."""
-        ratios = [p / b for p, b in zip(product.values, baseline.values, strict=True)]
-        return cls(what, ratios, "times", sides=(product, baseline), **target)
+        ratios = [product / baseline for product, baseline in zip(*sides.values(), strict=True)]
+        return cls(what, ratios, "times", sides=sides, **target)
 
     @property
     def figure(self) -> float:
@@ -63,7 +53,7 @@ class Finding:
     def cells(self) -> tuple[str, ...]:
         """Return what, median, range, target, product and baseline as text."""
         figures = [format_figure(value) for value in (min(self.values), max(self.values))]
-        sides = [f"{format_figure(median(side.values))} {side.what}" for side in self.sides]
+        sides = [f"{format_figure(median(values))} {side}" for side, values in self.sides.items()]
         bounds = (("≥", self.at_least), ("≤", self.at_most))
         target = "".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
         return (

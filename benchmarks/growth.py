@@ -8,7 +8,8 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import attrgetter
@@ -22,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.findings import Finding, Side
-from benchmarks.incident import END, write_archive
-from benchmarks.rig import Rig, by_turns
+from benchmarks.analysis import END, write_archive
+from benchmarks.findings import Finding
+from benchmarks.rig import Rig
 from benchmarks.verbs import ANALYZE, TimedVerb, approved, timed_verb
 from spark_reprocess.archive.ledger.claims import (
     CHUNK_MESSAGES,
@@ -79,17 +80,19 @@ def measure(rig: Rig) -> list[Finding]:
         old = archive_of("some", SOME_NIGHTS, PENDING)
         young = open_archive(f"{folder}/young", creates=True)
         write_night(young, [parts[0].slice(0, 2 * PENDING)], 1, PENDING)
-        among_many, among_few = (partial(_verb, one, *ANALYZE) for one in (old, young))
-        among_many(), among_few()
-        analyses = by_turns(among_many, among_few, rig.turns(TURNS))
+        among = {"": partial(_verb, old, *ANALYZE), ", the other": partial(_verb, young, *ANALYZE)}
+        for analyze in among.values():
+            analyze()
+        analyses = rig.by_turns(among, TURNS)
         few = _night(archive_of("few", FEW_NIGHTS - 1), parts)
         archive = archive_of("many", NIGHTS - 1)
-        many = _night(archive, parts)
+        nights = {"": [_night(archive, parts)], f", night {FEW_NIGHTS}": [few]}
         what = f"analysis of {PENDING} among {SOME_NIGHTS * count:,}"
+        units = (("processor_seconds", "s"), ("moved_mb", "MB"), ("calls", "S3 calls"))
         return [
             _ratio(f"{what}, processor", "processor_seconds", "s", analyses, ANALYSIS_TARGET),
             _ratio(f"{what}, written", "written_mb", "MB", analyses, WRITES_TARGET),
-            *_nights(many, few),
+            *(_ratio(f"night {NIGHTS}, {u}", of, u, nights, NIGHT_TARGET) for of, u in units),
             *_all(NIGHTS * count, archive),
         ]
 
@@ -99,14 +102,15 @@ def _verb(archive: Archive, *verb: str, days_later: int = 0) -> TimedVerb:
     return timed_verb(*verb, *place, driver_memory="4g", counts=True, days_later=days_later)
 
 
-def _night(archive: Archive, parts: Sequence[pa.Table]) -> list[TimedVerb]:
-    """Return what analysis, redrive, status and expiry of a new drain take."""
+def _night(archive: Archive, parts: Sequence[pa.Table]) -> TimedVerb:
+    """Return what analysis, redrive, status and expiry of a new drain take together."""
     write_drain(archive, parts, 0)
     analyzed, plan = _verb(archive, *ANALYZE), approved(Path(archive.root))
     url = boto3.client("sqs").create_queue(QueueName="main")["QueueUrl"]
     to_main = ("--plan", plan, "--to-queue-url", url, "--execute", "--reason", "benchmark")
     verbs = (("redrive", *to_main), ("status",), (*EXPIRE, str(NIGHTS)))
-    return [analyzed, *(_verb(archive, *verb) for verb in verbs)]
+    took = [asdict(one) for one in (analyzed, *(_verb(archive, *verb) for verb in verbs))]
+    return TimedVerb(**{name: sum(one[name] for one in took) for name in took[0]})
 
 
 def write_night(archive: Archive, parts: Sequence[pa.Table], ago: int, pending: int = 0) -> None:
@@ -160,22 +164,15 @@ def write_drain(
 
 
 def _ratio(
-    what: str, of: str, unit: str, sides: Sequence[Sequence[TimedVerb]], target: float
+    what: str, of: str, unit: str, sides: Mapping[str, Sequence[TimedVerb]], target: float
 ) -> Finding:
-    many, few = ([attrgetter(of)(one) for one in side] for side in sides)
-    return Finding.of_ratio(what, Side(unit, many), Side(f"{unit}, the other", few), at_most=target)
-
-
-def _nights(many: Sequence[TimedVerb], few: Sequence[TimedVerb]) -> Iterator[Finding]:
-    for of, unit in (("processor_seconds", "s"), ("moved_mb", "MB"), ("calls", "S3 calls")):
-        last, early = ([sum(map(attrgetter(of), verbs))] for verbs in (many, few))
-        sides = Side(unit, last), Side(f"{unit}, night {FEW_NIGHTS}", early)
-        yield Finding.of_ratio(f"night {NIGHTS}, {unit}", *sides, at_most=NIGHT_TARGET)
+    values = {unit + name: [*map(attrgetter(of), verbs)] for name, verbs in sides.items()}
+    return Finding.of_ratio(what, values, at_most=target)
 
 
 def _all(messages: int, archive: Archive) -> Iterator[Finding]:
     status, expiry = _verb(archive, "status"), _verb(archive, *EXPIRE, "15", days_later=60)
     for name, took in (("status", status), ("expiry", expiry)):
-        what, target = f"{name} of {messages:,} messages", MEMORY_TARGET_MB
-        yield Finding(f"{what}, memory", [took.peak_mb], "MB", at_most=target)
+        what = f"{name} of {messages:,} messages"
+        yield Finding(f"{what}, memory", [took.peak_mb], "MB", at_most=MEMORY_TARGET_MB)
         yield Finding(f"{what}, moved", [took.moved_mb], "MB")

@@ -14,9 +14,9 @@ from pathlib import Path
 import boto3
 
 from benchmarks import ROOT
-from benchmarks.baselines import fill
-from benchmarks.findings import Finding, Side
-from benchmarks.rig import Rig, by_turns
+from benchmarks.findings import Finding
+from benchmarks.rig import Rig
+from benchmarks.transfers import fill
 from benchmarks.verbs import approved
 
 MESSAGES = 100
@@ -38,13 +38,13 @@ def measure(rig: Rig) -> list[Finding]:
     """Run both alternately with the bare session."""
     rig.notify("a hundred messages, against a bare Spark session")
     client = boto3.client("sqs")
-    parked, main = (client.create_queue(QueueName=one)["QueueUrl"] for one in ("parked", "main"))
+    parked, main = (client.create_queue(QueueName=name)["QueueUrl"] for name in ("parked", "main"))
     with tempfile.TemporaryDirectory(prefix="bench-small-") as folder:
         place = f"--archive {folder}/archive"
 
         def drain_and_analyze() -> float:
             shutil.rmtree(f"{folder}/archive", ignore_errors=True)
-            fill(rig.server, parked, MESSAGES)
+            fill(rig, parked, MESSAGES)
             return _seconds(f"collect {place} --parked-queue-url {parked} --wait-seconds 0")
 
         def redrive() -> float:
@@ -54,9 +54,8 @@ def measure(rig: Rig) -> list[Finding]:
             return _seconds(f"redrive {place} --plan {plan} {to_main}")
 
         def compared(what: str, run: Callable[[], float], target: float) -> Finding:
-            product, bare = by_turns(run, _seconds, rig.turns(TURNS))
-            sides = Side("s", product), Side("s, a bare session", bare)
-            return Finding.of_ratio(f"{what} of {MESSAGES} messages", *sides, at_most=target)
+            programs = {"s": run, "s, a bare session": _seconds}
+            return rig.compare(f"{what} of {MESSAGES} messages", programs, TURNS, at_most=target)
 
         return [
             compared("drain and analysis", drain_and_analyze, 2),

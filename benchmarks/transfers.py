@@ -1,18 +1,36 @@
-"""Measures drain and redrive against the classical loop, which writes no file."""
+"""Measures drain and redrive against the classical loop, which writes no file.
 
+The loop is one client that receives ten, sends ten, deletes ten.
+"""
+
+import json
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import boto3
 
-from benchmarks.baselines import LoopRates, fill
-from benchmarks.findings import Finding, Side
-from benchmarks.rig import Rig, Watch, by_turns
-from benchmarks.verbs import ANALYZE, DRAIN, TimedVerb, approved, timed_verb
+from benchmarks.findings import Finding
+from benchmarks.rig import LATENCY_MS, Rig
+from benchmarks.verbs import ANALYZE, DRAIN, approved, timed_verb
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.message import SendEntry
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.clients import sqs_client
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 MESSAGES = 100_000
+LOOP_MESSAGES = 3000
+"""The rate of the loop does not depend on their number."""
+
 DRAIN_TURNS = 2
 REDRIVE_TURNS = 3
 
@@ -21,95 +39,152 @@ REDRIVE_TARGET = 10
 DRAIN_REQUESTS_TARGET = 0.23
 REDRIVE_REQUESTS_TARGET = 0.12
 
+BODY_BYTES = 1024
+_BATCH = 10
+_ERRORS = ("Timeout", "NoVatRate", "UnknownSku", "StockConflict", "BadAddress")
 
-@dataclass
+
+def measure(rig: Rig) -> list[Finding]:
+    """Run each verb alternately with the loop, after a run of its own as a warm-up."""
+    count, client = rig.sized(MESSAGES), boto3.client("sqs")
+
+    def queue(name: str) -> str:
+        return client.create_queue(QueueName=name)["QueueUrl"]
+
+    def loop() -> float:
+        messages = rig.sized(LOOP_MESSAGES)
+        source, target = queue("loop-source"), queue("loop-target")
+        fill(rig, source, messages)
+        began = time.perf_counter()
+        redrive_by_loop(client, source, target, messages)
+        return messages / (time.perf_counter() - began)
+
+    def compared(verb: str, turns: int, run: Callable[[], float], target: float) -> Finding:
+        programs = {"messages a second": run, "messages a second, the loop": loop}
+        return rig.compare(f"{verb}, {count:,} messages", programs, turns, at_least=target)
+
+    with tempfile.TemporaryDirectory(prefix="bench-archives-") as name:
+        folder = Path(name, "archive")
+
+        rig.notify(f"drain of {count:,} messages, against the classical loop")
+        drains = _Runs(rig, "drain")
+
+        def drain(messages: int = count) -> float:
+            shutil.rmtree(folder, ignore_errors=True)
+            fill(rig, queue("parked"), messages)
+            words = ("--archive", str(folder), "--parked-queue-url", queue("parked"))
+            return drains.run(messages, *DRAIN, *words)
+
+        drain(count // 10)
+        drained = compared("drain", DRAIN_TURNS, drain, DRAIN_TARGET)
+        rig.notify(f"redrive of {count:,} messages, against the same")
+        timed_verb(*ANALYZE, "--archive", str(folder))
+        redrives, plan = _Runs(rig, "redrive"), approved(folder)
+
+        def redrive() -> float:
+            shutil.rmtree(folder / "ledger", ignore_errors=True)
+            url = queue("redriven")
+            words = ("--archive", str(folder), "--plan", plan, "--to-queue-url", url)
+            rate = redrives.run(count, "redrive", *words, "--execute", "--reason", "benchmark")
+            arrived = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+            if int(arrived["Attributes"]["ApproximateNumberOfMessages"]) != count:
+                raise RuntimeError(f"{count} messages were sent, and main has {arrived}")
+            client.delete_queue(QueueUrl=url)
+            return rate
+
+        redrive()
+        redriven = compared("redrive", REDRIVE_TURNS, redrive, REDRIVE_TARGET)
+    return [
+        *(drained, *drains.findings(DRAIN_REQUESTS_TARGET)),
+        *(redriven, *redrives.findings(REDRIVE_REQUESTS_TARGET)),
+    ]
+
+
 class _Runs:
-    """Runs of one verb: how long each took, and what the server did.
+    """Runs of one verb, and what the server did.
 
     Every request counts, also empty polls and GetQueueAttributes.
     """
 
-    rig: Rig
-    watches: list[Watch] = field(default_factory=list)
-    timed: list[TimedVerb] = field(default_factory=list)
+    def __init__(self, rig: Rig, verb: str) -> None:
+        self._rig, self._verb = rig, verb
+        self._requests: list[float] = []
 
     def run(self, count: int, *arguments: str) -> float:
         """Return messages a second, without the start of the session."""
-        with self.rig.server.watched() as watch:
-            self.timed.append(timed_verb(*arguments))
-        self.watches.append(watch)
-        return count / self.timed[-1].seconds
+        with self._rig.watched() as watch:
+            seconds = timed_verb(*arguments).seconds
+        self._requests.append(sum(watch.requests.values()) / count)
+        self._server = self._rig.server_finding(self._verb, watch, seconds)
+        return count / seconds
+
+    def findings(self, requests_target: float) -> list[Finding]:
+        """Return the requests of all runs but the first, and the server's share in the last."""
+        what, requests = f"{self._verb}, requests a message", self._requests[1:]
+        return [Finding(what, requests, "requests", at_most=requests_target), self._server]
 
 
-class _Drains(_Runs):
-    """Drains of a queue, which is filled before each."""
-
-    def drain(self, count: int, folder: Path) -> float:
-        """Drain *count* messages into a new archive in *folder*."""
-        shutil.rmtree(folder, ignore_errors=True)
-        url = boto3.client("sqs").create_queue(QueueName="parked")["QueueUrl"]
-        fill(self.rig.server, url, count)
-        return self.run(count, *DRAIN, "--archive", str(folder), "--parked-queue-url", url)
-
-
-class _Redrives(_Runs):
-    """Redrives of one plan. The ledger is deleted before each."""
-
-    def redrive(self, count: int, folder: Path, plan: str) -> float:
-        """Send all messages.
-
-        Raises:
-            RuntimeError: not all arrived.
-        """
-        shutil.rmtree(folder / "ledger", ignore_errors=True)
-        client = boto3.client("sqs")
-        url = client.create_queue(QueueName="redriven")["QueueUrl"]
-        rate = self.run(
-            count,
-            *("redrive", "--archive", str(folder), "--plan", plan, "--to-queue-url", url),
-            *("--execute", "--reason", "benchmark"),
+def redrive_by_loop(client: "SQSClient", source_url: str, target_url: str, count: int) -> int:
+    """Move up to *count* messages by the loop; return how many were moved."""
+    moved = 0
+    while moved < count:
+        answer = client.receive_message(
+            QueueUrl=source_url,
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=1,
+            MessageAttributeNames=["All"],
         )
-        arrived = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-        if int(arrived["ApproximateNumberOfMessages"]) != count:
-            raise RuntimeError(f"{count} messages were sent, and main has {arrived}")
-        client.delete_queue(QueueUrl=url)
-        return rate
+        messages = answer.get("Messages", [])
+        if not messages:
+            break
+        entries: list[Any] = [
+            {
+                "Id": str(index),
+                "MessageBody": message["Body"],
+                "MessageAttributes": message.get("MessageAttributes", {}),
+            }
+            for index, message in enumerate(messages)
+        ]
+        client.send_message_batch(QueueUrl=target_url, Entries=entries)
+        receipts: list[Any] = [
+            {"Id": str(index), "ReceiptHandle": message["ReceiptHandle"]}
+            for index, message in enumerate(messages)
+        ]
+        client.delete_message_batch(QueueUrl=source_url, Entries=receipts)
+        moved += len(messages)
+    return moved
 
 
-def measure(rig: Rig) -> list[Finding]:
-    """Run each verb alternately with the loop, after a run of a tenth as a warm-up."""
-    count, loop = rig.sized(MESSAGES), LoopRates(rig)
-    with tempfile.TemporaryDirectory(prefix="bench-archives-") as name:
-        folder = Path(name, "archive")
-        rig.notify(f"drain of {count:,} messages, against the classical loop")
-        drains = _Drains(rig)
-        drains.drain(count // 10, folder)
-        sides = by_turns(lambda: drains.drain(count, folder), loop.run, rig.turns(DRAIN_TURNS))
-        found = _findings(f"drain, {count:,} messages", count, drains, sides)
-        rig.notify(f"redrive of {count:,} messages, against the same")
-        timed_verb(*ANALYZE, "--archive", str(folder))
-        redrives, plan = _Redrives(rig), approved(folder)
-        redrives.redrive(count, folder, plan)
-        sides = by_turns(
-            lambda: redrives.redrive(count, folder, plan), loop.run, rig.turns(REDRIVE_TURNS)
-        )
-    return [*found, *_findings(f"redrive, {count:,} messages", count, redrives, sides)]
+def fill(rig: Rig, url: str, count: int) -> None:
+    """Send *count* parked messages of 1 KB to a queue, without the server's latency."""
+    queue = SqsQueue(sqs_client(url), url)
+
+    def send(first: int) -> None:
+        queue.send([_parked(number) for number in range(first, min(first + _BATCH, count))])
+
+    rig.set_latency(0)
+    with ThreadPoolExecutor(4) as executor:
+        list(executor.map(send, range(0, count, _BATCH)))
+    rig.set_latency(LATENCY_MS)
 
 
-def _findings(
-    what: str, count: int, runs: _Runs, sides: tuple[list[float], list[float]]
-) -> list[Finding]:
-    verb = what.partition(",")[0]
-    requests = [sum(watch.requests.values()) / count for watch in runs.watches[1:]]
-    is_drain = verb == "drain"
-    requests_target = DRAIN_REQUESTS_TARGET if is_drain else REDRIVE_REQUESTS_TARGET
-    return [
-        Finding.of_ratio(
-            what,
-            Side("messages a second", sides[0]),
-            Side("messages a second, the loop", sides[1]),
-            at_least=DRAIN_TARGET if is_drain else REDRIVE_TARGET,
-        ),
-        Finding(f"{verb}, requests a message", requests, "requests", at_most=requests_target),
-        runs.rig.server_finding(verb, runs.watches[-1], runs.timed[-1].seconds),
-    ]
+def _parked(number: int) -> SendEntry:
+    order: dict[str, Any] = {"order": number, "customer": f"c-{number % 977}", "note": ""}
+    order["note"] = "x" * (BODY_BYTES - len(json.dumps(order)))
+    body = json.dumps(order)
+    error = FailureError(_ERRORS[number % len(_ERRORS)], f"order {number} after 3 s")
+    context = ReplayContext(
+        first_id=f"{number:032x}",
+        first_seen_seconds=1_795_000_000,
+        reason="attempts_exhausted",
+        error=error,
+        body_digest=body_digest(body),
+    )
+    return SendEntry(
+        body,
+        {
+            "tenant": MessageAttribute("String", f"t-{number % 50}"),
+            REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", "5"),
+            CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json()),
+        },
+    )

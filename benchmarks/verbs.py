@@ -6,7 +6,6 @@ an archive on S3: then Spark reads no file by itself, and a part of a file is a 
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,25 +22,24 @@ from spark_reprocess.archive.storage.local import LocalArchive
 DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
 _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
 _CALLS = "BENCH_CALLS"
-_MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 _WITHOUT_SPARK = ("status", "erase")
 
 
 @dataclass(frozen=True, slots=True)
 class TimedVerb:
-    """Time and memory of a verb.
+    """What a verb took.
 
     Attributes:
         seconds: after the start of the session.
-        peak_mb: peak memory of its own process.
+        peak_mb: peak memory of its own process. This and the next ones are there only if counted.
         processor_seconds: of all its processes, with the start of the session.
-        calls: to the archive, if they were counted.
+        calls: to the archive.
         moved_mb: bytes read from and written to it.
     """
 
     seconds: float
-    peak_mb: float
-    processor_seconds: float
+    peak_mb: float = 0
+    processor_seconds: float = 0
     calls: int = 0
     moved_mb: float = 0
     written_mb: float = 0
@@ -55,7 +53,7 @@ def timed_verb(
     Args:
         arguments: its name, then its own.
         driver_memory: size of the JVM's heap in Spark's form; the default is Spark's.
-        counts: whether to count calls and bytes.
+        counts: whether to count calls and bytes, processor time and memory; on Linux only.
         days_later: how many days its clock is ahead.
 
     Raises:
@@ -156,11 +154,11 @@ def main(arguments: Sequence[str]) -> int:
             frames._spark_reads = lambda *_: False  # noqa: SLF001
     began = time.perf_counter()
     exit_code = run_verb(verb)
-    took = {
-        "seconds": time.perf_counter() - began,
-        "processor_seconds": sum(_processor_seconds(os.getpid())) if is_counted else 0,
-        "peak_mb": _peak_bytes() / 1e6,
-    }
+    took = {"seconds": time.perf_counter() - began}
+    if is_counted:
+        status = Path("/proc/self/status").read_text("ascii")
+        took["peak_mb"] = int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+        took["processor_seconds"] = sum(_processor_seconds(os.getpid()))
     Path(result).write_text(json.dumps(took), "utf-8")
     if spark:
         spark.stop()
@@ -174,14 +172,6 @@ def _processor_seconds(process: int) -> Iterator[float]:
     for task in Path(f"/proc/{process}/task").iterdir():
         for child in (task / "children").read_text("ascii").split():
             yield from _processor_seconds(int(child))
-
-
-def _peak_bytes() -> int:
-    status = Path("/proc/self/status")
-    if status.exists():
-        # What getrusage says includes the process that started this one.
-        return int(status.read_text("ascii").partition("VmHWM:")[2].split()[0]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
 
 
 if __name__ == "__main__":

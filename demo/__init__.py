@@ -14,7 +14,7 @@ services, the event source mapping, the consumer's work and the operator are sim
 ``functions``     the real functions, with what the viewer sees of them
 ``audit``         checks where every message ended, without the product
 ``screen``        the output; everything else goes to files
-``sam_local``     ``make sam-local``: the built function, in a container or without one
+``sam_local``     ``make sam-local``: the built function, in a container
 ================  =================================================================
 """
 

@@ -103,11 +103,10 @@ def work_folder(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            is_empty = not any(folder.iterdir())
+            if any(folder.iterdir()):
+                raise InputError(f"--keep {folder}: must be empty or new.")
         except OSError as error:
             raise InputError(f"--keep {folder}: {error.strerror}.") from None
-        if not is_empty:
-            raise InputError(f"--keep {folder}: must be empty or new.")
         yield folder.resolve()
         return
     DEFAULT_FOLDER.mkdir(exist_ok=True)

@@ -197,20 +197,14 @@ def read_archive(archive: Path) -> frozenset[str]:
 
 
 def read_queue(queue: Queue, patience_seconds: float) -> frozenset[str]:
-    """Receive every message of *queue*, also those that are hidden; return their identities.
+    """Empty *queue*; return the identities of its messages.
 
-    On FIFO it deletes each message, because a group with a message in flight is blocked. On
-    standard queues it deletes nothing. Ends when only messages that it received are left, or after
-    *patience_seconds*.
+    Waits for those that are hidden, at most *patience_seconds*.
     """
     deadline = time.monotonic() + patience_seconds
-    identities, held = set[str](), 0
-    is_fifo = queue.arn.endswith(".fifo")
-    while queue.depth().total > held and time.monotonic() < deadline:
-        for record in queue.receive(VisibilityTimeout=300, WaitTimeSeconds=1):
+    identities = set[str]()
+    while queue.depth().total and time.monotonic() < deadline:
+        for record in queue.receive(WaitTimeSeconds=1):
             identities.add(from_record(record).identity)
-            if is_fifo:
-                queue.delete(record)
-            else:
-                held += 1
+            queue.delete(record)
     return frozenset(identities)

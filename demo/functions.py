@@ -101,11 +101,10 @@ class Functions:
             for record in event["Records"]:
                 number = self._followed.get(from_record(record).identity)
                 if number and record["attributes"]["ApproximateReceiveCount"] == "1":
-                    message_id = record["messageId"]
-                    skipped = (
-                        "has to wait" if message_id in failed else "is skipped: processed before"
-                    )
-                    result = results.get(message_id, skipped)
+                    skipped = "is skipped: processed before"
+                    if record["messageId"] in failed:
+                        skipped = "has to wait"
+                    result = results.get(record["messageId"], skipped)
                     self.notify(f"message {number} {_arrival(record)}, and {result}")
             return answer
 

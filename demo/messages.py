@@ -133,35 +133,28 @@ class DemoMessage:
         return {**request, **fifo}
 
 
-def read_input(path: Path, limit: int) -> tuple[list[DemoMessage], list[str]]:
-    """Read the user's messages, one JSON object per line.
+def read_input(path: Path, limit: int) -> list[DemoMessage]:
+    """Read the user's messages, one JSON object per line; return the first *limit*.
 
-    An invalid line does not stop the others. Only what JSON cannot say is checked here: SQS refuses
-    what breaks its own rules.
-
-    Returns:
-        The first *limit* messages, and remarks about what is left out.
+    Only what JSON cannot say is checked here: SQS refuses what breaks its own rules.
 
     Raises:
-        InputError: the file cannot be read, or has no message.
+        InputError: the file cannot be read, has no message, or a line is not one.
     """
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     messages: list[DemoMessage] = []
-    remarks: list[str] = []
     for number, line in enumerate(lines, start=1):
         try:
             if line.strip():
                 messages.append(DemoMessage.of(number, *_parse(line)))
         except ValueError as error:
-            remarks.append(f"line {number} is left out: {error}")
+            raise InputError(f"{path}, line {number}: {error}.") from None
     if not messages:
-        raise InputError("\n".join([*remarks, f"{path} holds no message to send."]))
-    if len(messages) > limit:
-        remarks.append(f"the first {limit} of {len(messages)} messages are taken")
-    return messages[:limit], remarks
+        raise InputError(f"{path} holds no message to send.")
+    return messages[:limit]
 
 
 def _parse(line: bytes) -> tuple[str, Attributes]:

@@ -1,19 +1,17 @@
 """``make sam-local``: invoke the built function with the events of ``events/``; show what it did.
 
-The function has its package, its layer and its environment, and no file of the source tree. It runs
-in a container by ``sam local invoke``, or without one: on the emulator of Lambda's Runtime API that
-is a part of the SAM CLI, with this machine's Python.
+``sam local invoke`` runs it in a container: with its package, its layer and its environment, and no
+file of the source tree.
 """
 
 import argparse
 import json
 import os
 import platform
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,24 +19,18 @@ from typing import Any
 
 import boto3
 import yaml
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError
 
 from demo import ROOT, DemoError
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from local_sqs.process import ServerProcess
+from demo.messages import CONTEXT, from_record
+from demo.world import Queue, create_queue
+from dlq_replay.context import ReplayContext
+from local_sqs.process import server_process
 
 EVENTS = ROOT / "events"
-ENGINES = ("docker", "emulator")
 _BUILD = ROOT / ".aws-sam" / "build"
-_SAM = ROOT / ".tools" / "sam"
+_SAM = ROOT / ".tools" / "sam" / "bin" / "sam"
 _FUNCTION = "ReplayFunction"
 _QUEUES = {"main": "MAIN_QUEUE_URL", "dlq": "DLQ_URL", "parked": "PARKED_QUEUE_URL"}
-_PATIENT = Config(read_timeout=120, retries={"total_max_attempts": 10, "mode": "standard"})
-_LOOPBACK = "127.0.0.1"
-_AWS = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "local")
-_AWS |= dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "us-east-1")
 _SESSION = boto3.Session("local", "local", region_name="us-east-1")
 
 
@@ -46,16 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Try the given events, or all; return 1 if a function did not answer."""
     parser = argparse.ArgumentParser(prog="python -m demo.sam_local", description=__doc__)
     parser.add_argument("events", nargs="*", metavar="EVENT", help=f"of {', '.join(event_names())}")
-    parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="(default docker)")
     options = parser.parse_args(argv)
     try:
-        with server_for(options.engine) as url:
+        with reachable_server() as url:
             for name in options.events or event_names():
-                answer, arrivals = try_event(name, options.engine, url)
+                answer, arrivals = try_event(name, url)
                 lines = [f"{queue:<8}{_describe(m)}" for queue, ms in arrivals.items() for m in ms]
-                lines += [
-                    f"left    {item['itemIdentifier']}" for item in answer["batchItemFailures"]
-                ]
+                lines += [f"left    {one['itemIdentifier']}" for one in answer["batchItemFailures"]]
                 sys.stdout.write("\n  ".join([name, *lines]) + "\n")
     except DemoError as error:
         sys.stderr.write(f"{error}\n")
@@ -69,25 +58,19 @@ def event_names() -> list[str]:
 
 
 @contextmanager
-def server_for(engine: str) -> Iterator[str]:
-    """Serve SQS at an address that the function can reach; yield the server's URL."""
-    server = ServerProcess(["--host", _hosts(engine)[0]])
-    try:
-        server.start()
-        yield server.wait_for_url()
-    finally:
-        server.stop()
+def reachable_server() -> Iterator[str]:
+    """Serve SQS at an address that a container can reach; yield the server's URL."""
+    with server_process("--host", _hosts()[0]) as wait_for_url:
+        yield wait_for_url()
 
 
-def try_event(
-    name: str, engine: str, server: str
-) -> tuple[Mapping[str, Any], dict[str, list[Mapping[str, Any]]]]:
+def try_event(name: str, server: str) -> tuple[Mapping[str, Any], dict[str, list[dict[str, Any]]]]:
     """Invoke the function with an event, on empty queues of the server at the URL *server*.
 
     A cap of 0 s makes every replay arrive at once.
 
     Returns:
-        The answer, and the messages that the function sent to ``main``, ``dlq`` and ``parked``.
+        The answer, and what the function sent to ``main``, ``dlq`` and ``parked``, as records.
 
     Raises:
         DemoError: the function is not built, did not answer, or with an error.
@@ -96,21 +79,23 @@ def try_event(
         raise DemoError("Nothing is built; run make build first.")
     environment = EVENTS / ("env-fifo.json" if name.startswith("fifo") else "env.json")
     variables = json.loads(environment.read_text(encoding="utf-8"))[_FUNCTION]
-    names = {queue: variables[variable].rpartition("/")[2] for queue, variable in _QUEUES.items()}
-    for queue_name in names.values():
-        _take(server, queue_name)
-    listening, seen = _hosts(engine)
-    endpoint = {"AWS_ENDPOINT_URL": server.replace(listening, seen)}
-    variables |= {**endpoint, "BACKOFF_CAP_SECONDS": "0"}
-    invoke = _in_container if engine == "docker" else _on_emulator
-    text, log = invoke(EVENTS / f"{name}.json", variables)
+    client = _SESSION.client("sqs", endpoint_url=server)
+    queues = {
+        queue: create_queue(client, variables[variable].rpartition("/")[2], 30)
+        for queue, variable in _QUEUES.items()
+    }
+    for queue in queues.values():
+        _take(queue)
+    variables["AWS_ENDPOINT_URL"] = server.replace(*_hosts())
+    variables["BACKOFF_CAP_SECONDS"] = "0"
+    text, log = _invoke(EVENTS / f"{name}.json", variables)
     try:
         answer = json.loads(text)
     except ValueError as error:
         raise DemoError(f"The function gave no answer:\n{log}") from error
     if "errorMessage" in answer:
         raise DemoError(f"The function failed: {answer}\n{log}")
-    return answer, {queue: _take(server, n) for queue, n in names.items()}
+    return answer, {name: _take(queue) for name, queue in queues.items()}
 
 
 def architecture() -> str:
@@ -118,54 +103,51 @@ def architecture() -> str:
     return "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
 
 
-def _take(server: str, queue_name: str) -> list[Mapping[str, Any]]:
-    """Receive, delete and return the visible messages of a queue, which is made if need be."""
-    client = _SESSION.client("sqs", endpoint_url=server)
-    attributes: Any = {"FifoQueue": "true"} if queue_name.endswith(".fifo") else {}
-    url = client.create_queue(QueueName=queue_name, Attributes=attributes)["QueueUrl"]
-    taken: list[Mapping[str, Any]] = []
-    while messages := client.receive_message(
-        QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
-    ).get("Messages"):
-        taken += messages
-        for message in messages:
-            client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+def _take(queue: Queue) -> list[dict[str, Any]]:
+    """Receive, delete and return the visible messages of a queue."""
+    taken: list[dict[str, Any]] = []
+    while records := queue.receive():
+        taken += records
+        for record in records:
+            queue.delete(record)
     return taken
 
 
-def _describe(message: Mapping[str, Any]) -> str:
-    values = {n: a.get("StringValue") for n, a in message.get("MessageAttributes", {}).items()}
-    count, context = values.get(REPLAY_COUNT_ATTRIBUTE), values.get(CONTEXT_ATTRIBUTE)
-    reason = ReplayContext.from_json(context).reason if context else None
+def _describe(record: Mapping[str, Any]) -> str:
+    content = from_record(record)
+    _, context = content.attributes.get(CONTEXT, ("", ""))
+    reason = ReplayContext.from_json(str(context)).reason if context else None
+    count = content.replay_count
     return f"parked: {reason}" if reason else f"replay {count}" if count else "as it was"
 
 
-def _hosts(engine: str) -> tuple[str, str]:
-    """Return where a server must listen for the function, and the function's name for that."""
-    if engine == "emulator":
-        return _LOOPBACK, _LOOPBACK
+def _hosts() -> tuple[str, str]:
+    """Return where a server must listen for a container, and the container's name for that."""
     if sys.platform != "linux":
-        return _LOOPBACK, "host.docker.internal"  # of Docker Desktop
+        return "127.0.0.1", "host.docker.internal"  # of Docker Desktop
     (network,) = json.loads(_run(["docker", "network", "inspect", "bridge"], {}).stdout)
     addresses = network["IPAM"]["Config"][0]
     gateway = addresses.get("Gateway") or str(ip_network(addresses["Subnet"])[1])
     return gateway, gateway
 
 
-def _in_container(event: Path, variables: Mapping[str, str]) -> tuple[str, str]:
+def _invoke(event: Path, variables: Mapping[str, str]) -> tuple[str, str]:
     """Run ``sam local invoke``; return the answer and the log."""
     with TemporaryDirectory() as folder:
         env_vars = Path(folder, "env.json")
         env_vars.write_text(json.dumps({_FUNCTION: variables}), encoding="utf-8")
-        command = [str(_SAM / "bin" / "sam"), "local", "invoke", _FUNCTION]
-        command += ["--template", str(_local_template()), "--event", str(event)]
-        command += ["--env-vars", str(env_vars)]
-        # An image of another architecture would need emulation.
-        command += ["--parameter-overrides", f"Architecture={architecture()}"]
-        command += os.environ.get("SAM_LOCAL_OPTIONS", "").split()
+        command = [
+            *(str(_SAM), "local", "invoke", _FUNCTION, "--template", str(_local_template())),
+            *("--event", str(event), "--env-vars", str(env_vars)),
+            # An image of another architecture would need emulation.
+            *("--parameter-overrides", f"Architecture={architecture()}"),
+            *os.environ.get("SAM_LOCAL_OPTIONS", "").split(),
+        ]
+        aws = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "local")
+        aws |= dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "us-east-1")
         # Without an endpoint, sam calls STS and waits until that times out.
-        endpoint = {"AWS_ENDPOINT_URL": variables["AWS_ENDPOINT_URL"]}
-        finished = _run(command, {**_AWS, **endpoint, "SAM_CLI_TELEMETRY": "0"})
+        aws |= {"AWS_ENDPOINT_URL": variables["AWS_ENDPOINT_URL"], "SAM_CLI_TELEMETRY": "0"}
+        finished = _run(command, aws)
     # sam exits with 0 even if the function failed. The last line is the answer.
     return finished.stdout.strip().rpartition("\n")[2], finished.stderr
 
@@ -183,48 +165,6 @@ def _local_template() -> Path:
     target = _BUILD / "local.yaml"
     target.write_text(yaml.safe_dump(template, sort_keys=False), encoding="utf-8")
     return target
-
-
-def _on_emulator(event: Path, variables: Mapping[str, str]) -> tuple[str, str]:
-    """Run the function on the emulator; return the answer and the log."""
-    package = _BUILD / _FUNCTION
-    pattern = f"lib/python3.*/site-packages/samcli/local/rapid/aws-lambda-rie-{architecture()}"
-    emulator = next(_SAM.glob(pattern), None)
-    if sys.platform != "linux" or emulator is None:
-        raise DemoError("There is no emulator: it runs on Linux only, and comes with make build.")
-    # Both are held until both are known: one that is released may be chosen again.
-    with socket.socket() as one, socket.socket() as other:
-        one.bind((_LOOPBACK, 0))
-        other.bind((_LOOPBACK, 0))
-        address, api = (f"{_LOOPBACK}:{bound.getsockname()[1]}" for bound in (one, other))
-    layer = _BUILD / "CoreLayer" / "python"
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{package}{os.pathsep}{layer}"}
-    with TemporaryDirectory() as folder, Path(folder, "log").open("w+") as log:
-        process = subprocess.Popen(
-            [
-                *(str(emulator), "--runtime-interface-emulator-address", address),
-                *("--runtime-api-address", api),
-                *(sys.executable, "-m", "awslambdaric", "handler.lambda_handler"),
-            ],
-            cwd=package,
-            env={**environment, **_AWS, "AWS_LAMBDA_FUNCTION_TIMEOUT": "30", **variables},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            # A call is repeated while nobody listens yet.
-            client = _SESSION.client("lambda", endpoint_url=f"http://{address}", config=_PATIENT)
-            answer = client.invoke(FunctionName="function", Payload=event.read_bytes())
-            text = answer["Payload"].read().decode()
-        except BotoCoreError as error:
-            raise DemoError(f"The emulator does not answer: {error}") from error
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-            process.wait()
-            log.seek(0)
-        return text, log.read()
 
 
 def _run(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

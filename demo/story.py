@@ -26,12 +26,11 @@ from demo.world import (
     local_aws,
     poll,
 )
-from dlq_replay.consumer.heartbeat import TIMEOUT_SECONDS
 from spark_reprocess.command_line.verb import STOPPED
 from spark_reprocess.figures import counted
 
 # A heartbeat, a backoff and a visibility timeout end within this time.
-_PATIENCE_SECONDS = TIMEOUT_SECONDS + 30
+_PATIENCE_SECONDS = 150
 
 
 def play(options: argparse.Namespace, work: Path) -> int:
@@ -40,7 +39,7 @@ def play(options: argparse.Namespace, work: Path) -> int:
     Raises:
         DemoError: it cannot begin.
     """
-    messages, remarks = load(options)
+    messages = load(options)
     with ExitStack() as stack:
         screen = Screen(stack.enter_context(terminal_only(work)))
         screen.note("Starting an SQS server on this machine ...")
@@ -48,8 +47,6 @@ def play(options: argparse.Namespace, work: Path) -> int:
         run = Run(options, messages, work, screen)
         stack.callback(run.stop)
         stack.enter_context(screen.watching(run.line))
-        for remark in remarks:
-            screen.say(remark, "yellow")
         result = run.play()
     sys.stderr.writelines(f"{fault}\n" for fault in result.faults)
     counts = {**result.counts, "seconds": round(screen.elapsed_seconds, 1)}
@@ -58,15 +55,14 @@ def play(options: argparse.Namespace, work: Path) -> int:
     return 1 if result.faults else 0
 
 
-def load(options: argparse.Namespace) -> tuple[list[DemoMessage], list[str]]:
-    """Generate or read the messages; return them and remarks about what is left out."""
+def load(options: argparse.Namespace) -> list[DemoMessage]:
+    """Generate or read the messages, with their planned failures."""
     share = FIFO_BROKEN_SHARE if options.queue == "fifo" else BROKEN_SHARE
     if options.input is None:
-        messages, remarks = invent(options.messages, options.seed, share), list[str]()
+        messages = invent(options.messages, options.seed, share)
     else:
-        messages, remarks = read_input(options.input, options.messages)
-        messages = select_failures(messages, share)
-    return in_groups(messages) if options.queue == "fifo" else messages, remarks
+        messages = select_failures(read_input(options.input, options.messages), share)
+    return in_groups(messages) if options.queue == "fifo" else messages
 
 
 class Run:
@@ -93,17 +89,13 @@ class Run:
         functions = Functions(by_identity, self._shop, self._journal, notify, start_spark)
         self._functions = functions
         # Lambda starts more than one environment of a function; on FIFO one has all groups.
-        handlers = [(functions.consumer(), self._queues.main) for _ in range(2 - self._is_fifo)]
-        handlers.append((functions.replay(), self._queues.dlq))
+        handlers = [(self._queues.main, functions.consumer()) for _ in range(2 - self._is_fifo)]
+        handlers.append((self._queues.dlq, functions.replay()))
         self._returned: list[int] = []
         self._stopping = threading.Event()
         self._pollers = [
-            threading.Thread(
-                target=poll,
-                args=(queue, handler, notify, self._stopping),
-                daemon=True,
-            )
-            for handler, queue in handlers
+            threading.Thread(target=poll, args=(*handler, notify, self._stopping), daemon=True)
+            for handler in handlers
         ]
 
     def play(self) -> Account:

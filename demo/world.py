@@ -22,7 +22,7 @@ import boto3
 from botocore.config import Config
 
 from demo import ROOT
-from local_sqs.process import ServerProcess
+from local_sqs.process import server_process
 from spark_reprocess.clients import QueueCounts
 
 if TYPE_CHECKING:
@@ -62,14 +62,15 @@ class Queue:
             MessageSystemAttributeNames=["All"],
             **options,
         )
-        return [_to_record(message, self.arn) for message in answer.get("Messages", [])]
+        return [to_record(message, self.arn) for message in answer.get("Messages", [])]
 
     def delete(self, record: Mapping[str, Any]) -> None:
         """Delete a received message."""
         self.client.delete_message(QueueUrl=self.url, ReceiptHandle=record["receiptHandle"])
 
 
-def _to_record(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
+def to_record(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
+    """Convert a message as boto3 returns it into a record of a Lambda event."""
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
@@ -106,16 +107,17 @@ def local_aws(log: Path) -> Iterator[None]:
 
     Every AWS setting of the user's shell is removed, so that no run reaches a real account.
     """
-    sqs, others = ServerProcess(log=log), ServerProcess(module="demo.world", log=log)
-    try:
-        sqs.start()
-        others.start()
+    with (
+        log.open("a") as errors,
+        server_process(log=errors) as sqs,
+        server_process(module="demo.world", log=errors) as others,
+    ):
         for name in list(os.environ):
             if name.startswith(("AWS_", "POWERTOOLS_")) or name in _OPTIONAL:
                 del os.environ[name]
-        sqs_url = sqs.wait_for_url()
+        sqs_url = sqs()
         os.environ.update(
-            AWS_ENDPOINT_URL=others.wait_for_url(),
+            AWS_ENDPOINT_URL=others(),
             AWS_ENDPOINT_URL_SQS=sqs_url,
             AWS_ENDPOINT_URL_CLOUDWATCH=sqs_url,
             DLQ_MINUTE_SECONDS="1",
@@ -131,9 +133,6 @@ def local_aws(log: Path) -> Iterator[None]:
             PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "layers" / "core")]),
         )
         yield
-    finally:
-        sqs.stop()
-        others.stop()
 
 
 def create_queues(*, is_fifo: bool) -> Queues:
@@ -142,10 +141,10 @@ def create_queues(*, is_fifo: bool) -> Queues:
     config = Config(connect_timeout=2, read_timeout=15, retries=retries)
     client = boto3.client("sqs", config=config)
     suffix = ".fifo" if is_fifo else ""
-    parked = _create(client, f"orders-parked{suffix}", 30)
-    dlq = _create(client, f"orders-dlq{suffix}", 6, parked, 1000)
+    parked = create_queue(client, f"orders-parked{suffix}", 30)
+    dlq = create_queue(client, f"orders-dlq{suffix}", 6, parked, 1000)
     # A ramp waits for its multiple; the consumer's heartbeat hides messages for longer.
-    main = _create(client, f"orders{suffix}", 1, dlq, MAIN_MAX_RECEIVE_COUNT)
+    main = create_queue(client, f"orders{suffix}", 1, dlq, MAIN_MAX_RECEIVE_COUNT)
     for table, key in ((FAILURE_TABLE, "message_id"), (_PROCESSED_TABLE, "id")):
         boto3.client("dynamodb").create_table(
             TableName=table,
@@ -170,13 +169,14 @@ def create_queues(*, is_fifo: bool) -> Queues:
     return Queues(main, dlq, parked)
 
 
-def _create(
+def create_queue(
     client: "SQSClient",
     name: str,
     visibility_seconds: int,
     target: Queue | None = None,
     max_receive_count: int = 0,
 ) -> Queue:
+    """Create a queue, whose dead-letter queue is *target*; its suffix says whether it is FIFO."""
     attributes: dict[Any, str] = {"VisibilityTimeout": str(visibility_seconds)}
     if target:
         policy = {"deadLetterTargetArn": target.arn, "maxReceiveCount": max_receive_count}

@@ -58,7 +58,7 @@ def call(model: SqsModel, operation: str, request: Request) -> Answer:
         answer = act(model, _Parameters(request))
         # An empty receive changes nothing. A notification would make waiting receives try again.
         if not operation.startswith(("Get", "List")) and (answer or operation != "ReceiveMessage"):
-            model.announce()
+            model.changed.notify_all()
     return answer
 
 
@@ -93,7 +93,9 @@ def get_queue_url(model: SqsModel, request: Request) -> Answer:
 
 
 def list_dead_letter_source_queues(model: SqsModel, request: Request) -> Answer:
-    sources = model.sources_of(model.find(request["QueueUrl"]).arn)
+    arn = model.find(request["QueueUrl"]).arn
+    policies = [(queue, queue.settings.redrive) for queue in model.queues.values()]
+    sources = [queue for queue, policy in policies if policy and policy.target_arn == arn]
     size, start = request.get("MaxResults", MAX_PAGE), int(request.get("NextToken", 0))
     _range_check("MaxResults", size, 1, MAX_PAGE)
     urls = [model.url_of(queue) for queue in sources[start : start + size]]
@@ -109,14 +111,13 @@ def get_queue_attributes(model: SqsModel, request: Request) -> Answer:
     for name in names:
         if name not in READABLE:
             raise unknown_queue_attribute(name)
-    counts = model.counts(queue)
     values = {
         "QueueArn": queue.arn,
         "CreatedTimestamp": str(queue.created_ms // 1000),
         "LastModifiedTimestamp": str(queue.modified_ms // 1000),
-        "ApproximateNumberOfMessages": str(counts[State.READY]),
-        "ApproximateNumberOfMessagesNotVisible": str(counts[State.IN_FLIGHT]),
-        "ApproximateNumberOfMessagesDelayed": str(counts[State.DELAYED]),
+        "ApproximateNumberOfMessages": str(queue.count(State.READY)),
+        "ApproximateNumberOfMessagesNotVisible": str(queue.count(State.IN_FLIGHT)),
+        "ApproximateNumberOfMessagesDelayed": str(queue.count(State.DELAYED)),
         **queue.settings.values,
     }
     chosen = {name: value for name, value in values.items() if "All" in names or name in names}
@@ -184,38 +185,32 @@ def send_message(model: SqsModel, request: Request) -> Answer:
     submission = _submission(request)
     if missing := missing_for_fifo(submission, queue.settings):
         raise missing
-    return _accept(queue, submission, size_bytes(submission))
+    return _accept(queue, submission)
 
 
 def send_message_batch(model: SqsModel, request: Request) -> Answer:
     queue = model.find(request["QueueUrl"])
     entries = _checked_entries(request, "SendMessageBatch")
     submissions = {entry["Id"]: _submission(entry) for entry in entries}
-    sizes = {entry_id: size_bytes(submission) for entry_id, submission in submissions.items()}
-    total = sum(sizes.values())
+    total = sum(map(size_bytes, submissions.values()))
     if total > MAX_BATCH_BYTES:
         text = f"Batch requests cannot be longer than {MAX_BATCH_BYTES} bytes."
         raise namespaced("BatchRequestTooLong", f"{text} You have sent {total} bytes.")
     for submission in submissions.values():
         if missing := missing_for_fifo(submission, queue.settings):
             raise invalid_parameter(missing.message)
-
-    def send(entry: Request) -> Answer:
-        return _accept(queue, submissions[entry["Id"]], sizes[entry["Id"]])
-
-    return _each(entries, send)
+    return _each(entries, lambda entry: _accept(queue, submissions[entry["Id"]]))
 
 
-def _accept(queue: Queue, submission: Submission, size: int) -> Answer:
-    check_for(submission, queue.settings, size)
+def _accept(queue: Queue, submission: Submission) -> Answer:
+    check_for(submission, queue.settings)
     accepted = queue.send(submission._replace(attributes=normalised(submission.attributes)))
-    answer: Answer = {
+    order = {"SequenceNumber": str(accepted.order)} if queue.settings.is_fifo else {}
+    return {
         "MessageId": accepted.message_id,
         "MD5OfMessageBody": _md5(submission.body),
+        **order,
     }
-    if queue.settings.is_fifo:
-        answer["SequenceNumber"] = str(accepted.order)
-    return answer
 
 
 def _submission(entry: Request) -> Submission:
@@ -255,7 +250,7 @@ def wait_seconds(model: SqsModel, operation: str, request: Request) -> int:
         return 0
     with model.changed:
         settings = model.find(request["QueueUrl"]).settings
-    seconds = int(request.get("WaitTimeSeconds", settings.wait_seconds))
+    seconds = int(request.get("WaitTimeSeconds", settings.number("ReceiveMessageWaitTimeSeconds")))
     _range_check("WaitTimeSeconds", seconds, 0, MAX_WAIT_SECONDS)
     return seconds
 
@@ -271,7 +266,6 @@ def receive_message(model: SqsModel, request: Request) -> Answer:
         visibility,
         is_long_poll=wait_seconds(model, "ReceiveMessage", request) > 0,
         attempt_id=request.get("ReceiveRequestAttemptId") if queue.settings.is_fifo else None,
-        move_to_dlq=model.make_move_to_dlq(queue),
     )
     names = {*request.get("AttributeNames", ()), *request.get("MessageSystemAttributeNames", ())}
     wants = _chooser(request.get("MessageAttributeNames", ()))
@@ -282,41 +276,34 @@ def receive_message(model: SqsModel, request: Request) -> Answer:
 def _describe(
     message: StoredMessage, names: set[str], wants: Callable[[str], bool], queue: Queue
 ) -> Answer:
-    answer: Answer = {
-        "MessageId": message.message_id,
-        "ReceiptHandle": message.handle,
-        "MD5OfBody": _md5(message.body),
-        "Body": message.body,
-    }
-    system = _system_attributes(message, names, is_fifo=queue.settings.is_fifo) if names else {}
-    if system:
-        answer["Attributes"] = system
-    chosen = {name: a for name, a in message.attributes.items() if wants(name)}
-    if chosen:
-        answer["MessageAttributes"] = {
-            name: {
-                "DataType": data_type,
-                "StringValue" if isinstance(value, str) else "BinaryValue": value,
-            }
-            for name, (data_type, value) in chosen.items()
-        }
-    return answer
-
-
-def _system_attributes(message: StoredMessage, names: set[str], *, is_fifo: bool) -> dict[str, str]:
-    values = {
+    system = {
         "SenderId": SENDER_ID,
         "SentTimestamp": str(message.sent_ms),
         "ApproximateReceiveCount": str(message.receive_count),
         "ApproximateFirstReceiveTimestamp": str(message.first_received_ms),
         "MessageGroupId": message.group_id,
         "MessageDeduplicationId": message.deduplication_id,
-        "SequenceNumber": str(message.order) if is_fifo else None,
+        "SequenceNumber": str(message.order) if queue.settings.is_fifo else None,
         "AWSTraceHeader": message.trace_header,
         "DeadLetterQueueSourceArn": message.source_arn,
     }
+    chosen = {
+        "Attributes": {n: v for n, v in system.items() if v and ("All" in names or n in names)},
+        "MessageAttributes": {
+            name: {
+                "DataType": data_type,
+                "StringValue" if isinstance(value, str) else "BinaryValue": value,
+            }
+            for name, (data_type, value) in message.attributes.items()
+            if wants(name)
+        },
+    }
     return {
-        name: value for name, value in values.items() if value and ("All" in names or name in names)
+        "MessageId": message.message_id,
+        "ReceiptHandle": message.handle,
+        "MD5OfBody": _md5(message.body),
+        "Body": message.body,
+        **{name: values for name, values in chosen.items() if values},
     }
 
 
@@ -386,18 +373,12 @@ def _change(queue: Queue, entry: Request) -> Answer:
 
 
 OPERATIONS: Mapping[str, Callable[[SqsModel, Request], Answer]] = {
-    "ChangeMessageVisibility": change_message_visibility,
-    "ChangeMessageVisibilityBatch": change_message_visibility_batch,
-    "CreateQueue": create_queue,
-    "DeleteMessage": delete_message,
-    "DeleteMessageBatch": delete_message_batch,
-    "DeleteQueue": delete_queue,
-    "GetMetricStatistics": get_metric_statistics,
-    "GetQueueAttributes": get_queue_attributes,
-    "GetQueueUrl": get_queue_url,
-    "ListDeadLetterSourceQueues": list_dead_letter_source_queues,
-    "ReceiveMessage": receive_message,
-    "SendMessage": send_message,
-    "SendMessageBatch": send_message_batch,
-    "SetQueueAttributes": set_queue_attributes,
+    act.__name__.title().replace("_", ""): act
+    for act in (
+        *(create_queue, delete_queue, get_queue_url, list_dead_letter_source_queues),
+        *(get_queue_attributes, set_queue_attributes),
+        *(send_message, send_message_batch, receive_message, get_metric_statistics),
+        *(delete_message, delete_message_batch),
+        *(change_message_visibility, change_message_visibility_batch),
+    )
 }

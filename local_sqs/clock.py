@@ -1,17 +1,20 @@
-"""Clocks for the model: a virtual one for tests, and the system's. Whole milliseconds."""
+"""Clocks for the model: the system's, and a virtual one for tests. Whole milliseconds."""
 
 import time
-from typing import Protocol
 
 
-class Clock(Protocol):
-    """The clock of a model."""
+class Clock:
+    """The system's time of day, for a model in a server."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since the epoch; never decreases."""
+        """Return milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
-class VirtualClock:
+class VirtualClock(Clock):
     """A clock that only advances when a test calls ``advance``, so that 14 days take no time.
 
     ``sleep`` and ``time`` replace the functions of the same name in the module ``time``.
@@ -36,10 +39,3 @@ class VirtualClock:
         self._now_ms = max(self._now_ms, now_ms)
 
     sleep = advance
-
-
-class SystemClock:
-    """The system's time of day, for a model in a server."""
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000

@@ -7,7 +7,7 @@ Characters, ids and delays: .../APIReference/API_SendMessage.html
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from decimal import Context, Decimal
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,14 +15,14 @@ from local_sqs.errors import SqsError, invalid_parameter, invalid_value, missing
 from local_sqs.settings import Settings
 
 MAX_ATTRIBUTES = 10
-MAX_NAME_CHARACTERS = 256
 MAX_NUMBER_DIGITS = 38
 MAX_DELAY_SECONDS = 900
 
 _REFUSED_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.-]+")
-_TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
-_NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
+_NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.-]{1,256}")
+_TYPE = re.compile(r"(?s)(?=.{1,256}\Z)(String|Number|Binary)(?:\..+)?")
+_NUMBER = re.compile(r"[+-]?(?=\.?\d)\d*\.?\d*(?:[eE][+-]?\d+)?")
+_DIGITS = Context(prec=MAX_NUMBER_DIGITS)
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _WRONG_TYPE = "The request include parameter that is not valid for this queue type."
 
@@ -58,7 +58,8 @@ def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | N
         return None
     if not submission.group_id:
         return missing_parameter("MessageGroupId")
-    if not submission.deduplication_id and not settings.deduplicates_content:
+    takes_content = settings.values["ContentBasedDeduplication"] == "true"
+    if not submission.deduplication_id and not takes_content:
         return invalid_parameter(
             "The queue should either have ContentBasedDeduplication enabled or "
             "MessageDeduplicationId provided explicitly"
@@ -66,13 +67,18 @@ def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | N
     return None
 
 
-def check_for(submission: Submission, settings: Settings, size_bytes: int) -> None:
-    """Check a submission of *size_bytes* for a queue with *settings*.
+def check_for(submission: Submission, settings: Settings) -> None:
+    """Check a submission for a queue with *settings*.
 
     Raises:
         SqsError: invalid content, size, delay or ids.
     """
-    _check_delay(submission.delay_seconds, is_fifo=settings.is_fifo)
+    delay_seconds = submission.delay_seconds
+    if delay_seconds and settings.is_fifo:
+        raise invalid_value("DelaySeconds", delay_seconds, _WRONG_TYPE)
+    if delay_seconds is not None and not 0 <= delay_seconds <= MAX_DELAY_SECONDS:
+        reason = "DelaySeconds must be >= 0 and <= 900."
+        raise invalid_value("DelaySeconds", delay_seconds, reason)
     _check_id("MessageGroupId", submission.group_id)
     _check_id("MessageDeduplicationId", submission.deduplication_id)
     if submission.deduplication_id and not settings.is_fifo:
@@ -80,26 +86,22 @@ def check_for(submission: Submission, settings: Settings, size_bytes: int) -> No
     if not submission.body:
         raise missing_parameter("MessageBody")
     _check_attributes(submission.attributes)
-    if size_bytes > settings.max_bytes:
+    max_bytes = settings.number("MaximumMessageSize")
+    if size_bytes(submission) > max_bytes:
         raise invalid_parameter(
             "One or more parameters are invalid. Reason: Message must be shorter than "
-            f"{settings.max_bytes} bytes."
+            f"{max_bytes} bytes."
         )
     for text in (submission.body, *(value for _, value in submission.attributes.values())):
-        if isinstance(text, str) and _has_refused_character(text):
+        if isinstance(text, bytes) or (text.isascii() and text.isprintable()):
+            continue  # Most texts are printable ASCII and need no search.
+        if _REFUSED_CHARACTER.search(text):
             raise SqsError(
                 "InvalidMessageContents",
                 "Invalid binary character was found in the message body, the set of allowed "
                 "characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | "
                 "[#x10000-#x10FFFF]",
             )
-
-
-def _check_delay(seconds: int | None, *, is_fifo: bool) -> None:
-    if seconds and is_fifo:
-        raise invalid_value("DelaySeconds", seconds, _WRONG_TYPE)
-    if seconds is not None and not 0 <= seconds <= MAX_DELAY_SECONDS:
-        raise invalid_value("DelaySeconds", seconds, "DelaySeconds must be >= 0 and <= 900.")
 
 
 def _check_id(name: str, value: str | None) -> None:
@@ -110,12 +112,6 @@ def _check_id(name: str, value: str | None) -> None:
         raise invalid_value(name, value, reason)
 
 
-def _has_refused_character(text: str) -> bool:
-    # Most bodies are printable ASCII and need no search.
-    is_plain = text.isascii() and text.isprintable()
-    return not is_plain and _REFUSED_CHARACTER.search(text) is not None
-
-
 def _check_attributes(attributes: Attributes) -> None:
     if len(attributes) > MAX_ATTRIBUTES:
         raise invalid_parameter(
@@ -123,13 +119,18 @@ def _check_attributes(attributes: Attributes) -> None:
             f"[{MAX_ATTRIBUTES}]."
         )
     for name, (data_type, value) in attributes.items():
-        _check_name(name)
-        base = _base_type(data_type)
-        if base is None:
+        if not _NAME.fullmatch(name):
+            raise invalid_parameter(
+                f"Message (user) attribute name '{name}' is invalid: letters, digits, '_', '-' and "
+                "'.', not at either end nor doubled, no prefix AWS. or Amazon., at most 256."
+            )
+        matched = _TYPE.fullmatch(data_type)
+        if matched is None:
             raise invalid_parameter(
                 f"The message attribute '{name}' has an invalid message attribute type, the set of "
                 "supported type prefixes is Binary, Number, and String."
             )
+        base = matched[1]
         if not value or isinstance(value, bytes) != (base == "Binary"):
             raise invalid_parameter(
                 f"Message (user) attribute '{name}' must contain a non-empty value of type "
@@ -141,27 +142,9 @@ def _check_attributes(attributes: Attributes) -> None:
             )
 
 
-@lru_cache
-def _check_name(name: str) -> None:
-    if len(name) > MAX_NAME_CHARACTERS or not _NAME.fullmatch(name):
-        raise invalid_parameter(
-            f"Message (user) attribute name '{name}' is invalid: letters, digits, '_', '-' and "
-            "'.', not at either end nor doubled, no prefix AWS. or Amazon., at most 256."
-        )
-
-
-@lru_cache
-def _base_type(data_type: str) -> str | None:
-    matched = _TYPE.fullmatch(data_type)
-    return matched.group(1) if matched and len(data_type) <= MAX_NAME_CHARACTERS else None
-
-
 def _is_number(text: str) -> bool:
-    matched = _NUMBER.fullmatch(text)
-    if not matched:
-        return False
-    digits = (matched.group(2) or "") + (matched.group(3) or "")
-    return bool(digits) and len(digits.strip("0")) <= MAX_NUMBER_DIGITS
+    digits = re.sub(r"[eE].*|\D", "", text).strip("0")
+    return _NUMBER.fullmatch(text) is not None and len(digits) <= MAX_NUMBER_DIGITS
 
 
 def normalised(attributes: Attributes) -> Attributes:
@@ -169,23 +152,12 @@ def normalised(attributes: Attributes) -> Attributes:
 
     A number with an exponent is not changed: its normalisation is not documented.
     """
-    if not any(data_type.startswith("Number") for data_type, _ in attributes.values()):
-        return attributes
-    return {
-        name: AttributeValue(a.data_type, _trimmed(a.value))
-        if a.data_type.startswith("Number") and isinstance(a.value, str)
-        else a
-        for name, a in attributes.items()
-    }
-
-
-def _trimmed(number: str) -> str:
-    matched = _NUMBER.fullmatch(number)
-    if matched is None or matched.group(4):
-        return number
-    sign, whole, fraction = (part or "" for part in matched.groups()[:3])
-    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
-    return sign + whole + ("." + fraction if fraction else "")
+    trimmed = dict(attributes)
+    for name, (data_type, value) in attributes.items():
+        if data_type.startswith("Number") and not set("eE") & set(str(value)):
+            text = f"{Decimal(str(value)).normalize(_DIGITS):f}"
+            trimmed[name] = AttributeValue(data_type, text)
+    return trimmed
 
 
 def size_bytes(submission: Submission) -> int:

@@ -39,6 +39,7 @@ _REFUSALS: Mapping[Effect, tuple[str, int]] = {
     Effect.THROTTLE: ("RequestThrottled", 403),
     Effect.ERROR: ("InternalError", 500),
     Effect.UNAVAILABLE: ("ServiceUnavailable", 503),
+    Effect.REFUSE: ("", 403),
 }
 
 
@@ -78,10 +79,10 @@ class Fault:
 
     def refusal(self) -> SqsError | None:
         """Return the error to answer with; None if the effect is not an error."""
-        if self.effect is not Effect.REFUSE and self.effect not in _REFUSALS:
+        if self.effect not in _REFUSALS:
             return None
-        code, status = _REFUSALS.get(self.effect, (self.code, 403))
-        return invented(code, status)
+        code, status = _REFUSALS[self.effect]
+        return invented(code or self.code, status)
 
 
 def invented(code: str, status: int = 400) -> SqsError:
@@ -104,17 +105,14 @@ class _Armed:
         if fault.operation not in {"*", operation} or fault.queue not in {"*", queue}:
             return False
         self.seen += 1
-        is_met = self._is_turn() and (fault.times is None or self.met < fault.times)
+        is_met = (
+            fault.nth in {None, self.seen}
+            and self.seen % (fault.every or 1) == 0
+            and (fault.probability is None or self.draws.random() < fault.probability)
+            and (fault.times is None or self.met < fault.times)
+        )
         self.met += is_met
         return is_met
-
-    def _is_turn(self) -> bool:
-        fault = self.fault
-        if fault.nth is not None:
-            return self.seen == fault.nth
-        if fault.every is not None:
-            return self.seen % fault.every == 0
-        return fault.probability is None or self.draws.random() < fault.probability
 
 
 class FaultPlan:

@@ -1,6 +1,5 @@
 """The path of every request, over HTTP or in process: log, faults, model, answer."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -128,14 +127,11 @@ class Front:
 
     def _disturb(self, faults: Sequence[Fault], *, after: bool) -> None:
         """Wait and call back as the rules say, before or *after* the request is carried out."""
-        clock = self.model.clock
         for fault in faults:
             if fault.after != after:
                 continue
-            if fault.effect is Effect.DELAY and isinstance(clock, VirtualClock):
-                clock.advance(fault.seconds)
-            elif fault.effect is Effect.DELAY:
-                time.sleep(fault.seconds)
+            if fault.effect is Effect.DELAY:
+                self.model.clock.sleep(fault.seconds)
             elif fault.effect is Effect.CALL and fault.callback is not None:
                 fault.callback()
 

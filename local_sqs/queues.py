@@ -4,19 +4,20 @@ Standard and FIFO queues differ in the order of messages, in deduplication, and 
 receipt handles.
 """
 
-import base64
 import hashlib
-import random
-import uuid
+import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from local_sqs.clock import Clock
 from local_sqs.content import Submission
 from local_sqs.errors import SqsError, invalid_value, namespaced
 from local_sqs.messages import Delivery, State, StoredMessage, Timers
 from local_sqs.settings import Settings
+
+if TYPE_CHECKING:
+    from local_sqs.model import SqsModel
 
 MAX_VISIBILITY_SECONDS = 43_200
 """12 hours, counted from the receive: SQSAPI, ChangeMessageVisibility."""
@@ -28,144 +29,87 @@ IN_FLIGHT_QUOTA = 120_000
 """SQSDeveloperGuide, message quotas."""
 
 _MAX_VISIBILITY_MS = MAX_VISIBILITY_SECONDS * 1000
-_HANDLE_PREFIX = "AQEB"
 
-MoveToDlq = Callable[[StoredMessage], bool]
-"""Moves a message to the dead-letter queue if it was received too often; returns whether it did."""
-
-
-class Identity:
-    """Generates message ids and sequence numbers; with a seed, a run can be repeated."""
-
-    def __init__(self, seed: int | None = None) -> None:
-        self._random = random.Random(seed)
-        self._order = 18_880_000_000_000_000_000
-
-    def new_id(self) -> str:
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-
-    def next_order(self) -> int:
-        """Return the next sequence number, of 20 digits as in SQS; it increases over all queues."""
-        self._order += 256
-        return self._order
-
-
-class Accepted(NamedTuple):
-    """The answer to a send. A duplicate gets the answer of the first send."""
-
-    message_id: str
-    order: int
-    at_ms: int
-
-
-class Receipt(NamedTuple):
-    """The content of a receipt handle: queue, message and receive."""
-
-    queue_serial: int
-    message_id: str
-    receive_count: int
-    received_ms: int
-
-    def to_handle(self) -> str:
-        text = "|".join(str(part) for part in self)
-        return _HANDLE_PREFIX + base64.urlsafe_b64encode(text.encode()).decode()
-
-    @classmethod
-    def from_handle(cls, handle: str, queue_serial: int) -> Self:
-        """Read a handle of the queue *queue_serial*.
-
-        Raises:
-            SqsError: it is not a handle, or it is another queue's.
-        """
-        try:
-            text = base64.urlsafe_b64decode(handle.removeprefix(_HANDLE_PREFIX)).decode()
-            serial, message_id, count, received_ms = text.split("|")
-            receipt = cls(int(serial), message_id, int(count), int(received_ms))
-        except ValueError:
-            receipt = None
-        if receipt is None or receipt.queue_serial != queue_serial:
-            text = f'The input receipt handle "{handle}" is not valid.'
-            raise SqsError("ReceiptHandleIsInvalid", text)
-        return receipt
+_HANDLE = re.compile(r"AQEB-(\d+)-(.+)-\d+-(\d+)")
+"""A receipt handle: queue, message, which receive of it, and its time."""
 
 
 class Queue:
-    """One queue. Not thread-safe.
+    """One queue. Not thread-safe. Its serial is unique, also among deleted ones of its name.
 
     Attributes:
-        serial: unique, also among deleted queues of the same name.
         in_flight_quota: a test may lower it.
         deleted: how many deletes with a valid handle there were, by epoch second.
     """
 
-    def __init__(
-        self, arn: str, serial: int, settings: Settings, clock: Clock, ids: Identity
-    ) -> None:
+    def __init__(self, model: "SqsModel", arn: str, serial: int, settings: Settings) -> None:
         self.arn = arn
         self.name = arn.rpartition(":")[2]
-        self.serial = serial
         self.settings = settings
-        self.created_ms = self.modified_ms = clock.now_ms()
+        self.created_ms = self.modified_ms = model.clock.now_ms()
         self.in_flight_quota = IN_FLIGHT_QUOTA
         self.deleted = Counter[int]()
-        self._clock = clock
-        self._ids = ids
+        self._model = model
+        self._serial = serial
         self._messages: dict[str, StoredMessage] = {}
         self._counts: Counter[State] = Counter()
         self._delivery = Delivery(is_fifo=settings.is_fifo)
         self._timers = Timers(lambda message: message.due_ms)
         self._expiries = Timers(self._expiry_of)
         # An id is remembered even after its message was deleted: SQSAPI, SendMessage.
-        self._window: dict[Hashable, Accepted] = {}
-        self._attempts: dict[str, _Attempt] = {}
+        self._window: dict[Hashable, StoredMessage] = {}
+        # Each message of a receive that had an attempt id, its handle and the end of its timeout.
+        self._attempts: dict[str, list[tuple[StoredMessage, str, int | None]]] = {}
 
     def tick(self) -> int:
         """Carry out everything that is due, expiries first; return the time."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._model.clock.now_ms()
         for message in self._expiries.fire(now_ms):
             self.take_out(message)
         for message in self._timers.fire(now_ms):
             self._make_ready(message)
         return now_ms
 
-    def send(self, submission: Submission) -> Accepted:
-        """Store a checked message. On a FIFO queue a duplicate is not stored."""
+    def send(self, submission: Submission) -> StoredMessage:
+        """Store a checked message. On a FIFO queue a duplicate is not; its first is returned."""
         now_ms = self.tick()
         if not self.settings.is_fifo:
             return self._store(submission, None, now_ms)
-        while self._window and next(iter(self._window.values())).at_ms + WINDOW_MS <= now_ms:
+        while self._window and next(iter(self._window.values())).sent_ms + WINDOW_MS <= now_ms:
             del self._window[next(iter(self._window))]
         # Without an id, the SHA-256 of the body is the id: SQSAPI, SendMessage.
         content = submission.body.encode("utf-8", "surrogatepass")
         deduplication_id = submission.deduplication_id or hashlib.sha256(content).hexdigest()
-        scope = submission.group_id if self.settings.deduplicates_per_group else None
-        key = (scope, deduplication_id)
+        is_per_group = self.settings.values["DeduplicationScope"] == "messageGroup"
+        key = (submission.group_id if is_per_group else None, deduplication_id)
         if key not in self._window:
             self._window[key] = self._store(submission, deduplication_id, now_ms)
         return self._window[key]
 
-    def _store(self, submission: Submission, deduplication_id: str | None, now_ms: int) -> Accepted:
-        delay_ms = self.settings.delay_ms
-        if submission.delay_seconds is not None and not self.settings.is_fifo:
-            delay_ms = submission.delay_seconds * 1000
+    def _store(
+        self, submission: Submission, deduplication_id: str | None, now_ms: int
+    ) -> StoredMessage:
+        delay_seconds = submission.delay_seconds
+        if delay_seconds is None or self.settings.is_fifo:
+            delay_seconds = self.settings.number("DelaySeconds")
         message = StoredMessage(
-            message_id=self._ids.new_id(),
+            message_id=self._model.new_message_id(),
             body=submission.body,
             attributes=submission.attributes,
             sent_ms=now_ms,
-            order=self._ids.next_order(),
+            order=next(self._model.orders),
             group_id=submission.group_id,
             deduplication_id=deduplication_id,
             trace_header=submission.trace_header,
-            due_ms=now_ms + delay_ms if delay_ms else None,
+            due_ms=now_ms + delay_seconds * 1000 if delay_seconds else None,
         )
         self._put(message)
-        return Accepted(message.message_id, message.order, now_ms)
+        return message
 
     def take_in(self, message: StoredMessage) -> None:
         """Store a message that SQS moves here. It is visible at once."""
         self.tick()
-        message.order = self._ids.next_order()
+        message.order = next(self._model.orders)
         self._put(message)
 
     def take_out(self, message: StoredMessage) -> None:
@@ -184,7 +128,6 @@ class Queue:
         *,
         is_long_poll: bool = False,
         attempt_id: str | None = None,
-        move_to_dlq: MoveToDlq = lambda _: False,
     ) -> Sequence[StoredMessage]:
         """Receive up to *limit* messages. A timeout of 0 ends at once.
 
@@ -192,21 +135,20 @@ class Queue:
             SqsError: a short poll of a standard queue whose quota is in flight.
         """
         now_ms = self.tick()
-        timeout_ms = self.settings.visibility_timeout_ms
-        if visibility_seconds is not None:
-            timeout_ms = visibility_seconds * 1000
+        if visibility_seconds is None:
+            visibility_seconds = self.settings.number("VisibilityTimeout")
+        due_ms = now_ms + visibility_seconds * 1000
         batch = self._repeated(attempt_id, now_ms)
         for message in batch:
-            self._set_due(message, now_ms + timeout_ms)
+            self._set_due(message, due_ms)
         if not batch:
             room = min(limit, self.in_flight_quota - self._counts[State.IN_FLIGHT])
             if room <= 0 and not self.settings.is_fifo and not is_long_poll:
                 text = "Too many messages in flight for the queue to hand out another."
                 raise SqsError("OverLimit", text, status=403)
-            batch = self._take(room, timeout_ms, move_to_dlq, now_ms)
-        if attempt_id and batch:
-            handed = [(message, message.handle, message.due_ms) for message in batch]
-            self._attempts[attempt_id] = _Attempt(now_ms, handed)
+            batch = self._take(room, due_ms, now_ms)
+        if attempt_id:
+            self._attempts[attempt_id] = [(one, one.handle, one.due_ms) for one in batch]
         return batch
 
     def _repeated(self, attempt_id: str | None, now_ms: int) -> list[StoredMessage]:
@@ -214,35 +156,72 @@ class Queue:
 
         Only if all are still in flight, and none was deleted or had its visibility changed.
         """
-        recent = {k: a for k, a in self._attempts.items() if a.at_ms + WINDOW_MS > now_ms}
-        self._attempts = recent
-        attempt = recent.get(attempt_id or "")
-        if attempt is None or not all(
-            message.handle == handle and message.due_ms == due_ms
-            for message, handle, due_ms in attempt.handed
-        ):
-            return []
-        return [message for message, _, _ in attempt.handed]
+        attempt = self._attempts.get(attempt_id or "", [])
+        is_same = all(
+            message.handle == handle
+            and message.due_ms == due_ms
+            and message.received_ms + WINDOW_MS > now_ms
+            for message, handle, due_ms in attempt
+        )
+        return [message for message, _, _ in attempt] if is_same else []
 
-    def _take(
-        self, room: int, timeout_ms: int, move_to_dlq: MoveToDlq, now_ms: int
-    ) -> list[StoredMessage]:
+    def _take(self, room: int, due_ms: int, now_ms: int) -> list[StoredMessage]:
+        """Receive messages, and move those that were received too often.
+
+        They move at a receive, never before (SQSAPI, CreateQueue, RedrivePolicy). If the target
+        does not exist, they stay. AWS does not document whether the receives in a source queue
+        count towards the policy of a dead-letter queue. Here they do: it is the worse case.
+        """
         batch: list[StoredMessage] = []
+        policy = self.settings.redrive
+        target = self._model.find_by_arn(policy.target_arn) if policy else None
         offers = self._delivery.offers()
         while len(batch) < room and (message := next(offers, None)) is not None:
-            if move_to_dlq(message):
+            if policy and target and message.receive_count >= policy.max_receive_count:
+                self._move(message, target)
                 continue
             self._enter(message, State.IN_FLIGHT)
-            self._set_due(message, now_ms + timeout_ms)
+            self._set_due(message, due_ms)
             self._delivery.was_handed_out(message)
             message.receive_count += 1
             message.received_ms = now_ms
             message.first_received_ms = message.first_received_ms or now_ms
             message.was_released = False
-            receipt = Receipt(self.serial, message.message_id, message.receive_count, now_ms)
-            message.handle = receipt.to_handle()
+            receive = f"{message.message_id}-{message.receive_count}-{now_ms}"
+            message.handle = f"AQEB-{self._serial}-{receive}"
             batch.append(message)
         return batch
+
+    def _move(self, message: StoredMessage, target: "Queue") -> None:
+        """Move one message as a redrive policy does.
+
+        The message keeps id, body, attributes, group id, trace header and receive count. On a
+        standard queue it keeps the time of the first send, so its retention continues. On a FIFO
+        queue retention starts at the move, and the message id becomes the deduplication id. For
+        standard queues AWS does not document that the group id is kept. See SQSDeveloperGuide,
+        "Using dead-letter queues" and "Learn how to configure a dead-letter queue redrive";
+        MessageId, attributes and trace header as recorded from AWS in
+        https://github.com/localstack/localstack (tests/aws/services/sqs, snapshots of 2024-04-30).
+        """
+        moved = replace(message, source_arn=self.arn, received_ms=0, handle="", was_released=False)
+        if target.settings.is_fifo:
+            moved.sent_ms = self.tick()
+            moved.deduplication_id = message.message_id
+        self.take_out(message)
+        target.take_in(moved)
+        self._model.changed.notify_all()
+
+    def _receive_of(self, handle: str) -> tuple[StoredMessage | None, int]:
+        """Return the message of a handle, if it is still here, and the time of that receive.
+
+        Raises:
+            SqsError: it is not a handle, or it is another queue's.
+        """
+        matched = _HANDLE.fullmatch(handle)
+        if matched is None or int(matched[1]) != self._serial:
+            text = f'The input receipt handle "{handle}" is not valid.'
+            raise SqsError("ReceiptHandleIsInvalid", text)
+        return self._messages.get(matched[2]), int(matched[3])
 
     def delete(self, handle: str) -> None:
         """Delete the message of that receive.
@@ -257,15 +236,14 @@ class Queue:
             SqsError: an unknown or expired handle.
         """
         now_ms = self.tick()
-        receipt = Receipt.from_handle(handle, self.serial)
-        message = self._messages.get(receipt.message_id)
+        message, received_ms = self._receive_of(handle)
         is_latest = message is not None and message.handle == handle
         is_over = (
             self.settings.is_fifo
             and message is not None
             and not (is_latest and message.state is State.IN_FLIGHT)
         )
-        if is_over or now_ms > receipt.received_ms + _MAX_VISIBILITY_MS:
+        if is_over or now_ms > received_ms + _MAX_VISIBILITY_MS:
             raise invalid_value("ReceiptHandle", handle, "The receipt handle has expired.")
         self.deleted[now_ms // 1000] += 1
         if message is not None and is_latest:
@@ -283,8 +261,7 @@ class Queue:
                 after the receive.
         """
         now_ms = self.tick()
-        receipt = Receipt.from_handle(handle, self.serial)
-        message = self._messages.get(receipt.message_id)
+        message, _ = self._receive_of(handle)
         if not 0 <= seconds <= MAX_VISIBILITY_SECONDS:
             reason = f"Must be between 0 and {MAX_VISIBILITY_SECONDS}."
             raise invalid_value("VisibilityTimeout", seconds, reason)
@@ -323,7 +300,8 @@ class Queue:
             if "MessageRetentionPeriod" in given:
                 self._expiries.add(message)
             if self.settings.is_fifo and message.state is State.DELAYED:
-                self._set_due(message, message.sent_ms + self.settings.delay_ms)
+                delay_ms = self.settings.number("DelaySeconds") * 1000
+                self._set_due(message, message.sent_ms + delay_ms)
 
     def messages(self) -> Sequence[StoredMessage]:
         """Return all messages, in no order, for tests."""
@@ -367,11 +345,6 @@ class Queue:
         message.state = state
 
     def _expiry_of(self, message: StoredMessage) -> int | None:
-        return None if message.state is State.GONE else message.sent_ms + self.settings.retention_ms
-
-
-class _Attempt(NamedTuple):
-    """A receive that had a ReceiveRequestAttemptId: each message, its handle, its timeout."""
-
-    at_ms: int
-    handed: Sequence[tuple[StoredMessage, str, int | None]]
+        if message.state is State.GONE:
+            return None
+        return message.sent_ms + self.settings.number("MessageRetentionPeriod") * 1000

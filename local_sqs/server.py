@@ -22,13 +22,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from local_sqs.client import Reply, reply_to
-from local_sqs.clock import SystemClock
+from local_sqs.clock import Clock
 from local_sqs.front import AnswerLostError, Front
 from local_sqs.model import SqsModel
 
 LOOPBACK = "127.0.0.1"
 CONTROL = "/_control"
-_NEW_OBJECTS_PER_COLLECTION = 50_000
 
 
 class RunningServer(ThreadingHTTPServer):
@@ -42,12 +41,10 @@ class RunningServer(ThreadingHTTPServer):
 
     request_queue_size = 512
 
-    def __init__(
-        self, front: Front, host: str = LOOPBACK, port: int = 0, latency_ms: float = 0.0
-    ) -> None:
-        super().__init__((host, port), _Handler)
+    def __init__(self, front: Front, host: str = LOOPBACK) -> None:
+        super().__init__((host, 0), _Handler)
         self.front = front
-        self.latency_ms = latency_ms
+        self.latency_ms = 0.0
         self.url = front.model.base_url = f"http://{host}:{self.server_port}"
         self._connections: set[Any] = set()
 
@@ -68,22 +65,19 @@ class RunningServer(ThreadingHTTPServer):
             time.sleep(0.01)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own."""
         self._connections.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection."""
         super().shutdown_request(request)
         self._connections.discard(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print an error, unless it is that a client went away."""
+        # Print no error if a client went away.
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
     def server_close(self) -> None:
-        """Stop listening, and close all connections."""
         super().server_close()
         for connection in self._connections.copy():
             with suppress(OSError):
@@ -149,12 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_in_thread(
-    model: SqsModel | Front | None = None, *, latency_ms: float = 0.0
-) -> Iterator[RunningServer]:
+def serve_in_thread(model: SqsModel | Front | None = None) -> Iterator[RunningServer]:
     """Serve *model*, or a new one with the system clock, until the block ends."""
-    front = Front.of(model or SqsModel(SystemClock()))
-    with RunningServer(front, latency_ms=latency_ms) as server:
+    with RunningServer(Front.of(model or SqsModel(Clock()))) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
         thread.start()
         try:
@@ -167,13 +158,10 @@ def main(argv: list[str] | None = None) -> None:
     """Serve a new model with the system clock; print its URL in one line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--host", default=LOOPBACK, help="default: %(default)s")
-    parser.add_argument("--port", type=int, default=0, help="0 means any free port")
-    parser.add_argument("--latency-ms", type=float, default=0.0, help="added to every answer")
     options = parser.parse_args(argv)
     # A garbage collection visits all messages, possibly hundreds of thousands.
-    gc.set_threshold(_NEW_OBJECTS_PER_COLLECTION)
-    front = Front(SqsModel(SystemClock()))
-    with RunningServer(front, options.host, options.port, options.latency_ms) as server:
+    gc.set_threshold(50_000)
+    with RunningServer(Front(SqsModel(Clock())), options.host) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         print(server.url, flush=True)  # noqa: T201 - the parent process reads it
         sys.stdin.buffer.read()

@@ -6,11 +6,11 @@ Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/AP
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from local_sqs.errors import invalid_queue_attribute, invalid_value, unknown_queue_attribute
 
 MIB = 1_048_576
-MAX_RECEIVE_COUNT = 1000
 
 # Lowest, highest and default value.
 RANGES = {
@@ -57,8 +57,7 @@ READABLE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RedrivePolicy:
+class RedrivePolicy(NamedTuple):
     """The dead-letter queue, and after how many receives a message is moved to it."""
 
     target_arn: str
@@ -76,7 +75,7 @@ class RedrivePolicy:
             target, count = str(raw["deadLetterTargetArn"]), int(raw["maxReceiveCount"])
         except (ValueError, KeyError, TypeError) as error:
             raise invalid_value("RedrivePolicy", text, "Redrive policy is not valid.") from error
-        if not 1 <= count <= MAX_RECEIVE_COUNT:
+        if not 1 <= count <= 1000:
             reason = "Invalid value for maxReceiveCount: must be between 1 and 1000."
             raise invalid_value("RedrivePolicy", text, reason)
         return cls(target, count)
@@ -88,14 +87,7 @@ class Settings:
 
     values: Mapping[str, str]
     is_fifo: bool
-    visibility_timeout_ms: int
-    delay_ms: int
-    retention_ms: int
-    max_bytes: int
-    wait_seconds: int
     redrive: RedrivePolicy | None
-    deduplicates_content: bool
-    deduplicates_per_group: bool
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, is_fifo: bool) -> "Settings":
@@ -111,18 +103,11 @@ class Settings:
         merged = {**defaults, **given}
         values = {n: v for n, v in merged.items() if v or n not in _REMOVABLE}
         policy = values.get("RedrivePolicy")
-        return cls(
-            values=values,
-            is_fifo=is_fifo,
-            visibility_timeout_ms=int(values["VisibilityTimeout"]) * 1000,
-            delay_ms=int(values["DelaySeconds"]) * 1000,
-            retention_ms=int(values["MessageRetentionPeriod"]) * 1000,
-            max_bytes=int(values["MaximumMessageSize"]),
-            wait_seconds=int(values["ReceiveMessageWaitTimeSeconds"]),
-            redrive=RedrivePolicy.parse(policy) if policy else None,
-            deduplicates_content=values.get("ContentBasedDeduplication") == "true",
-            deduplicates_per_group=values.get("DeduplicationScope") == "messageGroup",
-        )
+        return cls(values, is_fifo, RedrivePolicy.parse(policy) if policy else None)
+
+    def number(self, name: str) -> int:
+        """Return the value of one of ``RANGES``."""
+        return int(self.values[name])
 
     def changed(self, given: Mapping[str, str]) -> "Settings":
         """Return these settings with the values of *given*.

@@ -117,12 +117,9 @@ class Day:
         dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: "MainQueue"}
         outcome = self.stack.outcomes[-1]
         report = next(iter(outcome.breakers.values()), None)
-        measured = [
-            *measure_batch(outcome, report),
-            *measure_dlq(outcome, now, FOURTEEN_DAYS),
-        ]
-        for one in measured:
-            self._publish("DlqReplay", one.name, dimensions, *one.values)
+        measured = measure_batch(outcome, report) | measure_dlq(outcome, now, FOURTEEN_DAYS)
+        for name, values in measured.items():
+            self._publish("DlqReplay", name, dimensions, *values)
         function = {"FunctionName": "ReplayFunction"}
         self._publish("AWS/Lambda", "Invocations", function, 1)
         duration_ms = 1000 * (EVENT_SECONDS + MESSAGE_SECONDS * len(batch))

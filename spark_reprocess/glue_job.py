@@ -12,9 +12,9 @@ Glue keeps the arguments of each run, and the conditions of people can name a pe
 command is in a file of the archive, and the argument says which: ``stored ARCHIVE ID``. The run
 removes the file before the verb begins. A file that no run removed, an erase does.
 
-In the archive, under ``runs/<job run id>/``, the run writes ``result.json`` when it ends. Like the
-log, which Glue keeps, it has no word of a message and no condition: no erase removes it. Whoever
-follows the run writes ``stop`` to end it early. ``run`` and ``redrive`` end by themselves before
+Below ``runs/<job run id>/`` in the archive the run writes ``result.json`` when it ends, and whoever
+follows it writes ``stop`` to end it early. The result and Glue's log have no word of a message and
+no condition: no erase removes them. ``run`` and ``redrive`` end by themselves before
 ``--timeout-minutes`` are over, Glue's own time-out, unless the command has a time budget.
 """
 
@@ -25,7 +25,6 @@ import secrets
 import shlex
 import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from spark_reprocess.archive.storage.files import COMMANDS, Archive, open_folder
 from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of
 from spark_reprocess.command_line.verb import INTERRUPTED, STACK
 from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.repeating import repeating
 
 OPTION = "--command-line"
 TIMEOUT = "--timeout-minutes"
@@ -50,9 +50,6 @@ _MARGIN_SHARE, _LEAST_MARGIN_SECONDS = 0.1, 120.0
 _STORED = "stored"
 _CHECK_SECONDS = 5.0
 """How often a run looks for a request to stop."""
-
-MOST_CHARACTERS = 1_000_000
-"""Of a text that is kept. The log of the run has all of it."""
 
 
 def command_of(arguments: Sequence[str]) -> list[str]:
@@ -163,8 +160,8 @@ class RunResult:
 
     Attributes:
         exit_code: as the verb's on a command line.
-        answer: what it printed to standard output, up to ``MOST_CHARACTERS``.
-        errors: the same of standard error.
+        answer: what it printed to standard output.
+        errors: what it printed to standard error.
     """
 
     verb: str
@@ -209,51 +206,39 @@ def _followed(
         # The verb says what is wrong with it.
         return main(command)
     answer, errors = _Copy(sys.stdout), _Copy(sys.stderr)
-    has_ended = threading.Event()
+    stops = iter([interrupt])
 
-    def watch() -> None:
-        while not has_ended.wait(_CHECK_SECONDS):
-            # An archive that cannot be read now may be readable next time.
-            with suppress(ArchiveError):
-                if archive.read(f"runs/{job_run_id}/stop") is not None:
-                    interrupt()
-                    return
+    def look() -> None:
+        # An archive that cannot be read now may be readable next time.
+        with suppress(ArchiveError):
+            if archive.read(f"runs/{job_run_id}/stop") is not None:
+                next(stops, lambda: None)()
 
-    threading.Thread(target=watch, name="stop-request", daemon=True).start()
     exit_code = INTERRUPTED
-    try:
-        # Before the verb began it catches no interrupt.
-        with suppress(KeyboardInterrupt), redirect_stdout(answer), redirect_stderr(errors):
+    # Before the verb began it catches no interrupt.
+    with suppress(KeyboardInterrupt), repeating(look, _CHECK_SECONDS, "stop-request"):
+        with redirect_stdout(answer), redirect_stderr(errors):
             exit_code = main(command)
-    finally:
-        has_ended.set()
-    # What a stop that came too late interrupts is done again.
-    for _ in range(3):
-        with suppress(KeyboardInterrupt):
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            result = RunResult(command[0], exit_code, answer.text, errors.text)
-            try:
-                write_result(archive, job_run_id, result)
-            except ArchiveError as error:
-                # What the verb did is in the ledger. Only a follower misses this file.
-                sys.stderr.write(f"the result of this run was not written: {error}\n")
-            break
+        # A request to stop comes too late now.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        result = RunResult(command[0], exit_code, answer.getvalue(), errors.getvalue())
+        write_result(archive, job_run_id, result)
+    except ArchiveError as error:
+        # What the verb did is in the ledger. Only a follower misses this file.
+        sys.stderr.write(f"the result of this run was not written: {error}\n")
     return exit_code
 
 
-class _Copy(io.TextIOBase):
-    """Writes to a stream and keeps the text, up to ``MOST_CHARACTERS``."""
+class _Copy(io.StringIO):
+    """Keeps the text that is written to a stream."""
 
     def __init__(self, stream: TextIO) -> None:
+        super().__init__()
         self._stream = stream
-        self._kept = io.StringIO()
-
-    @property
-    def text(self) -> str:
-        return self._kept.getvalue()
 
     def write(self, text: str) -> int:
-        self._kept.write(text[: max(0, MOST_CHARACTERS - self._kept.tell())])
+        super().write(text)
         return self._stream.write(text)
 
     def flush(self) -> None:

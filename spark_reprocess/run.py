@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
+from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import require_unsealed, timestamp
 from spark_reprocess.archive.ledger.message_state import PENDING
@@ -25,6 +26,7 @@ from spark_reprocess.inspect.status import ArchiveStatus, count
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
+from spark_reprocess.ramp.rule import read_allowed
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Deadline
@@ -48,7 +50,6 @@ class RunOptions(RedriveOptions):
     Attributes:
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
         policy_sha256: the SHA-256 that this file must have, in hex; None for any.
-        has_metrics: whether to publish metrics of pending messages.
         stack: name of the stack, for the report; None without one.
     """
 
@@ -56,11 +57,11 @@ class RunOptions(RedriveOptions):
     parked_queue_url: str
     policy: str | None = None
     policy_sha256: str | None = None
-    has_metrics: bool = True
     stack: str | None = None
 
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
+        compile_masks(self.masks)
         if self.policy and not self.destination:
             raise InputError(
                 "--policy needs --main-queue-url, the queue that the messages came from, or "
@@ -77,15 +78,24 @@ class RunOptions(RedriveOptions):
         """Return these options, with what they leave open taken from a policy.
 
         The masks of both hold, and the shorter time budget.
+
+        Raises:
+            InputError: ``allow_returns`` is neither a number nor a percentage.
         """
+        allowed = self.allow_returns
+        if allowed is None and settings.allow_returns is not None:
+            try:
+                allowed = read_allowed(str(settings.allow_returns))
+            except ValueError as error:
+                raise InputError(f"the policy: run.allow_returns: {error}") from error
         budgets = (self.time_budget_seconds, settings.time_budget_seconds)
         return replace(
             self,
             max_rate=settings.max_rate if self.max_rate is None else self.max_rate,
             time_budget_seconds=min((one for one in budgets if one is not None), default=None),
-            masks=(*self.masks, *settings.masks),
+            masks=(*self.masks, *(settings.mask or ())),
             ramp=settings.ramp if self.ramp is None else self.ramp,
-            allow_returns=self.allow_returns or settings.allow_returns,
+            allow_returns=allowed,
         )
 
 
@@ -182,7 +192,8 @@ def run(
     has_emptied = not (drained.stopped_by or drained.unreadable or drained.left) and (
         budget is None or drained.seconds < budget
     )
-    drained_at = timestamp(started) if has_emptied else _last_drained_at(archive)
+    # A broken file costs the alarm an age that is too high until a run empties the queue.
+    drained_at = timestamp(started) if has_emptied else _status(archive).get("drained_at")
     counted = count(archive, options.claim_ttl_seconds)
     pending = _pending(archive, run_id, drained_at, counted, redriven)
     fault = publish(pending)
@@ -208,18 +219,13 @@ def _redrive(
         where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
     )
     redriven = None
-    for plan in (
-        unfinished_ramp(open_archive(options.archive), policy),
-        findings.plan_path if findings.groups else None,
-    ):
-        if plan is None or (redriven and redriven.stopped_by):
-            continue
-        redriven = redrive(
-            spark,
-            replace(wanted, plan=plan, time_budget_seconds=deadline.seconds_left),
-            progress=progress,
-            now_seconds=deadline.now_seconds,
-        )
+    unfinished = unfinished_ramp(open_archive(options.archive), policy)
+    for plan in filter(None, (unfinished, findings.plan_path if findings.groups else None)):
+        if redriven and redriven.stopped_by:
+            break
+        step = replace(wanted, plan=plan, time_budget_seconds=deadline.seconds_left)
+        now_seconds = deadline.now_seconds
+        redriven = redrive(spark, step, progress=progress, now_seconds=now_seconds)
     return redriven
 
 
@@ -250,16 +256,10 @@ def _status(archive: Archive) -> dict[str, Any]:
         return {}
 
 
-def _last_drained_at(archive: Archive) -> str | None:
-    # A broken file costs the alarm an age that is too high until a run empties the queue.
-    drained_at = _status(archive).get("drained_at")
-    return drained_at if isinstance(drained_at, str) else None
-
-
 def _pending(
     archive: Archive,
     run_id: str,
-    drained_at: str | None,
+    drained_at: object,
     now: ArchiveStatus,
     redriven: RedriveSummary | None,
 ) -> Pending:

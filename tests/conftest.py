@@ -3,6 +3,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from hypothesis import HealthCheck, settings
 
 from spark_reprocess import clients
 from tests.support.aws_models import parse_once
-from tests.support.expected_skips import SkipCheck, parse
 
 # Developers' machines search at random, `make test` there for a quarter of the time that `make
 # test-all` takes for it. CI repeats one search, so that red means a change broke it.
@@ -39,11 +39,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--expected-skips", type=Path, help="fail on a skip that this file lacks")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    expected: Path | None = config.getoption("--expected-skips")
-    # With xdist, the workers' reports reach the main process.
-    if expected is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(SkipCheck(parse(expected.read_text("utf-8"))))
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run where a test was skipped that no line of the file names, with this reason."""
+    expected: Path | None = session.config.getoption("--expected-skips")
+    # xdist's workers have no reporter; their reports reach that of the main process.
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    if expected is None or reporter is None:
+        return
+    patterns = expected.read_text("utf-8").splitlines()
+    for one in reporter.stats.get("skipped", ()):
+        skip = f"{one.nodeid} | {one.longrepr[2].removeprefix('Skipped: ')}"
+        if not any(fnmatchcase(skip, pattern) for pattern in patterns):
+            reporter.write_line(f"\nnot in {expected}: {skip}", red=True)
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

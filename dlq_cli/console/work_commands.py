@@ -13,10 +13,10 @@ from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, RefusalError
 from dlq_cli.console.work import Work, value_of, without_json
 from spark_reprocess.command_line.arguments import positive_number, since, whole_number
-from spark_reprocess.command_line.ramp import allowed_returns
 from spark_reprocess.command_line.verb import option
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import ID
+from spark_reprocess.ramp.rule import read_allowed
 
 Fields = Callable[[str], str]
 """Returns a field of a form by its name; empty where it is missing."""
@@ -133,7 +133,7 @@ _FLAGS = {"include_foreign", "allow_reordering"}
 _READERS: Mapping[str, Callable[[str], object]] = {
     "limit": whole_number(1),
     "since": since,
-    "allow_returns": allowed_returns,
+    "allow_returns": read_allowed,
     "max_rate": positive_number,
     "claim_ttl": whole_number(60, 43_200),
 }

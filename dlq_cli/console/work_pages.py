@@ -37,6 +37,7 @@ from spark_reprocess.errors import JobError
 from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.inspect.status import PlanCount, StatusOptions, status
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.report.texts import quoted
 
 STOP_POLLING = 286
@@ -134,7 +135,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
     """
     groups: Sequence[Mapping[str, Any]] = answer["groups"]
     counts = sum((Counter[str](group["counts"]) for group in groups), Counter[str]())
-    named = columns(counts, executed=bool(answer["run_id"]), restores=False)
+    named = columns(counts)
     problems = answer["problems"]
     return {
         **answer,
@@ -151,12 +152,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "planned": counts[Disposition.SEND],
         "done": counts[Disposition.SENT],
-        "problems": [
-            problem_sentence(
-                one["word"], one["count"], one["detail"], one["examples"], restores=False
-            )
-            for one in problems
-        ],
+        "problems": [problem_sentence(Tally(**one)) for one in problems],
         "has_doubt": any(one["word"] == Disposition.IN_DOUBT for one in problems),
     }
 

@@ -19,9 +19,9 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
 from dlq_replay.breaker import BreakerRules, Update, apply, was_replayed
 from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.decision import Replay
+from dlq_replay.decision import Park, Replay
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.plan import Destination, Passage
+from dlq_replay.plan import Passage
 from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import Confirmed, SendResult
@@ -319,10 +319,10 @@ class _World:
                 self._split(message, sample)
             recovery.receives[self._now // MINUTE_SECONDS] += sample.weight
             recovery.held += sample.weight if step.passage is Passage.HELD else 0
-            if step.destination is Destination.PARKED:
+            if isinstance(step.fate, Park):
                 self._left -= not sample.is_late
                 recovery.parked += sample.weight
-            elif step.destination is Destination.MAIN:
+            elif isinstance(step.fate, Replay):
                 recovery.replays += sample.weight
 
     def _split(self, message: Message, sample: _Sample) -> None:

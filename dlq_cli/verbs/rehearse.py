@@ -32,7 +32,7 @@ from spark_reprocess.archive.messages.message_index import Member, read_members
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal
-from spark_reprocess.command_line.arguments import add_group, add_plan, whole_number
+from spark_reprocess.command_line.arguments import add_shared, whole_number
 from spark_reprocess.command_line.cli import ARCHIVE_VARIABLE
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -151,13 +151,13 @@ class Rehearsal:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_group(parser)
+    add_shared(parser, "group_id")
     add("--function", required=True, metavar="NAME", help="name or ARN, also with an alias")
     add("--endpoint", metavar="URL", help="where it is invoked instead of AWS; unsigned")
     add("--limit", type=whole_number(1), metavar="N", help="rehearse the first N messages alone")
     add("--yes", action="store_true", help="invoke a function on AWS without a question")
     add("--archive", metavar="PLACE", help="the archive (default: that of the stack)")
-    add_plan(parser)
+    add_shared(parser, "--plan")
     add(
         "--main-queue-url",
         metavar="URL",

@@ -11,7 +11,7 @@ connection does not name it, and no function of CloudFormation gives it.
 
 Every request of CloudFormation is answered exactly once, also after an error: without an answer a
 deployment waits until it times out. A failed Delete would block the deletion of the stack, so a
-Delete is always answered with success, and the error is logged.
+Delete is always answered with success.
 """
 
 import hashlib
@@ -35,11 +35,6 @@ JOB = Path(__file__).parent / "job"
 PACKAGE = "spark_reprocess.zip"
 SCRIPT = "glue_job.py"
 
-HASH_CHARACTERS = 16
-
-ANSWER_ATTEMPTS = 3
-ANSWER_TIMEOUT_SECONDS = 5
-
 logger = logging.getLogger()
 logger.setLevel(logging.INFO)
 
@@ -53,11 +48,9 @@ class NotRemovedError(Exception):
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     """Publish the job on Create and Update, remove it on Delete, and answer CloudFormation.
 
-    Args:
-        event: a custom resource's request; its properties are ``Bucket``, ``Prefix`` and, for a job
-            in a VPC, ``SubnetId``. The answer's data are ``ScriptUri`` and ``PackageUri``,
-            ``s3://...``, and with a subnet ``AvailabilityZone``.
-        context: Lambda's own; not used.
+    The properties of *event* are ``Bucket``, ``Prefix`` and, for a job in a VPC, ``SubnetId``. The
+    answer's data are ``ScriptUri`` and ``PackageUri``, ``s3://...``, and with a subnet
+    ``AvailabilityZone``.
     """
     del context
     answer_to(event, _act)
@@ -69,7 +62,7 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
     digest = hashlib.sha256()
     for content in contents.values():
         digest.update(hashlib.sha256(content).digest())
-    folder = f"{prefix}/{digest.hexdigest()[:HASH_CHARACTERS]}"
+    folder = f"{prefix}/{digest.hexdigest()[:16]}"
     for name, content in contents.items():
         client.put_object(Bucket=bucket, Key=f"{folder}/{name}", Body=content)
     uri = f"s3://{bucket}/{folder}"
@@ -81,11 +74,6 @@ def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
 
     Safe to repeat. Whatever else the bucket has stays.
 
-    Args:
-        client: of S3.
-        bucket: its name.
-        prefix: the folder, without the slash at its end.
-
     Raises:
         NotRemovedError: S3 refused some of them.
         ClientError, BotoCoreError: a call failed, for example because the bucket is gone.
@@ -93,45 +81,32 @@ def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     """
     if not prefix.strip("/"):
         raise ValueError("no prefix: the code is never at the top of the bucket")
+    # A page has 1,000 versions at most, as many as one call deletes: S3 API reference,
+    # DeleteObjects. The next one is listed anew, because these are gone.
     folder = f"{prefix}/"
-    pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=folder)
-    refused: list[str] = []
-    # All are listed first: a list does not go on reliably after a version that is deleted. A page
-    # has 1,000 versions at most, as many as one call deletes: S3 API reference, DeleteObjects.
-    for page in list(pages):
+    while True:
+        page = client.list_object_versions(Bucket=bucket, Prefix=folder)
         versions: list[ObjectIdentifierTypeDef] = [
             {"Key": version["Key"], "VersionId": version["VersionId"]}
             for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
             if version["Key"].startswith(folder)
         ]
-        if versions:
-            answer = client.delete_objects(
-                Bucket=bucket, Delete={"Objects": versions, "Quiet": True}
-            )
-            refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
-    if refused:
-        raise NotRemovedError(
-            f"S3 refused {len(refused)} of s3://{bucket}: {', '.join(refused[:5])}"
-        )
+        if not versions:
+            return
+        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": versions, "Quiet": True})
+        if refused := [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]:
+            raise NotRemovedError(f"S3 refused, of s3://{bucket}: {', '.join(refused[:5])}")
 
 
 def put_answer(url: str, content: bytes) -> None:
-    """Send an answer to CloudFormation.
-
-    Args:
-        url: the ``ResponseURL`` of the event.
-        content: the answer as JSON.
+    """Send an answer as JSON to the ``ResponseURL`` of an event, in three tries of 5 s each.
 
     Raises:
-        HTTPError: three tries failed.
+        HTTPError: all failed.
     """
-    retries = Retry(
-        ANSWER_ATTEMPTS - 1,
-        backoff_factor=1,
-        status_forcelist=range(400, 600),
-        allowed_methods=None,
-    )
-    http = PoolManager(timeout=ANSWER_TIMEOUT_SECONDS, retries=retries)
+    every_error = range(400, 600)
+    retries = Retry(2, backoff_factor=1, status_forcelist=every_error, allowed_methods=None)
+    http = PoolManager(timeout=5, retries=retries)
     http.request("PUT", url, body=content, headers={"Content-Type": ""})
 
 
@@ -140,12 +115,7 @@ def answer_to(
     act: Callable[[Event], Mapping[str, str]],
     put: Callable[[str, bytes], None] = put_answer,
 ) -> None:
-    """Carry out *event* with *act*, and send exactly one answer.
-
-    Args:
-        event: the request of a custom resource.
-        act: carries out the request and returns the data of the answer.
-        put: sends the answer to a URL.
+    """Carry out *event* with *act*, which returns the data of the answer; *put* exactly one.
 
     Raises:
         HTTPError: the answer could not be sent.

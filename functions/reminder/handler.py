@@ -19,14 +19,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dlq_replay.measures import (
-    MAIN_QUEUE_DIMENSION,
-    SERVICE,
-    SERVICE_DIMENSION,
-    Measurement,
-    Metric,
-    metric_lines,
-)
+from dlq_replay.measures import Metric, publish
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -41,11 +34,8 @@ SUBJECT_MAX_CHARACTERS = 100
 LOOK_BACK = timedelta(days=15)
 """CloudWatch keeps values with a period of a minute for 15 days."""
 
-MINUTE_SECONDS = 60
 LONGEST_GAP = timedelta(minutes=10)
 """A queue that has messages publishes their number each minute. After a longer gap it was empty."""
-
-DAY_SECONDS = 86_400
 
 NEW_FOR = timedelta(hours=25)
 """Time for which a group is new: a notice comes once a day, not to the second."""
@@ -101,36 +91,28 @@ class Waiting:
         Groups of other statuses were named before, and the alarm on pending
         messages still stands. What is in the parked queue no analysis has seen.
         """
-        return self.parked > 0 or bool(self.total if self.groups is None else self.groups)
-
-    @property
-    def total(self) -> int:
-        """Number of messages that wait, in the parked queue and in the archive."""
-        return self.parked + (self.pending or 0)
+        return self.parked > 0 or bool(self.pending if self.groups is None else self.groups)
 
     @property
     def title(self) -> str:
-        """The number of groups: ``1 stopped, 1 regressed and 2 new groups``; empty for none."""
+        """The number of groups by status: ``1 stopped, 2 new``; empty for none."""
         counts = Counter(status for status, *_ in self.groups or ())
-        *others, last = [f"{count} {status}" for status, count in counts.items()] or [""]
-        text = f"{', '.join(others)} and {last}" if others else last
-        return text and f"{text} group{'' if counts.total() == 1 else 's'}"
+        return ", ".join(f"{count} {status}" for status, count in counts.items())
 
     @property
     def subject(self) -> str:
         """The subject of the notice: how many groups need somebody, or how many messages wait."""
-        what, does = f"{self.total} dead letters", " wait for you"
+        what = f"{self.parked + (self.pending or 0)} dead letters wait"
         if self.groups:
-            what, does = f"{self.title} of dead letters", ""
-        subject = f"{what} of {self.main_queue}{does}"
-        return subject if len(subject) <= SUBJECT_MAX_CHARACTERS else f"{what}{does}"
+            what = f"{self.title}: groups of dead letters"
+        return f"{what}, main queue {self.main_queue}"[:SUBJECT_MAX_CHARACTERS]
 
     @property
     def text(self) -> str:
         """The notice: counts, groups, and what to do. Without any part of a message."""
         lines = [f"Main queue: {self.main_queue}", f"In the parked queue: {self.parked}"]
         if self.pending is not None:
-            days = self.oldest_pending_seconds // DAY_SECONDS
+            days = self.oldest_pending_seconds // 86_400
             age = f", the oldest for {days} days" if days else ""
             lines.append(f"Pending in the archive: {self.pending}{age}")
         if self.blocked:
@@ -140,15 +122,14 @@ class Waiting:
                 f"which comes first: {most}"
             )
         if self.groups:
-            lines.append(f"In the last analysis: {self.title}")
+            lines.append(f"Groups of the last analysis, with their messages: {self.title}")
             for status, group_id, count in self.groups[:_MOST_GROUPS]:
-                lines.append(f"  {group_id}  {status}, {count} message{'' if count == 1 else 's'}")
+                lines.append(f"  {group_id}  {status}, {count}")
             if (left_out := len(self.groups) - _MOST_GROUPS) > 0:
                 lines.append(f"  and {left_out} more: see dlq groups")
             if self.groups[0][0] == "stopped":
                 lines.append(_OF_STOPPED)
-        until = _UNTIL_NOTHING_WAITS if self.groups is None else _UNTIL_NO_GROUP_IS_NEW
-        return "\n".join([*lines, "", _ADVICE, until])
+        return "\n".join([*lines, "", _ADVICE])
 
 
 _ADVICE = """\
@@ -157,16 +138,13 @@ What to do, each with --stack and the name of the stack:
   dlq groups                  shows the groups
   dlq redrive --group ID      shows what a redrive of a group would do, and says how to do it
   dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
-  dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed"""
+  dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed
+This notice comes once a day while messages are in the parked queue, a group is stopped, regressed
+or new, or messages wait that nothing has grouped."""
 
 _OF_STOPPED = (
     "Stopped: too much of a redrive came back. Nothing more of the group is sent until somebody "
     "decides again: dlq decide ID redrive"
-)
-_UNTIL_NOTHING_WAITS = "This notice comes once a day until nothing waits."
-_UNTIL_NO_GROUP_IS_NEW = (
-    "This notice comes once a day while messages are in the parked queue, or a group is "
-    "stopped, regressed or new."
 )
 
 
@@ -237,10 +215,7 @@ def oldest_parked(
     it: messages may come faster than the counts show. SQS's own age of the oldest leaves out what
     was received three times.
 
-    Args:
-        cloudwatch: a client of the queue's account and Region.
-        queue: the name of the parked queue.
-        drained_at: when the last run that emptied it began; None if none did.
+    *drained_at* is when the last run that emptied it began; None if none did.
     """
     now = datetime.now(UTC)
     times = set()
@@ -254,7 +229,7 @@ def oldest_parked(
                         "MetricName": name,
                         "Dimensions": [{"Name": "QueueName", "Value": queue}],
                     },
-                    "Period": MINUTE_SECONDS,
+                    "Period": 60,
                     "Stat": "Maximum",
                 },
             }
@@ -275,10 +250,8 @@ def oldest_parked(
 
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
-    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: os.environ["MAIN_QUEUE_NAME"]}
-    measurement = Measurement(metric.value, (max(0, int(age.total_seconds())),))
-    for line in metric_lines([measurement], dimensions, datetime.now(UTC).timestamp()):
-        print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
+    age_seconds = max(0, int(age.total_seconds()))
+    publish({metric: [age_seconds]}, os.environ["MAIN_QUEUE_NAME"], datetime.now(UTC).timestamp())
 
 
 def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - JSON

@@ -31,14 +31,7 @@ from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import read_event
 from dlq_replay.failure_table import FailureTable, table_client_config
 from dlq_replay.failures import Failure
-from dlq_replay.measures import (
-    MAIN_QUEUE_DIMENSION,
-    SERVICE,
-    SERVICE_DIMENSION,
-    measure_batch,
-    measure_dlq,
-    metric_lines,
-)
+from dlq_replay.measures import SERVICE, measure_batch, measure_dlq, publish
 from dlq_replay.plan import Failed
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.replay import BatchOutcome, Replayer
@@ -193,10 +186,10 @@ def _failure_finder(
     table = FailureTable(make_client(session, "dynamodb", table_client_config()), table_name)
 
     def find(message_ids: Sequence[str]) -> Mapping[str, Failure]:
-        found = table.find(message_ids)
-        if found.fault:
-            logger.warning("failure reasons are missing", extra={"reason": found.fault})
-        return found.failures
+        failures, fault = table.find(message_ids)
+        if fault:
+            logger.warning("failure reasons are missing", extra={"reason": fault})
+        return failures
 
     return find
 
@@ -329,9 +322,7 @@ def _count(replayer: Replayer, outcome: BatchOutcome) -> None:
     queues = {policy.main_queue, *(one.main_queue for one in outcome.outcomes)}
     for queue in sorted(queues, key=lambda one: one.name):
         of_own = BatchOutcome(tuple(one for one in outcome.outcomes if one.main_queue == queue))
-        measurements = [*measure_batch(of_own, outcome.breakers.get(queue))]
+        measured = measure_batch(of_own, outcome.breakers.get(queue))
         if queue == policy.main_queue:
-            measurements += measure_dlq(outcome, now_seconds, retention_seconds)
-        dimensions = {MAIN_QUEUE_DIMENSION: queue.name, SERVICE_DIMENSION: SERVICE}
-        for line in metric_lines(measurements, dimensions, now_seconds):
-            print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
+            measured |= measure_dlq(outcome, now_seconds, retention_seconds)
+        publish(measured, queue.name, now_seconds)

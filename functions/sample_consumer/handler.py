@@ -117,7 +117,7 @@ def hand_over(record: SQSRecord) -> None:
     Raises:
         CannotHandOverError: an attribute is binary, or the input would exceed 256 KiB.
     """
-    message = Message.from_lambda_record(record.raw_event)
+    message = Message.from_received(record.raw_event)
     queue_name = QueueAddress.from_url(QUEUE_URL).name
     source = ReplayContext(source_queue=queue_name, body_digest=message.body_digest)
     context = {CONTEXT_ATTRIBUTE: MessageAttribute("String", source.to_json())}

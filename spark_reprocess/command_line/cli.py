@@ -84,6 +84,7 @@ class Command:
             JobError: they do not go together.
         """
         as_json = values.pop("as_json", False)
+        values = {n: tuple(one) if isinstance(one, list) else one for n, one in values.items()}
         return cls(name, verb, verb.make_options(**values), as_json)
 
     def run(self) -> int:

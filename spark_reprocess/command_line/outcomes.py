@@ -1,16 +1,14 @@
-"""What an answer calls the outcomes of ``redrive`` and of ``restore``: columns and sentences.
+"""What an answer calls the outcomes of ``redrive`` and of ``restore``: columns and sentences."""
 
-No Spark, no I/O: also for those who read an answer that a run elsewhere has given.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from spark_reprocess.archive.ledger.disposition import BEFORE, Disposition, Kind
+from spark_reprocess.redrive.redrive_values import Tally
 
 _PROBLEMS: dict[str, str] = {
     Disposition.OTHER_PARKED_QUEUE: (
-        "left: they were drained from another parked queue; act on them in a run of their own, "
-        "with its --parked-queue-url and destination"
+        "left: they were drained from another parked queue; redrive them in a run of their own, "
+        "with its --parked-queue-url and destination; restore takes them with --include-foreign"
     ),
     Disposition.FOREIGN: (
         "left: they came from another main queue, which does not use this dead-letter queue or "
@@ -42,63 +40,43 @@ _PROBLEMS: dict[str, str] = {
     ),
     Disposition.WAITS: (
         "waiting behind an earlier message of their message group that stays; decide about that"
-        " one, or run again with --allow-reordering"
+        " one, or redrive with --allow-reordering"
     ),
     Disposition.FAILED: "failed: not sent; run again to retry",
     Disposition.NOT_REACHED: "not reached: nothing of them was sent; run again to go on",
 }
 
-_PROBLEMS_OF_RESTORE: dict[str, str] = {
-    **_PROBLEMS,
-    Disposition.OTHER_PARKED_QUEUE: (
-        "left: they were drained from another parked queue; where this one is to have them, add"
-        " --include-foreign"
-    ),
-    Disposition.WAITS: "waiting behind an earlier message of their message group that stays",
+_COLUMNS = {
+    "to send": (Disposition.SEND,),
+    "sent": (Disposition.SENT,),
+    "restored": (Disposition.RESTORED,),
+    "discarded": (Disposition.DISCARDED,),
+    "to discard": (Disposition.DISCARD,),
+    "recorded": (Disposition.ARRIVED,),
+    "to record": (Disposition.RECORD,),
+    "done before": tuple(BEFORE.values()),
+    "left": Disposition.of(Kind.LEFT, Kind.REFUSED),
+    "in doubt": (Disposition.IN_DOUBT,),
+    "busy": (Disposition.BUSY, Disposition.WAITS),
+    "failed": (Disposition.FAILED,),
+    "not reached": (Disposition.NOT_REACHED,),
+    "stopped": (Disposition.STOPPED,),
 }
 
 
-def columns(
-    counts: Mapping[str, int], *, executed: bool, restores: bool = False
-) -> dict[str, tuple[str, ...]]:
+def columns(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     """Return the columns of a table of outcomes: by name, the dispositions that each adds up.
 
     Columns that are all 0 in *counts*, of the whole run by disposition, are left out, so that a
-    terminal has room for the failures. *restores*: messages went to the parked queue.
+    terminal has room for the failures.
     """
-    first = {
-        (True, False): {"sent": (Disposition.SENT,)},
-        (False, False): {"to send": (Disposition.SEND,)},
-        (True, True): {"restored": (Disposition.RESTORED,)},
-        (False, True): {"to restore": (Disposition.SEND,)},
-    }[executed, restores]
-    others = {
-        "discarded": (Disposition.DISCARDED,),
-        "to discard": (Disposition.DISCARD,),
-        "recorded": (Disposition.ARRIVED,),
-        "to record": (Disposition.RECORD,),
-        "decided before" if restores else "done before": tuple(BEFORE.values()),
-        "left": Disposition.of(Kind.LEFT, Kind.REFUSED),
-        "in doubt": (Disposition.IN_DOUBT,),
-        "busy": (Disposition.BUSY, Disposition.WAITS),
-        "failed": (Disposition.FAILED,),
-        "not reached": (Disposition.NOT_REACHED,),
-        "stopped": (Disposition.STOPPED,),
-    }
-    shown = {name: words for name, words in others.items() if any(map(counts.get, words))}
-    return {**first, **shown}
+    return {name: words for name, words in _COLUMNS.items() if any(map(counts.get, words))}
 
 
-def problem_sentence(
-    word: str, count: int, detail: str, examples: Sequence[str], *, restores: bool = False
-) -> str:
-    """Format how many messages a problem concerns, and which.
-
-    *word* is their disposition, *detail* may say why, *examples* are the ids of the first few, and
-    *restores* says whether messages went to the parked queue.
-    """
-    sentence = (_PROBLEMS_OF_RESTORE if restores else _PROBLEMS).get(word, word)
-    more = ", …" if count > len(examples) else ""
-    of_it = f" [{detail}]" if detail else ""
-    ids = f": {', '.join(examples)}{more}" if examples else ""
-    return f"{count:,} {sentence}{of_it}{ids}"
+def problem_sentence(problem: Tally) -> str:
+    """Format how many messages a problem concerns, and which."""
+    sentence = _PROBLEMS.get(problem.word, problem.word)
+    more = ", …" if problem.count > len(problem.examples) else ""
+    of_it = f" [{problem.detail}]" if problem.detail else ""
+    ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""
+    return f"{problem.count:,} {sentence}{of_it}{ids}"

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.figures import counted, duration
-from spark_reprocess.ramp.rule import ALLOWED, Forecast, GroupRamp, Verdict
+from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict, read_allowed
 
 
 def add_ramp(parser: argparse.ArgumentParser) -> None:
-    """Add the ramp's arguments; ``--parked-queue-url`` and ``--failure-table`` are the verbs'."""
+    """Add the ramp's arguments; ``--parked-queue-url`` and ``--failure-table`` are the verbs'.
+
+    DLQ_MINUTE_SECONDS shortens its minutes, for demonstrations.
+    """
+    parser.set_defaults(minute_seconds=float(os.environ.get("DLQ_MINUTE_SECONDS", "60")))
     group = parser.add_argument_group("ramp")
     how = group.add_mutually_exclusive_group()
     how.add_argument(
@@ -25,7 +29,7 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--allow-returns",
-        type=allowed_returns,
+        type=_allowed,
         metavar="N|P%",
         help="how many messages of a group may come back (default: none of the first 20, one up "
         "to 100, then 1%% of what was sent)",
@@ -38,17 +42,11 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def minute_seconds() -> float:
-    """Return how long a minute is: DLQ_MINUTE_SECONDS shortens it, for demonstrations."""
-    return float(os.environ.get("DLQ_MINUTE_SECONDS", "60"))
-
-
-def allowed_returns(text: str) -> str:
-    """Read ``3`` or ``2.5%``."""
-    if not ALLOWED.fullmatch(text):
-        rule = "a whole number, or a percentage from 0% to 100%"
-        raise argparse.ArgumentTypeError(f"{text!r}: must be {rule}")
-    return text
+def _allowed(text: str) -> str:
+    try:
+        return read_allowed(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 
 
 def print_forecast(forecast: Forecast) -> None:

@@ -16,6 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+_LONGEST_LINE = 100_000
+"""Characters: of a row of a table in a pipe."""
+
 _DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
@@ -86,31 +89,23 @@ def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows below headings, numbers aligned right. Markup in a cell is printed as it is."""
-    cells = [
-        [f"{one:,}" if isinstance(one, int) else escape_unprintable(str(one)) for one in row]
-        for row in rows
-    ]
-    numeric = [
-        bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(columns))
-    ]
-    if sys.stdout.isatty():
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name, is_number in zip(columns, numeric, strict=True):
-            justify: Literal["left", "right"] = "right" if is_number else "left"
-            table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold")
-        for row in cells:
-            table.add_row(*map(Text, row))
-        Console(file=sys.stdout).print(table)
-        return
-    lines = [[" ".join(cell.splitlines()) for cell in line] for line in (columns, *cells)]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
-    for line in lines:
-        parts = [
-            cell.rjust(width) if is_number else cell.ljust(width)
-            for cell, width, is_number in zip(line, widths, numeric, strict=True)
-        ]
-        print_line("  ".join(parts).rstrip())
+    """Print rows below headings, numbers aligned right. Markup in a cell is printed as it is.
+
+    In a pipe each row is one line.
+    """
+    is_terminal = sys.stdout.isatty()
+    table = Table(box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
+    for index, name in enumerate(columns):
+        is_number = bool(rows) and all(isinstance(row[index], int) for row in rows)
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold")
+    for row in rows:
+        cells = [f"{one:,}" if isinstance(one, int) else str(one) for one in row]
+        if not is_terminal:
+            cells = [" ".join(cell.splitlines()) for cell in cells]
+        table.add_row(*(Text(escape_unprintable(cell)) for cell in cells))
+    console = Console(file=sys.stdout, width=None if is_terminal else _LONGEST_LINE)
+    console.print(table, soft_wrap=not is_terminal)
 
 
 def print_diff(lines: Sequence[str], indent: int = 0) -> None:

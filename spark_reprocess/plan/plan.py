@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from spark_reprocess.editing.edit import Edit, Patch
+from spark_reprocess.editing.edit import Edit
 from spark_reprocess.editing.json_text import Style
 from spark_reprocess.errors import InputError
 
@@ -177,6 +177,14 @@ def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> s
 
 
 def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
+    # A line break in a value would end the comment.
+    one_line = ("".join(c if c.isprintable() else " " for c in note) for note in notes)
+    comments = "".join(f"  # {note}\n" for note in one_line)
+    return f"{comments}  - {group_text(group, '    ').strip()}\n"
+
+
+def group_text(group: PlannedGroup, indentation: str) -> str:
+    """Write the entry of a group, each line with this indentation."""
     values = {
         "id": group.group_id,
         "title": group.title,
@@ -184,27 +192,15 @@ def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
         "action": group.action.value,
         **({"note": group.note} if group.note else {}),
     }
-    lines = indent(_yaml(values) + _edit(group.edit), "    ")
-    # A line break in a value would end the comment.
-    one_line = ("".join(c if c.isprintable() else " " for c in note) for note in notes)
-    comments = "".join(f"  # {note}\n" for note in one_line)
-    return f"{comments}  - {lines[4:]}"
-
-
-def patch_lines(patch: Patch, indentation: str = "") -> str:
-    """Write a patch as the key ``edit`` of a group: a line for it, and one for each operation."""
-    # JSON is YAML, and keeps each number's digits.
-    lines = [f"  - {Style(', ', ': ').write(dict(one))}" for one in patch.operations]
-    text = "\n".join(f"{indentation}{line}" for line in ("edit:", *lines))
-    return text.translate(_NOT_IN_YAML)
-
-
-def _edit(edit: Edit | None) -> str:
-    if edit is None:
-        return ""
-    text = f"{patch_lines(edit.patch)}\n" if edit.patch else ""
-    attributes = dict(edit.set_attributes)
-    return text + (_yaml({"set_attributes": attributes}) if attributes else "")
+    text = _yaml(values)
+    if group.edit and group.edit.patch:
+        # JSON is YAML, and keeps each number's digits.
+        operations = [Style(", ", ": ").write(dict(one)) for one in group.edit.patch.operations]
+        lines = [f"  - {one}\n" for one in operations]
+        text += "".join(["edit:\n", *lines]).translate(_NOT_IN_YAML)
+    if group.edit and group.edit.set_attributes:
+        text += _yaml({"set_attributes": dict(group.edit.set_attributes)})
+    return indent(text, indentation)
 
 
 def _yaml(values: dict[str, Any]) -> str:

@@ -10,14 +10,7 @@ from typing import Any
 from dlq_replay.attributes import MAX_ATTRIBUTES
 from spark_reprocess.editing.edit import Edit, Patch, name_fault, patch_faults
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.yaml_text import (
-    Fault,
-    Keys,
-    Path,
-    key_faults,
-    read_document,
-    refuse,
-)
+from spark_reprocess.plan.yaml_text import Fault, Keys, Path, key_faults, read_document, refuse
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Ids of plans, groups and drains."""
@@ -76,7 +69,7 @@ def read_plan(text: str, sql_check: SqlCheck = lambda _: None, name: str = "the 
         InputError: it has faults; the message lists all of them, each with its place, for the file
             *name*.
     """
-    raw = read_document(name, text, lambda path: path[2:3] == ("edit",))
+    raw = read_document(name, text)
     refuse(name, _faults(raw, sql_check))
     return Plan(
         plan_id=raw["plan_id"],

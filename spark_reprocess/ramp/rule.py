@@ -25,8 +25,7 @@ _GROWTH = 2
 _FIRST, _FEW = 20, 100
 """None of the first 20 messages may come back, and one of the first 100."""
 
-ALLOWED = re.compile(r"([0-9]{1,9})|((?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%)")
-"""A whole number of messages, or a percentage from 0% to 100%."""
+_ALLOWED = re.compile(r"([0-9]{1,9})|((?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%)")
 
 _LOOKS = 2
 """SQS's counts are approximate: one look proves nothing."""
@@ -96,10 +95,17 @@ def step_sizes(messages: int) -> list[int]:
     return sizes
 
 
+def read_allowed(text: str) -> str:
+    """Return ``3`` or ``2.5%`` as it is. Raises ValueError, whose message names the rule."""
+    if not _ALLOWED.fullmatch(text):
+        raise ValueError("must be a whole number, or a percentage from 0% to 100%")
+    return text
+
+
 def returns_allowed(text: str | None, sent: int) -> int:
     """Return how many of *sent* messages of a group may come back, over all its steps.
 
-    *text* is ``ALLOWED``; None for none of the first 20, one up to 100, and 1 % of more.
+    *text* is that of ``read_allowed``; None: none of the first 20, one up to 100, 1 % of more.
     """
     if text is None:
         return 0 if sent <= _FIRST else max(1, sent // _FEW)

@@ -95,24 +95,11 @@ _NOW = (
     "gives the current time, which is another one tomorrow; write a fixed time, use analyze "
     "--since, or age_seconds in a policy"
 )
-_REASONS = rf"""
-{_NOW}: now current_timestamp current_date current_time curdate localtime localtimestamp unix_timestamp
-a subquery reads other data than the message; compare columns with values: Select Subquery
-stands for columns that are not named; name them: Star
-looks at other messages, and SQL here sees one at a time: Window Filter sum count min max avg first first_value last collect_list collect_set row_number
-makes several rows of one; use exists, filter or transform: explode explode_outer posexplode inline stack json_tuple variant_explode
-gives another value each time; use columns and fixed values: rand random randn randstr uniform uuid shuffle monotonically_increasing_id
-depends on who runs this and where; use columns and fixed values: user current_user session_user current_catalog current_database current_schema current_timezone version spark_partition_id input_file_name
-calls Java code; use the functions that docs/analysis.md lists: java_method reflect try_reflect
-stands for a name or a value that is not in the text; write it out: identifier Parameter Placeholder
-two texts side by side; write a quote within a text as \': Concat
-has a qualified name; write the name of one of Spark's own functions: Dot
-stands only in exists, filter, forall and transform: Lambda JSONExtract
-"""  # noqa: E501 - a table
+_OTHERS = "looks at other messages, and SQL here sees one at a time"
 _WHY = {
-    name: why
-    for why, _, names in (line.rpartition(": ") for line in _REASONS.strip().splitlines())
-    for name in names.split()
+    **dict.fromkeys(("now", "current_timestamp", "current_date", "unix_timestamp"), _NOW),
+    **dict.fromkeys(("Window", "count", "sum", "min", "max", "row_number"), _OTHERS),
+    "Concat": r"two texts side by side; write a quote within a text as \'",
 }
 """Why well-known names, and nodes of sqlglot, are refused. Others are just not on the list."""
 
@@ -161,25 +148,15 @@ def _analyzed(
     silence_query_log()
     empty = rows.sparkSession.createDataFrame([], rows.schema)
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - no public way
-    catalyst = jvm.org.apache.spark.sql.catalyst
-    udfs = catalyst.trees.TreePattern.PYTHON_UDF(), catalyst.trees.TreePattern.SCALA_UDF()
-    builder = _Builder(rows.columns)
+    optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
     try:
-        tree = _parsed(sql)
-        column = builder.build(tree, {})
+        column = _Builder(rows.columns).build(_parsed(sql), {})
         frame = use(empty, column)
-        plan = _plan_of(frame)
-        if any(plan.containsPattern(kind) for kind in udfs):
-            raise InputError("calls a function that was added to this session; use Spark's own")
         # The optimizer replaces a cast text such as 'now' or 'today' by the current time.
-        replaced = catalyst.optimizer.ReplaceExpressions.apply(plan)
-        if not replaced.fastEquals(catalyst.optimizer.SpecialDatetimeValues.apply(replaced)):
+        plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
+        replaced = optimizer.ReplaceExpressions.apply(plan)
+        if not replaced.fastEquals(optimizer.SpecialDatetimeValues.apply(replaced)):
             raise InputError(f"'now', 'today' and the like as a time: {_NOW}")
-        # Spark would cast a constant, such as a time with a month 13, with the first row only.
-        constants = [one for one in tree.find_all(exp.Cast) if isinstance(one.this, exp.Literal)]
-        casts = _plan_of(empty.select(*(builder.build(one, {}) for one in constants))).expressions()
-        for number in range(casts.size()):
-            casts.apply(number).eval(None)
     except SPARK_FAILURES as error:
         # No message was read yet, so Spark's text is about the SQL alone.
         name, sentence = condition_and_sentence(error)
@@ -187,10 +164,6 @@ def _analyzed(
     except RecursionError as error:
         raise InputError("is nested too deeply") from error
     return column, frame
-
-
-def _plan_of(frame: DataFrame) -> Any:  # noqa: ANN401 - in the JVM
-    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
 
 
 class _Parser(SparkParser):

@@ -1,6 +1,7 @@
 """The template as the contract tests look at it: parts of a stack, and the documents beside it."""
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,6 @@ from tests.contract.cloudformation import Stack, load_template
 ROOT = Path(__file__).parents[2]
 TEMPLATE = load_template(ROOT / "template.yaml")
 APPLICATION = TEMPLATE["Metadata"]["AWS::ServerlessRepo::Application"]
-
-# The families that an application of this kind could need, from
-# https://docs.aws.amazon.com/serverlessrepo/latest/devguide/list-supported-resources.html
-ACCEPTED_BY_SERVERLESS_REPO = set(
-    Path(__file__).with_name("accepted_types.txt").read_text().split()
-)
 
 OWN_QUEUES = {
     "MainQueueURL": "https://sqs.us-east-1.amazonaws.com/210987654321/orders",
@@ -75,33 +70,21 @@ def environment_of(stack: Stack) -> dict[str, str]:
     return variables
 
 
-def event_of(stack: Stack) -> dict[str, Any]:
-    event = stack.resources["ReplayFunctionDeadLetters"]["Properties"]
-    assert isinstance(event, dict)
-    return event
-
-
-def statements_of(stack: Stack, role: str = "ReplayRole") -> list[dict[str, Any]]:
-    """The statements of *role*: its own, and those of policies that name it."""
-    of_its_own = stack.resources[role]["Properties"]["Policies"]
-    shared = [one for one in stack.of_type("AWS::IAM::Policy").values() if role in one["Roles"]]
+def statements_of(stack: Stack, name: str = "ReplayRole") -> list[dict[str, Any]]:
+    """The statements of a role, with those of policies that name it, or of a managed policy."""
+    properties = stack.resources[name]["Properties"]
+    shared = [one for one in stack.of_type("AWS::IAM::Policy").values() if name in one["Roles"]]
     return [
         statement
-        for policy in (*of_its_own, *shared)
+        for policy in (*properties.get("Policies", [properties]), *shared)
         for statement in policy["PolicyDocument"]["Statement"]
     ]
 
 
-def statements_of_policy(stack: Stack, policy: str) -> list[dict[str, Any]]:
-    statements = stack.resources[policy]["Properties"]["PolicyDocument"]["Statement"]
-    assert isinstance(statements, list)
-    return statements
-
-
-def grants_of(stack: Stack, role: str = "ReplayRole") -> dict[str, set[str]]:
-    """What *role* may do, by resource."""
+def by_resource(statements: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """The actions that are allowed on each resource."""
     grants: dict[str, set[str]] = {}
-    for statement in statements_of(stack, role):
+    for statement in statements:
         for resource in as_list(statement["Resource"]):
             grants.setdefault(resource, set()).update(as_list(statement["Action"]))
     return grants

@@ -7,7 +7,7 @@ from dlq_cli.simulate.model import Scenario, policy_of, simulate
 from dlq_cli.verbs.simulate import ACCEPTED_SHARE
 from dlq_replay.settings import ReplaySettings
 from tests.contract.cloudformation import Stack
-from tests.contract.template import TEMPLATE, environment_of, event_of, function_of
+from tests.contract.template import TEMPLATE, environment_of, function_of
 
 STACK = Stack.of(TEMPLATE)
 
@@ -21,7 +21,8 @@ def test_the_simulator_starts_from_the_template() -> None:
     assert main["RedrivePolicy"]["maxReceiveCount"] == Scenario(1, 1).max_receive_count
     assert main.get("VisibilityTimeout", 30) == Scenario(1, 1).visibility_timeout_seconds
     assert function_of(STACK)["MemorySize"] == FUNCTION_GB * 1024
-    assert int(event_of(STACK)["BatchSize"]) == EVENT_MESSAGES
+    events = STACK.resources["ReplayFunctionDeadLetters"]["Properties"]
+    assert int(events["BatchSize"]) == EVENT_MESSAGES
 
 
 def test_the_defaults_survive_an_hour() -> None:

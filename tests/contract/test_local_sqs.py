@@ -262,32 +262,14 @@ def sequence_numbers_rise(sqs: World) -> None:
 
 
 @behaviour(API + "SendMessage.html")
-def group_and_deduplication_are_required(sqs: World) -> None:
+def batch_without_a_group_is_refused_whole_and_a_duplicate_is_confirmed(sqs: World) -> None:
     queue = sqs.fifo()
-    assert refusal_code(queue.send, MessageDeduplicationId="d") == "MissingParameter"
-    assert refusal_code(queue.send, MessageGroupId="g") == "InvalidParameterValue"
     whole = {"MessageBody": "x", "MessageGroupId": "g", "MessageDeduplicationId": "b"}
     assert refusal_code(queue.send_batch, {"MessageBody": "x"}, whole) == "InvalidParameterValue"
     assert queue.receive() == []
     sent, failed = queue.send_batch(whole, whole)
     assert (list(sent), failed) == (["0", "1"], {})
     assert queue.bodies() == ["x"]
-
-
-@behaviour(API + "GetQueueAttributes.html")
-def counts_may_be_a_minute_old(sqs: World) -> None:
-    model = SqsModel(sqs.clock, counts_lag_seconds=60)
-    queue = Driver(client_for(model)).queue(VisibilityTimeout=300)
-    queue.send()
-    sqs.clock.advance(59)
-    assert queue.counts() == (0, 0, 0)
-    sqs.clock.advance(1)
-    assert queue.counts() == (1, 0, 0)
-    queue.receive()
-    sqs.clock.advance(59)
-    assert queue.counts() == (1, 0, 0)
-    sqs.clock.advance(1)
-    assert queue.counts() == (0, 1, 0)
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)

@@ -2,46 +2,35 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
-    KEYS,
-    OTHER_MAIN_QUEUES,
+    ALL_PARTS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
     PRESCRIBED,
     ROOT,
     SPARK_JOB,
     TEMPLATE,
-    as_list,
-    grants_of,
-    statements_of_policy,
+    by_resource,
+    statements_of,
 )
 
-ALL = SPARK_JOB | PRESCRIBED | KEYS | OTHER_MAIN_QUEUES | OWN_QUEUES | OWN_PARKED_QUEUE
 MESSAGE = "arn:aws:s3:::archivebucket/archive/messages/part-0.parquet"
 LONGEST_CHARACTERS = 6_144
 """IAM quotas: of a managed policy, without white space."""
 
 
-def grants(stack: Stack, policy: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for statement in statements_of_policy(stack, policy):
-        for resource in as_list(statement["Resource"]):
-            found.setdefault(resource, set()).update(as_list(statement["Action"]))
-    return found
-
-
-@pytest.mark.parametrize("given", [SPARK_JOB, ALL])
+@pytest.mark.parametrize("given", [SPARK_JOB, ALL_PARTS])
 def test_operators_may_do_on_queues_and_archive_what_the_job_may(given: dict[str, str]) -> None:
     stack = Stack.of(TEMPLATE, given)
-    of_operators = grants(stack, "OperatorPolicy") | grants(stack, "OperatorArchivePolicy")
+    policies = ("OperatorPolicy", "OperatorArchivePolicy")
+    of_operators = by_resource(one for name in policies for one in statements_of(stack, name))
 
-    for resource, actions in grants_of(stack, "SparkJobRole").items():
+    for resource, actions in by_resource(statements_of(stack, "SparkJobRole")).items():
         # Only a run on AWS Glue reads a command, and removes it.
         if re.match("arn:aws:(sqs|dynamodb)|.*archivebucket(/archive/(?!commands).*)?$", resource):
             assert actions - {"s3:ListBucketVersions"} <= of_operators[resource], resource
@@ -51,14 +40,10 @@ def test_the_page_about_failures_names_every_right_on_their_table() -> None:
     page = (ROOT / "docs" / "failures.md").read_text("utf-8").split("\n## Least privilege\n")[1]
     named = [set(re.findall(r"dynamodb:\w+", row)) for row in page.splitlines() if "`dyn" in row]
 
-    stack = Stack.of(TEMPLATE)
-    granted = (
-        grants(stack, "RecordFailuresPolicy"),
-        grants_of(stack, "ReplayRole"),
-        grants_of(Stack.of(TEMPLATE, SPARK_JOB), "SparkJobRole"),
-    )
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
     table = "arn:aws:dynamodb:us-east-1:123456789012:table/FailureTable"
-    assert named[:3] == [one[table] for one in granted]
+    holders = ("RecordFailuresPolicy", "ReplayRole", "SparkJobRole")
+    assert named[:3] == [by_resource(statements_of(stack, one))[table] for one in holders]
 
 
 def test_erasing_needs_what_its_page_says() -> None:
@@ -69,36 +54,25 @@ def test_erasing_needs_what_its_page_says() -> None:
         ("table/TABLE", "table/FailureTable"),
     ):
         text = text.replace(word, value)
-    documented: dict[str, set[str]] = {}
-    for statement in json.loads(text):
-        for resource in as_list(statement["Resource"]):
-            documented.setdefault(resource, set()).update(as_list(statement["Action"]))
-    given = grants(Stack.of(TEMPLATE, SPARK_JOB), "EraserPolicy")
+    documented = by_resource(json.loads(text))
+    given = by_resource(statements_of(Stack.of(TEMPLATE, SPARK_JOB), "EraserPolicy"))
 
     stack_id = "arn:aws:cloudformation:eu-west-1:123456789012:stack/stack/1"
     assert given == documented | {stack_id: {"cloudformation:DescribeStacks"}}
 
 
-@pytest.mark.parametrize("given", [{}, {"ArchiveRetentionDays": "90"}])
-def test_only_erasers_and_the_job_of_the_retention_may_delete_what_is_archived(
-    given: dict[str, str],
-) -> None:
-    stack = Stack.of(TEMPLATE, ALL | given)
-    assert ("ExpireRole" in stack.resources) is bool(given)
-    statements: dict[str, list[dict[str, Any]]] = {
-        name: statements_of_policy(stack, name) for name in stack.of_type("AWS::IAM::ManagedPolicy")
-    }
-    for role, properties in stack.of_type("AWS::IAM::Role").items():
-        statements[role] = [
-            one
-            for policy in properties["Policies"]
-            for one in policy["PolicyDocument"]["Statement"]
-        ]
+@pytest.mark.parametrize("days", ["", "90"])
+def test_only_erasers_and_the_job_of_the_retention_may_delete_what_is_archived(days: str) -> None:
+    stack = Stack.of(TEMPLATE, ALL_PARTS | {"ArchiveRetentionDays": days})
+    assert ("ExpireRole" in stack.resources) is bool(days)
+    holders = stack.of_type("AWS::IAM::ManagedPolicy") | stack.of_type("AWS::IAM::Role")
 
-    for action in ("s3:DeleteObject", "s3:DeleteObjectVersion"):
-        may = {n for n, allowed in statements.items() if is_allowed(Call(action, MESSAGE), allowed)}
-        deleters = {"EraserPolicy", "ExpireRole"}
-        assert may == (deleters & statements.keys() if action.endswith("Version") else set())
+    def who_may(action: str) -> set[str]:
+        call = Call(action, MESSAGE)
+        return {name for name in holders if is_allowed(call, statements_of(stack, name))}
+
+    assert who_may("s3:DeleteObjectVersion") == {"EraserPolicy", "ExpireRole"} & holders.keys()
+    assert who_may("s3:DeleteObject") == set()
 
 
 LONGEST_NAMES = {

@@ -1,14 +1,32 @@
+"""Rules of the template that a diff of ``stacks.yaml`` cannot say."""
+
+import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
+from dlq_replay import __version__
+from dlq_replay.settings import ReplaySettings
+from spark_reprocess.command_line.cli import parse
+from spark_reprocess.erase.erase import EraseOptions
+from spark_reprocess.glue_job import command_of
+from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack, load_template
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
+    ALL_PARTS,
+    APPLICATION,
+    DATA_KEY,
+    FIFO,
     KEYS,
+    NETWORK,
     OTHER_MAIN_QUEUES,
+    OWN_PARKED_QUEUE,
     OWN_QUEUES,
     PRESCRIBED,
+    ROOT,
     SPARK_JOB,
     TEMPLATE,
     as_list,
@@ -16,20 +34,184 @@ from tests.contract.template import (
     function_of,
     pins_of,
     statements_of,
-    statements_of_policy,
 )
+from tests.support.golden import assert_stored, stored_texts
 
 FAILURE_TABLE_ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/FailureTable"
+BESIDE = {path.stem: load_template(path) for path in (ROOT / "templates").glob("*.yaml")}
 
 
-def test_the_url_of_your_dlq_has_the_domain_of_the_partition() -> None:
-    in_china = replace(
-        Stack.of(TEMPLATE, OWN_QUEUES),
-        pseudo_parameters={**PSEUDO_PARAMETERS, "AWS::URLSuffix": "amazonaws.com.cn"},
-    )
-    url = "https://sqs.us-east-1.amazonaws.com.cn/210987654321/orders-dlq"
+# --- The application
 
-    assert environment_of(in_china)["DLQ_URL"] == url
+
+def test_the_application_has_the_version_of_the_project_and_of_the_tests() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert __version__ == APPLICATION["SemanticVersion"]
+    assert project["license"] == APPLICATION["SpdxLicenseId"]
+    for lock in ("layers/core/requirements.txt", "requirements/constraints.txt"):
+        shipped = pins_of(lock)
+        assert shipped
+        assert shipped.items() <= pins_of("requirements/demo.txt").items()
+
+
+def test_the_application_is_described_within_the_repository_s_limits() -> None:
+    assert re.fullmatch(r"[a-zA-Z0-9-]{1,140}", APPLICATION["Name"])
+    assert re.fullmatch(r"[a-z0-9](([a-z0-9]|-(?!-)){0,125}[a-z0-9])?", APPLICATION["Author"])
+    assert len(APPLICATION["Description"]) <= 256
+    assert len(APPLICATION["Labels"]) <= 10
+    assert all(len(label) <= 127 for label in APPLICATION["Labels"])
+    assert (ROOT / APPLICATION["LicenseUrl"]).is_file()
+    assert (ROOT / APPLICATION["ReadmeUrl"]).is_file()
+
+
+def test_the_nested_application_is_given_parameters_that_it_has() -> None:
+    application = "arn:aws:serverlessrepo:us-east-1:123456789012:applications/replay"
+    stack = Stack.of(BESIDE["nested-application"], {"ApplicationId": application})
+    [nested] = stack.of_type("AWS::Serverless::Application").values()
+
+    assert {"BackoffRate", "MaxAttempts"} <= nested["Parameters"].keys()
+    assert Stack.of(TEMPLATE, nested["Parameters"]).broken_rules == []
+    assert nested["Location"]["SemanticVersion"] == APPLICATION["SemanticVersion"]
+
+
+# --- Parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [pair for one in (TEMPLATE, *BESIDE.values()) for pair in one["Parameters"].items()],
+)
+def test_every_parameter_is_described_and_bounded(name: str, rule: Mapping[str, Any]) -> None:
+    assert rule["Description"], name
+    assert rule["ConstraintDescription"].startswith("must be ")
+    assert {"AllowedPattern", "AllowedValues", "MinValue"} & rule.keys()
+    assert ("MinValue" in rule) == ("MaxValue" in rule)
+
+
+def test_every_parameter_is_in_exactly_one_group() -> None:
+    interface = TEMPLATE["Metadata"]["AWS::CloudFormation::Interface"]
+    grouped = [name for group in interface["ParameterGroups"] for name in group["Parameters"]]
+
+    assert sorted(TEMPLATE["Parameters"]) == sorted(grouped)
+
+
+def test_the_environment_is_what_the_settings_read() -> None:
+    class Environment(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return super().get(name, default)
+
+    read = {"POWERTOOLS_SERVICE_NAME"}
+    environment = Environment(environment_of(Stack.of(TEMPLATE)))
+
+    ReplaySettings.from_env(environment)
+
+    assert read == environment.keys()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        FIFO,
+        {"MaxAttempts": "0"},
+        {"MaxAttempts": "1000"},
+        {"BackoffRate": "0.001"},
+        {"BackoffRate": "9999.999"},
+        {"BackoffCapSeconds": "0"},
+        {"BackoffCapSeconds": "999999"},
+        {"BackoffCapSeconds": "", "MessageRetentionPeriod": "60"},
+        {"BackoffCapSeconds": "", "MessageRetentionPeriod": "1209600"},
+        {"MaxAgeSeconds": "1"},
+        {"MaxAgeSeconds": "9999999"},
+        {"LogLevel": "CRITICAL"},
+        OTHER_MAIN_QUEUES | OWN_QUEUES,
+    ],
+)
+def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> None:
+    ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, given)))
+
+
+@pytest.mark.parametrize("given", stored_texts("refused_parameters"))
+def test_the_parameters_refuse_what_cannot_work(given: str) -> None:
+    """Of a policy also what a command line would misread, or what would grant more than a file."""
+    name, _, value = given.partition("=")
+    with pytest.raises(ValueError, match="must be ") as raised:
+        Stack.of(TEMPLATE, {name: value})
+
+    assert_stored("refused_parameters", given, str(raised.value))
+
+
+POLICY = {"SparkJobPolicyUri": "s3://rules/dlq/(orders)!policy.yaml"}
+REASONS = {"NonRetryableErrors": "KeyError"}
+EMAIL = {"AlarmEmail": "team@example.com"}
+TOPIC = {"AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call"}
+
+
+@pytest.mark.parametrize(
+    ("given", "broken_rules"),
+    [
+        ({}, []),
+        (OWN_QUEUES, []),
+        *(({name: value}, ["YourQueuesGoTogether"]) for name, value in OWN_QUEUES.items()),
+        ({"MainQueueName": "orders"}, ["YourQueuesGoTogether"]),
+        (OWN_QUEUES | {"MainQueueName": "odrers"}, []),
+        (REASONS, []),
+        (REASONS | {"CreateFailureTable": "false"}, ["ReasonsNeedATable"]),
+        (SPARK_JOB | NETWORK, []),
+        *((SPARK_JOB | {name: value}, ["NetworkIsComplete"]) for name, value in NETWORK.items()),
+        (EMAIL, []),
+        (EMAIL | TOPIC, ["OneTopicForAlarms"]),
+        (SPARK_JOB | {"SparkJobPolicySha256": "0" * 64}, ["HashNeedsAPolicy"]),
+        (SPARK_JOB | POLICY | {"SparkJobPolicySha256": "0aB1" * 16}, []),
+        (SPARK_JOB | {"SparkJobExecute": "true"}, ["ExecutionNeedsAPolicy"]),
+        (SPARK_JOB | POLICY | {"SparkJobExecute": "true"}, []),
+        (SPARK_JOB, []),
+        (KEYS, []),
+        (SPARK_JOB | KEYS, ["KeyedMessagesNeedAKeyedArchive"]),
+        (SPARK_JOB | KEYS | DATA_KEY, []),
+    ],
+)
+def test_parameters_that_contradict_each_other_break_a_rule(
+    given: dict[str, str], broken_rules: list[str]
+) -> None:
+    assert Stack.of(TEMPLATE, given).broken_rules == broken_rules
+
+
+@pytest.mark.parametrize("given", [{"MainQueueName": "odrers"}, FIFO])
+def test_the_name_of_your_main_queue_and_the_type_of_new_queues_change_nothing_of_yours(
+    given: dict[str, str],
+) -> None:
+    stack = Stack.of(TEMPLATE, OWN_QUEUES | given)
+
+    assert stack.resources == Stack.of(TEMPLATE, OWN_QUEUES).resources
+
+
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-rules.html
+ALLOWED_IN_RULES = {
+    *("Fn::And", "Fn::Contains", "Fn::EachMemberEquals", "Fn::EachMemberIn", "Fn::Equals"),
+    *("Fn::Not", "Fn::Or", "Fn::RefAll", "Fn::ValueOf", "Fn::ValueOfAll", "Ref"),
+}
+
+
+def functions_in(node: Any) -> set[str]:
+    if isinstance(node, list):
+        return set().union(*map(functions_in, node))
+    if not isinstance(node, dict):
+        return set()
+    named = {name for name in node if name in {"Ref", "Condition"} or name.startswith("Fn::")}
+    return named | functions_in(list(node.values()))
+
+
+def test_rules_have_no_function_that_cloudformation_refuses_there() -> None:
+    """cfn-lint passes others, such as Fn::Join; a deployment fails on them."""
+    for name, rule in TEMPLATE["Rules"].items():
+        assert functions_in(rule) <= ALLOWED_IN_RULES, name
+        assert all(functions_in(one["Assert"]) for one in rule["Assertions"]), name
+
+
+# --- The function
 
 
 def test_the_function_ends_before_any_queue_shows_its_messages_again() -> None:
@@ -43,6 +225,27 @@ def test_the_function_ends_before_any_queue_shows_its_messages_again() -> None:
     assert 6 * timeout_seconds <= visibility_seconds <= fifo_retry_window_seconds
 
 
+def test_the_url_of_your_dlq_has_the_domain_of_the_partition() -> None:
+    in_china = replace(
+        Stack.of(TEMPLATE, OWN_QUEUES),
+        pseudo_parameters={**PSEUDO_PARAMETERS, "AWS::URLSuffix": "amazonaws.com.cn"},
+    )
+    url = "https://sqs.us-east-1.amazonaws.com.cn/210987654321/orders-dlq"
+
+    assert environment_of(in_china)["DLQ_URL"] == url
+
+
+def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:
+    stack = Stack.of(TEMPLATE)
+    [layer] = stack.of_type("AWS::Serverless::LayerVersion").values()
+    architectures = TEMPLATE["Parameters"]["Architecture"]["AllowedValues"]
+
+    assert layer["CompatibleArchitectures"] == architectures
+    assert layer["CompatibleRuntimes"] == [function_of(stack)["Runtime"]]
+
+
+# --- Rights
+
 STAR_ALONE = {
     *("cloudwatch:GetMetricData", "cloudwatch:GetMetricStatistics", "cloudwatch:PutMetricData"),
     *("lambda:ListEventSourceMappings", "pipes:ListPipes"),
@@ -51,16 +254,10 @@ STAR_ALONE = {
 
 
 def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
-    stack = Stack.of(
-        TEMPLATE, SPARK_JOB | KEYS | OTHER_MAIN_QUEUES | {"ArchiveRetentionDays": "90"}
-    )
-    statements = [
-        one for name in stack.of_type("AWS::IAM::Role") for one in statements_of(stack, name)
-    ]
-    for name in stack.of_type("AWS::IAM::ManagedPolicy"):
-        statements += statements_of_policy(stack, name)
+    stack = Stack.of(TEMPLATE, ALL_PARTS | dict.fromkeys(NETWORK, ""))
+    holders = stack.of_type("AWS::IAM::Role") | stack.of_type("AWS::IAM::ManagedPolicy")
 
-    for one in statements:
+    for one in (one for name in holders for one in statements_of(stack, name)):
         assert not any("*" in action for action in as_list(one["Action"])), one
         assert "*" not in as_list(one["Resource"]) or {*as_list(one["Action"])} <= STAR_ALONE, one
 
@@ -69,12 +266,9 @@ def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
 def test_in_the_table_each_changes_items_of_its_own_kind(breaker: str) -> None:
     """Consumers write failures, the function breakers and returns, a redrive begins returns."""
     stack = Stack.of(TEMPLATE, SPARK_JOB | {"CircuitBreaker": breaker})
-    holders = {
-        "consumer": statements_of_policy(stack, "RecordFailuresPolicy"),
-        "function": statements_of(stack, "ReplayRole"),
-        "job": statements_of(stack, "SparkJobRole"),
-        "operator": statements_of_policy(stack, "OperatorPolicy"),
-    }
+    names = {"consumer": "RecordFailuresPolicy", "operator": "OperatorPolicy"}
+    names |= {"function": "ReplayRole", "job": "SparkJobRole"}
+    holders = {holder: statements_of(stack, name) for holder, name in names.items()}
 
     def who_may(action: str, *keys: str) -> set[str]:
         call = Call(f"dynamodb:{action}", FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
@@ -96,31 +290,58 @@ def test_in_the_table_each_changes_items_of_its_own_kind(breaker: str) -> None:
 
 
 def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
-    stack = Stack.of(TEMPLATE, SPARK_JOB | PRESCRIBED)
+    stack = Stack.of(TEMPLATE, ALL_PARTS)
     roles = stack.of_type("AWS::IAM::Role")
 
     for name, one in (roles | stack.of_type("AWS::IAM::ManagedPolicy")).items():
-        assert one["Path"] == "/apps/orders/", name
+        assert one["Path"] == PRESCRIBED["RolePath"], name
     for name, role in roles.items():
         assert role["PermissionsBoundary"] == PRESCRIBED["PermissionsBoundaryArn"], name
-    for role in Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::IAM::Role").values():
-        assert role["Path"] == "/"
-        assert "PermissionsBoundary" not in role
 
 
-def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:
-    stack = Stack.of(TEMPLATE)
-    [layer] = stack.of_type("AWS::Serverless::LayerVersion").values()
+# --- The jobs
 
-    assert (
-        layer["CompatibleArchitectures"] == TEMPLATE["Parameters"]["Architecture"]["AllowedValues"]
+
+def command_line_of(job: str = "SparkJob", **given: str) -> list[str]:
+    """What the job would run: Glue's arguments, as the script reads them."""
+    resources = Stack.of(TEMPLATE, SPARK_JOB | given).resources
+    arguments = resources[job]["Properties"]["DefaultArguments"]
+    passed = [word for pair in arguments.items() for word in pair]
+    return command_of(["--JOB_NAME", "SparkJob", *passed, "--JOB_RUN_ID", "jr_1"])
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://rules/p", "s3://ru.les/a/b=c/p_1-2.yaml", POLICY["SparkJobPolicyUri"]]
+)
+def test_the_job_is_told_its_policy_and_the_hash_that_it_must_have(uri: str) -> None:
+    command = command_line_of(SparkJobPolicyUri=uri, SparkJobPolicySha256="0aB1" * 16)
+
+    assert command[-5:] == ["--policy", uri, "--policy-sha256", "0aB1" * 16, "--no-samples"]
+    assert parse(command).options.policy_sha256 == "0ab1" * 16
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        OWN_QUEUES | OWN_PARKED_QUEUE,
+        POLICY | {"SparkJobExecute": "true"},
+        {"SparkJobSamples": "true"},
+    ],
+)
+def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
+    command = parse(command_line_of(**given))
+
+    assert command.name == "run"
+    assert command.options.archive == "s3://archivebucket/archive"
+    assert command.options.execute is ("SparkJobExecute" in given)
+    assert command.options.has_samples is ("SparkJobSamples" in given)
+
+
+def test_what_is_decided_expires_by_the_command_of_the_second_job() -> None:
+    command = parse(command_line_of("ExpireJob", ArchiveRetentionDays="90"))
+
+    assert command.name == "erase"
+    assert command.options == EraseOptions(
+        "s3://archivebucket/archive", ids=[], older_than_days=90, wait_seconds=1800, execute=True
     )
-    assert layer["CompatibleRuntimes"] == [function_of(stack)["Runtime"]]
-
-
-@pytest.mark.parametrize("lock", ["layers/core/requirements.txt", "requirements/constraints.txt"])
-def test_what_is_shipped_has_the_versions_that_the_tests_run_with(lock: str) -> None:
-    shipped = pins_of(lock)
-
-    assert shipped
-    assert shipped.items() <= pins_of("requirements/demo.txt").items()

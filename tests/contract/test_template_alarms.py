@@ -1,11 +1,12 @@
-"""Alarms and dashboard: they look at what the code publishes, and each has its runbook."""
+"""Alarms and dashboard: what they look at is published, when they ring, and each has a runbook."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dlq_replay.decision import ParkReason
@@ -22,7 +23,10 @@ from tests.contract.template import FIFO, OWN_PARKED_QUEUE, OWN_QUEUES, ROOT, SP
 
 WHOLE = Stack.of(TEMPLATE, SPARK_JOB)
 ALARMS = WHOLE.of_type("AWS::CloudWatch::Alarm")
-TOPIC = "arn:aws:sns:us-east-1:123456789012:on-call"
+HOUR = 3600
+DAY = 24 * HOUR
+
+# --- What they look at
 
 PUBLISHED = {metric.value for metric in Metric} | {parked_metric(one) for one in ParkReason}
 
@@ -103,29 +107,7 @@ def test_the_dashboard_shows_every_metric_that_is_published() -> None:
     assert shown == PUBLISHED - {Metric.PARKED}
 
 
-def test_the_dashboard_s_expressions_refer_to_lines_of_the_same_widget() -> None:
-    for widget in dashboard_of(WHOLE):
-        options = [line[-1] for line in widget["properties"].get("metrics", ())]
-        ids = {one["id"] for one in options if "id" in one}
-        for one in options:
-            used = set(re.findall(r"[a-z]\w*", one.get("expression", "")))
-            assert used <= ids, one
-
-
-def test_the_recovery_rate_of_a_replay_compares_arrivals_before_and_after_it() -> None:
-    [widget] = [w for w in dashboard_of(WHOLE) if "Recovery" in w["properties"].get("title", "")]
-    options = {one[-1]["id"]: one[-1] for one in widget["properties"]["metrics"] if "id" in one[-1]}
-
-    last = int(TEMPLATE["Parameters"]["MaxAttempts"]["Default"])
-    for number in range(1, last + 1):
-        rate = options[f"r{number}"]
-        assert rate["expression"] == f"100 * (1 - a{number} / a{number - 1})"
-        assert rate["label"] == f"replay {number}"
-        assert options[f"a{number}"]["stat"] == f"PR({number - 0.5}:{number + 0.5})"
-    assert options["a0"]["stat"] == "PR(:0.5)"
-
-
-def test_widgets_do_not_overlap() -> None:
+def test_widgets_do_not_overlap_and_refer_to_lines_of_their_own() -> None:
     taken: set[tuple[int, int]] = set()
     for widget in dashboard_of(WHOLE):
         columns = range(widget["x"], widget["x"] + widget["width"])
@@ -134,10 +116,16 @@ def test_widgets_do_not_overlap() -> None:
         assert not cells & taken
         assert max(columns) < 24
         taken |= cells
+        options = [line[-1] for line in widget["properties"].get("metrics", ())]
+        used = re.findall(r"[a-z]\w*", " ".join(one.get("expression", "") for one in options))
+        assert set(used) <= {one.get("id") for one in options}
 
+
+# --- What they say
 
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
 LONGEST_DESCRIPTION = 1024
+RUNBOOK = (ROOT / "docs/alarms.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", ALARMS)
@@ -154,27 +142,10 @@ def test_every_alarm_says_what_to_do_first_in_the_words_of_its_runbook(name: str
     assert " ".join(advice.split()) in parts["Do first"].replace("`", "")
     assert len(description) <= LONGEST_DESCRIPTION
     assert not re.search(r"docs/|\.md\b", description), "a path without a host leads nowhere"
-    assert alarm["AlarmActions"] == [TOPIC.replace("on-call", "AlarmTopic")]
+    assert alarm["AlarmActions"] == ["arn:aws:sns:us-east-1:123456789012:AlarmTopic"]
     # These values change when they are published, and only then: by the job, or with dead letters.
     lasting = {"PendingAlarm", "RunMissedAlarm", "CircuitBreakerAlarm"}
     assert alarm["TreatMissingData"] == ("ignore" if name in lasting else "notBreaching")
-
-
-def test_the_documents_count_the_alarms() -> None:
-    numbers = {12: "twelve", 13: "thirteen", 14: "fourteen"}
-
-    assert f"one of {numbers[len(ALARMS)]} CloudWatch alarms" in (ROOT / "README.md").read_text()
-
-
-RUNBOOK = (ROOT / "docs/alarms.md").read_text("utf-8")
-
-
-def test_the_runbook_has_one_section_for_each_alarm_and_none_for_others() -> None:
-    sections = re.findall(r"^### (\w+Alarm)$", RUNBOOK, re.MULTILINE)
-    listed = re.findall(r"^\| \[(\w+Alarm)\]", RUNBOOK, re.MULTILINE)
-
-    assert sorted(sections) == sorted(ALARMS)
-    assert listed == sections
 
 
 def parts_of(name: str) -> dict[str, str]:
@@ -184,6 +155,16 @@ def parts_of(name: str) -> dict[str, str]:
     return {
         name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)
     }
+
+
+def test_the_documents_have_each_alarm_once_and_no_other() -> None:
+    sections = re.findall(r"^### (\w+Alarm)$", RUNBOOK, re.MULTILINE)
+    listed = re.findall(r"^\| \[(\w+Alarm)\]", RUNBOOK, re.MULTILINE)
+    numbers = {12: "twelve", 13: "thirteen", 14: "fourteen"}
+
+    assert sorted(sections) == sorted(ALARMS)
+    assert listed == sections
+    assert f"one of {numbers[len(ALARMS)]} CloudWatch alarms" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -199,42 +180,16 @@ def test_links_lead_to_the_console_of_the_partition_where_one_is_known(
     partition: str, domain: str | None
 ) -> None:
     """Where none is known names stand for links: a deployment must not fail for want of one."""
-    there = in_partition(partition)
-    dashboard = there.outputs["DashboardUrl"]["Value"]
+    there = replace(WHOLE, pseudo_parameters={**PSEUDO_PARAMETERS, "AWS::Partition": partition})
+    alarms = there.of_type("AWS::CloudWatch::Alarm")
+    texts = [dashboard_of(there)[0]["properties"]["markdown"]]
+    texts += [alarms[f"{one}Alarm"]["AlarmDescription"] for one in ("ParkedGrowing", "Pending")]
+    bucket = f"https://us-east-1.{domain}/s3/buckets/archivebucket?" if domain else "s3://"
 
-    for text in texts_with_links(there):
-        if domain:
-            assert f"https://us-east-1.{domain}/s3/buckets/archivebucket?" in text
-            assert "prefix=archive/reports/" in text
-        else:
-            assert "https://" not in text
-            assert "s3://archivebucket/archive/reports/" in text
-    if domain:
-        assert dashboard.startswith(f"https://us-east-1.{domain}/cloudwat")
-    else:
-        assert dashboard == "Dashboard"
-
-
-def in_partition(partition: str) -> Stack:
-    pseudo_parameters = {**PSEUDO_PARAMETERS, "AWS::Partition": partition}
-    return replace(WHOLE, pseudo_parameters=pseudo_parameters)
-
-
-def texts_with_links(stack: Stack) -> list[str]:
-    alarms = stack.of_type("AWS::CloudWatch::Alarm")
-    names = ("ParkedGrowingAlarm", "ParkedExpiryAlarm", "PendingAlarm")
-    markdown = dashboard_of(stack)[0]["properties"]["markdown"]
-    return [*(alarms[name]["AlarmDescription"] for name in names), markdown]
-
-
-def test_an_alarm_watches_one_result_of_its_expressions() -> None:
-    for alarm in ALARMS.values():
-        queries = alarm.get("Metrics", ())
-        returned = [one for one in queries if one.get("ReturnData", True)]
-        assert [one["Id"] for one in returned] in ([], ["watched"])
-        if returned:
-            used = set(re.findall(r"[a-z]\w*", returned[0]["Expression"]))
-            assert used == {one["Id"] for one in queries} - {"watched"}
+    assert all(bucket in text and "archive/reports/" in text for text in texts)
+    assert domain or not any("https://" in text for text in texts)
+    start = f"https://us-east-1.{domain}/cloudwatch/" if domain else "Dashboard"
+    assert there.outputs["DashboardUrl"]["Value"].startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -254,3 +209,122 @@ def test_a_missed_run_is_an_alarm_where_the_schedule_has_one_each_day(
     stack = Stack.of(TEMPLATE, SPARK_JOB | {"SparkJobSchedule": schedule})
 
     assert ("RunMissedAlarm" in stack.resources) is is_watched
+
+
+# --- When they ring: expressions over made-up metrics, as CloudWatch has them
+
+Series = np.ndarray[Any, np.dtype[np.float64]]
+Metrics = dict[str, list[list[float]]]
+"""By the id in the alarm: a list of periods, each a list of what was published in it."""
+
+
+def fill(values: Series, filler: float) -> Series:
+    return np.where(np.isnan(values), filler, values)
+
+
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
+FUNCTIONS: Mapping[str, Callable[..., Series]] = {
+    "DIFF": lambda values: np.diff(values, prepend=np.nan),
+    "FILL": fill,
+    # Of two arguments: nothing where the condition is false.
+    "IF": lambda condition, value: np.where(condition, value, np.nan),
+    # Of a list of series: of those that have a value.
+    "MAX": np.fmax.reduce,
+    "MIN": np.fmin.reduce,
+    "SUM": lambda series: np.where(np.isnan(series).all(0), np.nan, np.nansum(series, 0)),
+}
+STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
+    "Maximum": max,
+    "Minimum": min,
+    "Sum": sum,
+}
+
+
+def dlq(**published: list[float]) -> Metrics:
+    return {key: [published.get(key, [])] for key in ("expiry", "visible", "hidden", "age")}
+
+
+CASES: list[tuple[str, Metrics, bool]] = [
+    ("ParkedGrowingAlarm", {"visible": [[5, 5], [5, 15]], "hidden": [[0, 0], [0, 0]]}, True),
+    ("ParkedGrowingAlarm", {"visible": [[5, 5], [5, 14]], "hidden": [[0, 0], [0, 0]]}, False),
+    ("ParkedGrowingAlarm", {"visible": [[90, 90], [90, 90]], "hidden": [[0, 0], [0, 0]]}, False),
+    # A drain hides what is there; that is no growth, and neither is it when it gives it back.
+    ("ParkedGrowingAlarm", {"visible": [[50, 50], [50, 0]], "hidden": [[0, 0], [0, 50]]}, False),
+    ("ParkedGrowingAlarm", {"visible": [[50, 0], [0, 0]], "hidden": [[0, 50], [50, 50]]}, False),
+    ("ParkedGrowingAlarm", {"visible": [[0, 0], [0, 50]], "hidden": [[50, 50], [50, 0]]}, False),
+    ("ParkedGrowingAlarm", {"visible": [[50, 0], [0, 0]], "hidden": [[0, 50], [0, 0]]}, False),
+    # SQS says nothing about a queue that has been empty for long.
+    ("ParkedGrowingAlarm", {"visible": [[], [0, 10]], "hidden": [[], [0, 0]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[12 * DAY]], "oldest": [[]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[12 * DAY - 1]], "oldest": [[]]}, False),
+    # SQS leaves out what was received three times. The next value comes in a day.
+    ("ParkedExpiryAlarm", {"age": [[60]], "oldest": [[11 * DAY]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[]], "oldest": [[11 * DAY]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[60]], "oldest": [[11 * DAY - 1]]}, False),
+    ("ParkedExpiryAlarm", {"age": [[]], "oldest": [[]]}, False),
+    ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR, 48 * HOUR]), True),
+    ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR, 49 * HOUR], visible=[5], age=[60]), False),
+    # The function sees nothing: paused; throttled or failing, also with a single message.
+    ("NearestExpiryAlarm", dlq(visible=[5, 5], hidden=[0], age=[60]), True),
+    ("NearestExpiryAlarm", dlq(visible=[0, 0], hidden=[0, 1]), True),
+    ("NearestExpiryAlarm", dlq(visible=[1, 0]), True),
+    ("NearestExpiryAlarm", dlq(visible=[0], hidden=[0]), False),
+    ("NearestExpiryAlarm", dlq(), False),
+    # Of 14 days a message may have spent 4 in main; 2 are left.
+    ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR], visible=[5], age=[8 * DAY]), True),
+    ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR], visible=[5], age=[8 * DAY - 1]), False),
+    ("InFlightAlarm", {"main": [[100_000, 5]], "dead": [[0, 0]]}, True),
+    ("InFlightAlarm", {"main": [[]], "dead": [[119_000]]}, True),
+    ("InFlightAlarm", {"main": [[60_000]], "dead": [[60_000]]}, False),
+    ("NothingReplayedAlarm", {"waiting": [[3, 4]], "moved": [[0, 0]]}, True),
+    ("NothingReplayedAlarm", {"waiting": [[3, 4]], "moved": [[]]}, True),
+    ("NothingReplayedAlarm", {"waiting": [[3, 4]], "moved": [[1, 0]]}, False),
+    ("NothingReplayedAlarm", {"waiting": [[3, 0]], "moved": [[0, 0]]}, False),
+    ("NothingReplayedAlarm", {"waiting": [[]], "moved": [[]]}, False),
+]
+"""Of an alarm on a single metric, ``stacks.yaml`` has statistic, threshold and comparison."""
+
+
+@pytest.mark.parametrize(("name", "metrics", "rings"), CASES)
+def test_an_alarm_rings_when_it_should(name: str, metrics: Metrics, rings: bool) -> None:
+    alarm = ALARMS[name]
+    [expression] = [one["Expression"] for one in alarm["Metrics"] if "Expression" in one]
+    statistics = {
+        one["Id"]: STATISTICS[one["MetricStat"]["Stat"]]
+        for one in alarm["Metrics"]
+        if "MetricStat" in one
+    }
+    assert statistics.keys() == metrics.keys()
+    series = {
+        key: np.array([statistic(one) if one else np.nan for one in metrics[key]], dtype=float)
+        for key, statistic in statistics.items()
+    }
+
+    last = eval(expression, {"__builtins__": {}}, {**FUNCTIONS, **series})[-1]  # noqa: S307 - ours
+
+    compare = {
+        "GreaterThanOrEqualToThreshold": last >= float(alarm["Threshold"]),
+        "LessThanOrEqualToThreshold": last <= float(alarm["Threshold"]),
+    }
+    # Without a value, ``TreatMissingData`` keeps all of these alarms still.
+    assert bool(compare[alarm["ComparisonOperator"]]) is rings
+
+
+def test_every_alarm_with_an_expression_is_tried_both_ways() -> None:
+    with_expression = [name for name, alarm in ALARMS.items() if "Metrics" in alarm]
+
+    tried = {(name, rings) for name, _, rings in CASES}
+    assert tried == {(name, rings) for name in with_expression for rings in (True, False)}
+
+
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+@pytest.mark.parametrize("given", [{}, FIFO])
+def test_cloudwatch_takes_the_length_and_the_metrics_of_every_alarm(given: dict[str, str]) -> None:
+    for alarm in Stack.of(TEMPLATE, SPARK_JOB | given).of_type("AWS::CloudWatch::Alarm").values():
+        stats = [one["MetricStat"] for one in alarm.get("Metrics", ()) if "MetricStat" in one]
+        [period] = {one["Period"] for one in stats or [alarm]}
+
+        assert len(stats) <= 10
+        assert period * alarm["EvaluationPeriods"] <= (DAY if period < HOUR else 7 * DAY)
+        returned = [one for one in alarm.get("Metrics", ()) if one.get("ReturnData", True)]
+        assert [one["Id"] for one in returned] == (["watched"] if stats else [])

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,17 @@ import pytest
 
 from tests.support.archive_files import unnamed_files
 from tests.support.needs import needs_proc
+from tests.support.processes import Family
 from tests.support.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
-TAG = "DEMO_TEST_RUN"
 
 
-def start(*arguments: str, tag: str = "") -> "subprocess.Popen[str]":
+def start(*arguments: str, family: Family | None = None) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "demo", *arguments],
         cwd=ROOT,
-        env={**os.environ, **QUICK_SPARK, TAG: tag},
+        env={**os.environ, **QUICK_SPARK, **(family or Family()).environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -39,18 +38,6 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, dict[str, Any], str]:
     return process.returncode, json.loads(last) if last.startswith("{") else {}, err
 
 
-def processes_with(tag: str) -> list[str]:
-    """Every process that was started with *tag* in its environment, however far down."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"{TAG}={tag}".encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return [command for command in found if command]
-
-
 def own_lines() -> Iterator[str]:
     """A user's messages: a few whose letters and digits must not change, and events."""
     amounts = '{"amount": 12345678901234567890123, "share": 1.10, "none": -0.0, "many": 1e999}'
@@ -60,7 +47,6 @@ def own_lines() -> Iterator[str]:
         event = {"action": ("opened", "closed")[number % 2], "number": number}
         yield json.dumps({"body": json.dumps(event)})
     yield json.dumps({"body": "SQS refuses a \0"})
-    yield "not a message"
 
 
 @pytest.mark.parametrize("queue", ["standard", "fifo"])
@@ -87,10 +73,10 @@ def test_own_messages_arrive_unchanged(queue: str, tmp_path: Path) -> None:
     [(signal.SIGINT, 0.8), (signal.SIGINT, 9.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 6.0)],
 )
 def test_ended_demo_leaves_no_process(number: int, seconds: float, tmp_path: Path) -> None:
-    tag = uuid.uuid4().hex
-    process = start("--messages", "30", "--keep", str(tmp_path / "kept"), tag=tag)
+    family = Family()
+    process = start("--messages", "30", "--keep", str(tmp_path / "kept"), family=family)
     time.sleep(seconds)
-    assert processes_with(tag)
+    assert family.alive()
     process.send_signal(number)
 
     exit_code, numbers, err = finish(process)
@@ -101,6 +87,6 @@ def test_ended_demo_leaves_no_process(number: int, seconds: float, tmp_path: Pat
         assert err == "Interrupted: the local queues and Spark end, too.\n"
     # A JVM that is starting ends when it first reads its standard input.
     deadline = time.monotonic() + 20
-    while processes_with(tag) and time.monotonic() < deadline:
+    while family.alive() and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert processes_with(tag) == []
+    assert family.alive() == []

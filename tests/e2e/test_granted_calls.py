@@ -25,7 +25,7 @@ from botocore.exceptions import ClientError
 
 from dlq_cli.on_glue import follow, privacy_options, start
 from dlq_replay.breaker_table import read_deletions
-from dlq_replay.message import SendEntry
+from dlq_replay.message import Message, SendEntry
 from dlq_replay.returns_table import ReturnsTable
 from dlq_replay.sqs import SqsQueue
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
@@ -51,13 +51,13 @@ from tests.contract.template import (
     as_list,
     environment_of,
     statements_of,
-    statements_of_policy,
 )
-from tests.support.builders import context, counter, filler, lambda_record, message
+from tests.support.builders import context, counter, filler, message
 from tests.support.failure_table import create_failure_table
 from tests.support.glue_run import run_on_glue
 from tests.support.ledgers import begin
 from tests.support.recorded_aws import RecordedAws, serve_recorded_aws
+from tests.support.replay_stack import invoke
 from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL
 
 ROOT = Path(__file__).parents[2]
@@ -97,11 +97,6 @@ MADE_BY_GLUE = [
     *log_calls("SparkJobOutputLogGroup"),
     *log_calls("SparkJobErrorLogGroup"),
 ]
-
-
-class Lambda:
-    def get_remaining_time_in_millis(self) -> int:
-        return 30_000
 
 
 @pytest.fixture
@@ -152,12 +147,11 @@ def unused(calls: Iterable[Call], stack: Stack, role: str) -> set[tuple[str, str
     return {p for p, alone in pairs.items() if not any(is_allowed(call, alone) for call in made)}
 
 
-def handle(stack: Stack, monkeypatch: pytest.MonkeyPatch, *letters: object) -> None:
+def handle(stack: Stack, monkeypatch: pytest.MonkeyPatch, *letters: Message) -> None:
     for name, value in environment_of(stack).items():
         monkeypatch.setenv(name, value)
     replay.wiring.cache_clear()
-    records = [lambda_record(letter) for letter in letters]  # type: ignore[arg-type]
-    replay.lambda_handler({"Records": records}, Lambda())
+    invoke(*letters)
 
 
 def test_the_replay_function_on_standard_queues(
@@ -203,7 +197,7 @@ def test_the_replay_function_on_fifo_queues(
     dlq = make_queues(".fifo")["DeadLetterQueue"]
     for n in range(8):
         dlq.send([SendEntry("x", message_group_id=f"g-{n}", deduplication_id=f"d-{n}")])
-    letters = dlq.receive(wait_seconds=0)
+    letters = [one for one in dlq.receive(wait_seconds=0) if isinstance(one, Message)]
     aws.calls.clear()
 
     handle(stack, monkeypatch, *letters)
@@ -274,7 +268,7 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
 
     assert archive.list("commands") == archive.outdated("commands") == []
     assert "without an answer" in capsys.readouterr().err
-    statements = statements_of_policy(stack, "RunSparkJobPolicy")
+    statements = statements_of(stack, "RunSparkJobPolicy")
     assert {call for call in aws.calls if not is_allowed(call, statements)} == set()
     granted = {action for one in statements for action in as_list(one["Action"])}
     # Which stack it is, and, for `aws glue get-job-runs`, which run is under way.

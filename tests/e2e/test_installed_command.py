@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dlq_replay.context import body_digest
-from tests.support.installation import STACK, client, make_installation, served_moto
+from tests.support.installation import STACK, client, make_installation
+from tests.support.served import served_aws
 from tests.support.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +41,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    with served_moto() as url, pytest.MonkeyPatch.context() as patch:
+    with served_aws() as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", url)
         make_installation()
         client("s3").create_bucket(Bucket="dead-letters")

@@ -93,7 +93,7 @@ def test_the_packed_job_brings_every_message_back(tmp_path: Path) -> None:
                 *("--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"),
                 *("--conf", "spark.sql.codegen.wholeStage=false"),
                 *("--py-files", tmp_path / "spark_reprocess.zip", tmp_path / "spark_job.py"),
-                *("run", "--archive", str(tmp_path / "archive"), "--no-metrics"),
+                *("run", "--archive", str(tmp_path / "archive")),
                 *("--parked-queue-url", parked.url, "--to-queue-url", main.url),
                 *("--policy", str(policy), "--execute", "--reason", "it is fixed"),
             ],

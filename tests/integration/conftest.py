@@ -1,7 +1,6 @@
 """One Spark session and one SQS server for all tests of the job: both take seconds to start."""
 
 import itertools
-import logging
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING
 import boto3
 import botocore.endpoint
 import pytest
-from moto.server import ThreadedMotoServer
 
 from dlq_replay.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
+from tests.support.served import served_aws
 from tests.support.small_jobs import QUICK_SPARK
 
 if TYPE_CHECKING:
@@ -38,16 +37,11 @@ def sqs_endpoint() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def moto_endpoint() -> Iterator[str]:
     """DynamoDB, S3 and STS."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    # moto loads a service at its first call, which takes longer than the product's clients wait.
-    boto3.client("dynamodb", endpoint_url=url).list_tables()
-    boto3.client("sts", endpoint_url=url).get_caller_identity()
-    yield url
-    server.stop()
+    with served_aws() as url:
+        # moto loads a service at its first call, which takes longer than clients of ours wait.
+        boto3.client("dynamodb", endpoint_url=url).list_tables()
+        boto3.client("sts", endpoint_url=url).get_caller_identity()
+        yield url
 
 
 @pytest.fixture(scope="session")

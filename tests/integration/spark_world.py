@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,6 @@ import boto3
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.sqs import SqsQueue
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
@@ -27,6 +26,7 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from tests.support import sqs_driver
 from tests.support.approved_plan import approve
 from tests.support.builders import NOW, context, counter, message, queue_url, text
 from tests.support.ledgers import begin
@@ -98,16 +98,7 @@ class FullAtTheEnd(LocalArchive):
         return LocalArchive.create(self, path, content)
 
 
-def receive_all(queue: SqsQueue) -> list[Message]:
-    """Everything that is visible now, deleted so that FIFO groups go on."""
-    return list(_receive_all(queue))
-
-
-def _receive_all(queue: SqsQueue) -> Iterator[Message]:
-    while received := queue.receive(wait_seconds=0):
-        messages = [one for one in received if isinstance(one, Message)]
-        queue.delete(messages)
-        yield from messages
+receive_all = sqs_driver.receive_all
 
 
 def bodies(messages: Iterable[Message]) -> list[str]:

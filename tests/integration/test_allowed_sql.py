@@ -178,12 +178,3 @@ def test_the_guide_lists_the_functions() -> None:
     assert {
         kind: cell.strip("`").replace("`, `", " ") for kind, cell in listed.items()
     } == FUNCTIONS
-
-
-def test_a_function_that_somebody_put_in_place_of_sparks_is_refused(spark: "SparkSession") -> None:
-    session = spark.newSession()
-    session.udf.register("initcap", lambda text: text)
-    rows = session.createDataFrame([], "s string")
-
-    with pytest.raises(InputError, match="a function that was added to this session"):
-        condition(rows, "initcap(s) = 'a'", Place.WHERE)

@@ -7,38 +7,30 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from benchmarks.baselines import PublicApp, redrive_by_loop
-from benchmarks.invocation import event, invoke
-from benchmarks.rig import MeasuringServer, measuring_server
+from benchmarks.replay import event, invoke, public_app
+from benchmarks.rig import Rig, running_rig
+from benchmarks.transfers import redrive_by_loop
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[MeasuringServer]:
-    with measuring_server() as running:
-        running.set_latency(0)
-        yield running
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    with running_rig() as rig:
+        rig.set_latency(0)
+        yield rig
 
 
 @pytest.fixture
-def client(server: MeasuringServer) -> "SQSClient":
-    return boto3.client(
-        "sqs",
-        endpoint_url=server.url,
-        region_name="us-east-1",
-        aws_access_key_id="measured",
-        aws_secret_access_key="measured",
-    )
+def client(rig: Rig) -> "SQSClient":
+    return boto3.client("sqs", endpoint_url=rig.url)
 
 
-def test_the_public_app_s_way_is_one_send_an_invocation(
-    server: MeasuringServer, client: "SQSClient"
-) -> None:
+def test_the_public_app_s_way_is_one_send_an_invocation(rig: Rig, client: "SQSClient") -> None:
     url = client.create_queue(QueueName="main")["QueueUrl"]
-    app = PublicApp(client, url, rate=0, cap_seconds=0, log=io.StringIO())
-    with server.watched() as watch:
+    app = public_app(client, url, rate=0, cap_seconds=0, log=io.StringIO())
+    with rig.watched() as watch:
         for number in (1, 2):
             invoke(app, event(range(number, number + 1)))
     received = client.receive_message(
@@ -52,15 +44,13 @@ def test_the_public_app_s_way_is_one_send_an_invocation(
     ]
 
 
-def test_the_loop_moves_all_in_three_requests_for_ten(
-    server: MeasuringServer, client: "SQSClient"
-) -> None:
+def test_the_loop_moves_all_in_three_requests_for_ten(rig: Rig, client: "SQSClient") -> None:
     source, target = (client.create_queue(QueueName=n)["QueueUrl"] for n in ("from", "to"))
     for first in range(0, 40, 10):
         numbers = range(first, first + 10)
         entries = [{"Id": str(n), "MessageBody": f"body {n}"} for n in numbers]
         client.send_message_batch(QueueUrl=source, Entries=entries)  # type: ignore[arg-type]
-    with server.watched() as watch:
+    with rig.watched() as watch:
         moved = redrive_by_loop(client, source, target, 40)
 
     assert moved == 40

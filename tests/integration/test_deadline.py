@@ -6,24 +6,20 @@ frozen environment.
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
 
-import boto3
 import pytest
 
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.message import Message
 from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.support.builders import environment, lambda_record
+from tests.support.builders import entry
+from tests.support.replay_stack import ReplayStack, invoke
 from tests.support.served import served
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
@@ -32,58 +28,28 @@ SEND = "SendMessageBatch"
 HIDE = "ChangeMessageVisibilityBatch"
 
 
-@dataclass(frozen=True)
-class Invocation:
-    """Lambda's context object."""
-
-    clock: VirtualClock
-    deadline_seconds: float
-
-    def get_remaining_time_in_millis(self) -> int:
-        return max(0, int((self.deadline_seconds - self.clock.time()) * 1000))
-
-
 class Function:
-    """The replay function between three queues of a served world."""
+    """The replay function between three queues of a served world, on a clock of its own."""
 
-    def __init__(
-        self, world: RunningServer, suffix: str, monkeypatch: pytest.MonkeyPatch, **variables: str
-    ) -> None:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
-        client: SQSClient = boto3.client("sqs")
-        fifo = {"FifoQueue": "true"} if suffix else {}
-        urls = {
-            role: client.create_queue(QueueName=role + suffix, Attributes=fifo)["QueueUrl"]  # type: ignore[arg-type]
-            for role in ("main", "dlq", "parked")
-        }
-        known = environment(
-            MAIN_QUEUE_URL=urls["main"], DLQ_URL=urls["dlq"], PARKED_QUEUE_URL=urls["parked"]
-        )
-        for name, value in {**known, "BACKOFF_CAP_SECONDS": "0", **variables}.items():
-            monkeypatch.setenv(name, value)
-        handler.wiring.cache_clear()
+    def __init__(self, world: RunningServer, stack: ReplayStack) -> None:
         self.clock = VirtualClock()
         self.world = world
-        self.suffix = suffix
-        self.dlq = SqsQueue(client, urls["dlq"])
+        self.stack = stack
 
     def letters(self, count: int) -> list[Message]:
-        self.dlq.send([self._entry(number) for number in range(count)])
-        received = [one for one in self.dlq.receive(wait_seconds=0) if isinstance(one, Message)]
+        is_fifo = self.stack.dlq.url.endswith(".fifo")
+        numbers = map(str, range(count))
+        letters = self.stack.put_in_dlq(*(entry(n, f"group-{n}" * is_fifo) for n in numbers))
         self.world.front.log.clear()
-        return received
-
-    def _entry(self, number: int) -> SendEntry:
-        if not self.suffix:
-            return SendEntry(f"body {number}")
-        group, known_as = f"group-{number}", f"id-{number}"
-        return SendEntry(f"body {number}", message_group_id=group, deduplication_id=known_as)
+        return letters
 
     def invoke(self, *letters: Message, seconds: float = 30.0) -> set[str]:
         """Handle a batch; the ids that stay in the DLQ."""
-        event = {"Records": [lambda_record(letter) for letter in letters]}
-        answer = handler.lambda_handler(event, Invocation(self.clock, self.clock.time() + seconds))
-        return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+        ends = self.clock.time() + seconds
+        context = SimpleNamespace(
+            get_remaining_time_in_millis=lambda: max(0, int((ends - self.clock.time()) * 1000))
+        )
+        return invoke(*letters, context=context)
 
     def meet(self, operation: str, effect: Effect, act: Callable[[], object], code: str) -> None:
         """Have the first such request do *act* and then meet *effect*."""
@@ -103,17 +69,20 @@ class Function:
 
 
 @pytest.fixture
-def world() -> Iterator[RunningServer]:
-    with serve_in_thread() as running:
-        yield running
-    handler.wiring.cache_clear()
+def wired() -> Iterator[Callable[..., Function]]:
+    """Make a function, which this process is until the test ends."""
+    with serve_in_thread() as world, ExitStack() as until_the_end:
+
+        def make(suffix: str, **variables: str) -> Function:
+            stack = ReplayStack.at(world.url, suffix, **variables)
+            return Function(world, until_the_end.enter_context(stack.wired()))
+
+        yield make
 
 
 @pytest.fixture(params=["", ".fifo"], ids=["standard", "fifo"])
-def function(
-    world: RunningServer, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Function:
-    return Function(world, request.param, monkeypatch)
+def function(wired: Callable[..., Function], request: pytest.FixtureRequest) -> Function:
+    return wired(request.param)
 
 
 @pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.UNAVAILABLE, Effect.CLOSE, Effect.LOSE])
@@ -164,10 +133,9 @@ def test_letters_of_a_spoiled_call_are_not_sent_apart_after_the_deadline(
 
 @pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.LOSE])
 def test_hold_is_not_repeated_after_the_deadline(
-    world: RunningServer, monkeypatch: pytest.MonkeyPatch, effect: Effect
+    wired: Callable[..., Function], effect: Effect
 ) -> None:
-    long = {"BACKOFF_RATE": "43200", "BACKOFF_CAP_SECONDS": "1209600"}
-    function = Function(world, ".fifo", monkeypatch, **long)
+    function = wired(".fifo", BACKOFF_RATE="43200", BACKOFF_CAP_SECONDS="1209600")
     letters = function.letters(3)
     function.freeze(HIDE, effect)
 
@@ -187,15 +155,15 @@ def test_questions_at_the_start_are_not_repeated_after_the_deadline(function: Fu
 
 
 def test_limits_that_could_not_be_read_are_asked_for_again_after_a_minute(
-    world: RunningServer, monkeypatch: pytest.MonkeyPatch
+    wired: Callable[..., Function], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    function = Function(world, "", monkeypatch, MAX_ATTEMPTS="0")
+    function = wired("", MAX_ATTEMPTS="0")
+    main = function.stack.main
     monkeypatch.setattr(handler, "awake_seconds", function.clock.time)
-    function.dlq.client.set_queue_attributes(
-        QueueUrl=function.dlq.url.replace("dlq", "main"), Attributes={"MaximumMessageSize": "1024"}
-    )
+    main.client.set_queue_attributes(QueueUrl=main.url, Attributes={"MaximumMessageSize": "1024"})
     question = "GetQueueAttributes"
-    denied = Fault(Effect.REFUSE, question, queue="main", times=1, code="AccessDenied")
+    name = main.url.rpartition("/")[2]
+    denied = Fault(Effect.REFUSE, question, queue=name, times=1, code="AccessDenied")
     letters = function.letters(3)
     function.world.front.faults.add(denied)
 

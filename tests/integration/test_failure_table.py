@@ -6,10 +6,10 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.stub import ANY, Stubber
+from botocore.stub import Stubber
 
 from dlq_replay.consumer.failures import FailureRecorder
-from dlq_replay.failure_table import MAX_READS, MAX_WRITES, FailureTable, Found, table_client_config
+from dlq_replay.failure_table import MAX_READS, MAX_WRITES, FailureTable, table_client_config
 from dlq_replay.failures import Failure
 from tests.support.builders import NOW, lambda_record, message
 from tests.support.failure_table import create_failure_table
@@ -48,28 +48,16 @@ def ids(count: int) -> list[str]:
 
 @pytest.mark.parametrize("count", [0, 1, 2, MAX_WRITES, MAX_READS + 1])
 def test_what_was_recorded_is_found(table: FailureTable, count: int) -> None:
-    recorded = table.record(failures(count))
-    found = table.find([*ids(count), *ids(count), "unknown", ""])
-
-    assert (recorded.missed, recorded.fault) == ((), None)
-    assert found == Found({one.message_id: one for one in failures(count)})
+    assert table.record(failures(count)) is None
+    found = {one.message_id: one for one in failures(count)}
+    assert table.find([*ids(count), *ids(count), "unknown"]) == (found, None)
 
 
 def test_the_last_failure_of_a_message_stands(table: FailureTable) -> None:
     table.record([failure(text="first")])
     table.record([failure(text="second"), failure("m-2"), failure(text="third")])
 
-    assert table.find(["m-1"]).failures["m-1"].error_message == "third"
-
-
-def test_an_id_that_cannot_be_a_key_spoils_nothing(table: FailureTable) -> None:
-    bad = [failure(""), failure("x" * 3_000), failure("\udce9")]
-
-    recorded = table.record([*bad, *failures(2)])
-
-    assert recorded.missed == tuple(bad)
-    assert recorded.fault == "a message id cannot be a key"
-    assert set(table.find([*ids(2), "x" * 3_000, "\udce9"]).failures) == {"m-0", "m-1"}
+    assert table.find(["m-1"])[0]["m-1"].error_message == "third"
 
 
 def test_an_item_of_another_program_without_a_type_is_left_out(
@@ -78,32 +66,24 @@ def test_an_item_of_another_program_without_a_type_is_left_out(
     client.put_item(TableName=table.table_name, Item={"message_id": {"S": "strange"}})
     table.record([failure()])
 
-    found = table.find(["strange", "m-1"])
+    found, fault = table.find(["strange", "m-1"])
 
-    assert set(found.failures) == {"m-1"}
-    assert found.fault == "items without an error_type: 1"
-
-
-def test_a_table_that_does_not_exist_is_said_and_not_raised(client: Any) -> None:
-    table = FailureTable(client, "nowhere")
-
-    recorded, found = table.record(failures(2)), table.find(ids(2))
-
-    assert recorded.missed == tuple(failures(2))
-    assert found.failures == {}
-    for fault in (recorded.fault, found.fault):
-        assert fault is not None
-        assert fault.startswith("ResourceNotFoundException: ")
+    assert (set(found), fault) == ({"m-1"}, "items without an error_type: 1")
 
 
-def test_a_server_that_is_not_there_is_said_and_not_raised() -> None:
-    client = boto3.client(
+def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(client: Any) -> None:
+    absent = boto3.client(
         "dynamodb", endpoint_url="http://127.0.0.1:9", config=table_client_config()
     )
-    table = FailureTable(client, "failures")
+    for table, code in (
+        (FailureTable(client, "nowhere"), "ResourceNotFoundException: "),
+        (FailureTable(absent, "failures"), "EndpointConnectionError: "),
+    ):
+        recorded, (found, fault) = table.record(failures(2)), table.find(ids(2))
 
-    assert (table.find(["m-1"]).fault or "").startswith("EndpointConnectionError: ")
-    assert table.record([failure()]).missed == (failure(),)
+        assert found == {}
+        assert str(recorded).startswith(f"2 of 2: {code}")
+        assert str(fault).startswith(code)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +92,11 @@ def test_a_server_that_is_not_there_is_said_and_not_raised() -> None:
 def test_a_refusal_is_said_and_not_raised(client: Any, code: str) -> None:
     table = FailureTable(client, "failures")
     with Stubber(client) as stub:
-        for operation in ("put_item", "batch_write_item", "batch_get_item"):
+        for operation in ("batch_write_item", "batch_get_item"):
             stub.add_client_error(operation, code, "no, and\nno")
 
-        one, many, found = table.record([failure()]), table.record(failures(3)), table.find(ids(3))
-
-    assert [one.missed, many.missed, found.failures] == [(failure(),), tuple(failures(3)), {}]
-    assert {one.fault, many.fault, found.fault} == {f"{code}: no, and no"}
+        assert table.record(failures(3)) == f"3 of 3: {code}: no, and no"
+        assert table.find(ids(3)) == ({}, f"{code}: no, and no")
 
 
 def test_the_requests_are_what_dynamodb_documents(client: Any) -> None:
@@ -126,14 +104,12 @@ def test_the_requests_are_what_dynamodb_documents(client: Any) -> None:
     puts = [{"PutRequest": {"Item": one.to_item()}} for one in failures(2)]
     keys = [{"message_id": {"S": one}} for one in ids(2)]
     with Stubber(client) as stub:
-        stub.add_response("put_item", {}, {"TableName": "failures", "Item": ANY})
         stub.add_response("batch_write_item", {}, {"RequestItems": {"failures": puts}})
         request = {"failures": {"Keys": keys, "ConsistentRead": True}}
         stub.add_response("batch_get_item", {}, {"RequestItems": request})
 
-        assert table.record([failure()]).missed == ()
-        assert table.record(failures(2)).missed == ()
-        assert table.find(ids(2)) == Found()
+        assert table.record(failures(2)) is None
+        assert table.find(ids(2)) == ({}, None)
         stub.assert_no_pending_responses()
 
 
@@ -152,6 +128,5 @@ def test_a_consumer_in_a_lambda_needs_only_the_name_of_the_table(
             ):
                 raise ValueError("bad")
 
-    found = table.find(["m-1", "m-2"])
-    assert {one.error_type for one in found.failures.values()} == {"ValueError"}
-    assert len(found.failures) == 2
+    found, _ = table.find(["m-1", "m-2"])
+    assert [one.error_type for one in found.values()] == ["ValueError"] * 2

@@ -4,11 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from local_sqs.api import call
-from local_sqs.clock import SystemClock
+from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
-from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.queues import Queue
 from local_sqs.server import RunningServer, serve_in_thread
@@ -26,6 +23,8 @@ from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.spark_world import ClientAt
+from tests.support.needs import needs_proc
+from tests.support.processes import Family
 from tests.support.small_jobs import DRAIN, QUICK_SPARK
 
 if TYPE_CHECKING:
@@ -37,94 +36,56 @@ GROUPS = 6
 HIDDEN_SECONDS = 301
 
 
-class AdjustableClock(SystemClock):
-    """The time of day, until a test lets some of it pass at once."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
-
-
 @dataclass
-class World:
+class KilledDrain:
+    """A parked queue, and a drain of it in processes of its own."""
+
     served: RunningServer
-    clock: AdjustableClock
+    clock: VirtualClock
     queue: Queue
     url: str
+    family: Family = field(default_factory=Family)
 
     def waiting(self) -> set[str]:
         with self.served.model.changed:
             return {message.message_id for message in self.queue.messages()}
 
-    def let_pass(self, seconds: int) -> None:
-        self.clock.ahead_ms += seconds * 1000
-
-
-@dataclass
-class Job:
-    """A drain in a session of its own, so that all of its processes can be found."""
-
-    process: "subprocess.Popen[bytes] | None" = None
-
-    def start(self, world: RunningServer, url: str, archive: Path) -> int:
-        """Run it; return its exit code."""
-        argv = [*DRAIN, "--archive", str(archive), "--parked-queue-url", url, "--tasks", "2"]
-        self.process = subprocess.Popen(
+    def run(self, archive: Path) -> int:
+        """Drain; return the exit code."""
+        argv = [*DRAIN, "--archive", str(archive), "--parked-queue-url", self.url, "--tasks", "2"]
+        environment = {**os.environ, **QUICK_SPARK, "AWS_ENDPOINT_URL": self.served.url}
+        return subprocess.call(
             [sys.executable, "-m", "spark_reprocess", *argv],
             cwd=ROOT,
-            env={**os.environ, **QUICK_SPARK, "AWS_ENDPOINT_URL": world.url},
+            env={**environment, **self.family.environment},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
         )
-        return self.process.wait()
 
-    def kill(self, world: World) -> None:
-        """End every process of the session. Spark's Python daemon leaves its process group.
-
-        Until that is done the server does nothing more; what is on its way to it then, it does.
-        """
-        assert self.process is not None
-        with world.served.model.changed:
-            self._kill(self.process.pid)
-
-    def _kill(self, session: int) -> None:
-        while pids := list(_processes_of(session)):
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
-
-
-def _processes_of(session: int) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                state, session_of_it = fields[0], int(fields[3])
-                if session_of_it == session and state != "Z":
-                    yield int(entry.name)
+    def kill(self) -> None:
+        """Until all are dead the server does nothing more; what is on its way to it, it does."""
+        with self.served.model.changed:
+            self.family.kill()
 
 
 @contextmanager
-def parked_queue(suffix: str) -> Iterator[World]:
-    clock = AdjustableClock()
+def killed_drain(suffix: str) -> Iterator[KilledDrain]:
+    clock = VirtualClock()
     model = SqsModel(clock)
     queue = model.create_queue(f"parked{suffix}", {"FifoQueue": "true"} if suffix else {})
-    with serve_in_thread(Front(model)) as served:
+    with serve_in_thread(model) as served:
         url = model.url_of(queue)
         for number in range(MESSAGES):
             fifo = {"MessageGroupId": str(number % GROUPS), "MessageDeduplicationId": str(number)}
             entry = {"QueueUrl": url, "MessageBody": f"body {number}"}
             call(model, "SendMessage", {**entry, **(fifo if suffix else {})})
-        yield World(served, clock, queue, url)
+        yield KilledDrain(served, clock, queue, url)
 
 
 RECEIVE, DELETE = "ReceiveMessage", "DeleteMessageBatch"
 
 
+@needs_proc
 @pytest.mark.parametrize(
     ("suffix", "fault"),
     [
@@ -136,24 +97,24 @@ RECEIVE, DELETE = "ReceiveMessage", "DeleteMessageBatch"
 def test_killed_job_is_completed_by_the_next(
     spark: "SparkSession", tmp_path: Path, suffix: str, fault: Fault
 ) -> None:
-    job = Job()
-    with parked_queue(suffix) as world:
-        sent = world.waiting()
-        world.served.front.faults.add(replace(fault, callback=partial(job.kill, world)))
+    with killed_drain(suffix) as job:
+        sent = job.waiting()
+        job.served.front.faults.add(replace(fault, callback=job.kill))
 
-        exit_code = job.start(world.served, world.url, tmp_path)
-        world.served.wait_for_disconnects()
+        exit_code = job.run(tmp_path)
+        job.served.wait_for_disconnects()
         archived_before = _archived(tmp_path)
         assert exit_code == -signal.SIGKILL
-        assert archived_before | world.waiting() == sent
-        assert world.waiting()
+        assert archived_before | job.waiting() == sent
+        assert job.waiting()
 
-        world.let_pass(HIDDEN_SECONDS)
-        options = DrainOptions(world.url, str(tmp_path), tasks=2, wait_seconds=1)
-        summary = drain(spark, options, make_client=ClientAt(world.served.url))
+        with job.served.model.changed:
+            job.clock.advance(HIDDEN_SECONDS)
+        options = DrainOptions(job.url, str(tmp_path), tasks=2, wait_seconds=1)
+        summary = drain(spark, options, make_client=ClientAt(job.served.url))
 
         assert summary.stopped_by == ()
-        assert world.waiting() == set()
+        assert job.waiting() == set()
     assert _archived(tmp_path) == sent
     rows = read_archive(spark, open_archive(str(tmp_path))).select("message_id").collect()
     assert sorted(row["message_id"] for row in rows) == sorted(sent)

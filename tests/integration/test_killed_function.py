@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import boto3
 import pytest
 
 from dlq_replay.message import Message
@@ -22,10 +20,8 @@ from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.support.builders import entry, environment, lambda_record
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
+from tests.support.builders import entry, lambda_record
+from tests.support.replay_stack import ReplayStack
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = 30
@@ -58,36 +54,18 @@ def world(clock: VirtualClock) -> Iterator[RunningServer]:
         yield served
 
 
-@pytest.fixture
-def client(world: RunningServer) -> "SQSClient":
-    return boto3.client("sqs", endpoint_url=world.url)
-
-
-def queue(client: "SQSClient", name: str, **attributes: str) -> SqsQueue:
-    fields = {"Attributes": attributes} if attributes else {}
-    return SqsQueue(client, client.create_queue(QueueName=name, **fields)["QueueUrl"])  # type: ignore[arg-type]
-
-
 class Function:
     """The replay function behind its event source, in a process of its own for each batch."""
 
-    def __init__(self, world: RunningServer, client: "SQSClient", suffix: str = "") -> None:
-        fifo = {"FifoQueue": "true"} if suffix else {}
+    def __init__(self, world: RunningServer, suffix: str = "") -> None:
         self.world = world
-        self.main = queue(client, f"main{suffix}", **fifo)
-        self.dlq = queue(client, f"dlq{suffix}", VisibilityTimeout=f"{HIDDEN_SECONDS}", **fifo)
-        self.parked = queue(client, f"parked{suffix}", **fifo)
-        self.environment = {
-            **os.environ,
-            **environment(
-                MAIN_QUEUE_URL=self.main.url,
-                DLQ_URL=self.dlq.url,
-                PARKED_QUEUE_URL=self.parked.url,
-                BACKOFF_CAP_SECONDS="0",
-                AWS_ENDPOINT_URL=world.url,
-            ),
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'layers' / 'core'}",
-        }
+        self.stack = ReplayStack.at(world.url, suffix)
+        self.dlq = self.stack.dlq
+        self.dlq.client.set_queue_attributes(
+            QueueUrl=self.dlq.url, Attributes={"VisibilityTimeout": f"{HIDDEN_SECONDS}"}
+        )
+        path = f"{ROOT}{os.pathsep}{ROOT / 'layers' / 'core'}"
+        self.environment = {**os.environ, **self.stack.environment, "PYTHONPATH": path}
 
     def invoke(self, batch: list[Message], *faults: Fault) -> int:
         """Handle one batch and delete what is done; return the process's exit code."""
@@ -131,13 +109,12 @@ def take(source: SqsQueue, count: int) -> list[Message]:
 def test_killed_function_loses_nothing(
     *,
     world: RunningServer,
-    client: "SQSClient",
     clock: VirtualClock,
     suffix: str,
     nth: int,
     after: bool,
 ) -> None:
-    function = Function(world, client, suffix)
+    function = Function(world, suffix)
     for start in range(0, MESSAGES, 10):
         numbers = range(start, start + 10)
         function.dlq.send([entry(str(n), suffix and f"group-{n}") for n in numbers])
@@ -148,7 +125,7 @@ def test_killed_function_loses_nothing(
     again = take(function.dlq, MESSAGES)
     finished = function.invoke(again)
 
-    arrived = Counter(message.body for message in take(function.main, 2 * MESSAGES))
+    arrived = Counter(message.body for message in take(function.stack.main, 2 * MESSAGES))
     assert (killed, finished) == (-9, 0)
     assert len(again) == MESSAGES
     assert set(arrived) == {str(n) for n in range(MESSAGES)}

@@ -28,10 +28,10 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.spark.interrupts import INTERRUPTED
-from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at
 from tests.support.approved_plan import planned
 from tests.support.needs import needs_proc
+from tests.support.processes import Family, Process, send_signal
 from tests.support.small_jobs import QUICK_SPARK
 
 if TYPE_CHECKING:
@@ -193,7 +193,8 @@ class Job:
 def job(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     messages = [parked(2 * n) for n in range(MESSAGES)]
     archive = archive_of(tmp_path / "archive", messages)
-    with serve_in_thread(latency_ms=5) as world:
+    with serve_in_thread() as world:
+        world.latency_ms = 5
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")
         destination = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])

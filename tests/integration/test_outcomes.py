@@ -250,7 +250,7 @@ def test_group_without_counters_is_unknown_and_not_good(sending: Sending, capsys
     assert main(sending.words("status", "--json")) == 0
     assert json.loads(capsys.readouterr().out)["plans"][0]["returned"] is None
 
-    sending.table.client.delete_table(TableName=TABLE)  # type: ignore[attr-defined]
+    sending.table.client.delete_table(TableName=TABLE)
     assert main(sending.words("show", RUN)) == 0
     assert capsys.readouterr().out.count(unknown) == 2
     create_failure_table(sending.table.client, TABLE)

@@ -3,8 +3,7 @@
 import os
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 import boto3
 import pytest
@@ -12,30 +11,12 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.message import SendEntry
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.support.builders import counter, environment, lambda_record, queue_arn, text
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
-
-
-class Context:
-    def get_remaining_time_in_millis(self) -> int:
-        return 30_000
-
-
-@dataclass(frozen=True)
-class World:
-    main: SqsQueue
-    dlq: SqsQueue
-    parked: SqsQueue
-
-    def put_in_dlq(self, *entries: SendEntry) -> list[Message]:
-        self.dlq.send(entries)
-        return receive_all(self.dlq)
+from tests.support.builders import counter, queue_arn, text
+from tests.support.replay_stack import ReplayStack, invoke
+from tests.support.sqs_driver import Driver, receive_all
 
 
 @pytest.fixture(scope="module")
@@ -45,51 +26,9 @@ def endpoint() -> Iterator[str]:
 
 
 @pytest.fixture
-def client(endpoint: str) -> "SQSClient":
-    return boto3.client("sqs", endpoint_url=endpoint)
-
-
-@pytest.fixture
-def world(client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    yield from wire(client, endpoint, monkeypatch, suffix="")
-
-
-def wire(
-    client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> Iterator[World]:
-    unique = uuid.uuid4().hex[:8]
-    fields: dict[str, Any] = {"Attributes": {"FifoQueue": "true"}} if suffix else {}
-    urls = {
-        role: client.create_queue(QueueName=f"{role}-{unique}{suffix}", **fields)["QueueUrl"]
-        for role in ("main", "dlq", "parked")
-    }
-    variables = environment(
-        MAIN_QUEUE_URL=urls["main"],
-        DLQ_URL=urls["dlq"],
-        PARKED_QUEUE_URL=urls["parked"],
-        BACKOFF_CAP_SECONDS="0",
-        AWS_ENDPOINT_URL=endpoint,
-    )
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    handler.wiring.cache_clear()
-    yield World(**{role: SqsQueue(client, url) for role, url in urls.items()})
-    handler.wiring.cache_clear()
-
-
-def receive_all(queue: SqsQueue) -> list[Message]:
-    messages: list[Message] = []
-    while batch := [m for m in queue.receive(wait_seconds=0) if isinstance(m, Message)]:
-        messages.extend(batch)
-        queue.delete(batch)
-    return messages
-
-
-def invoke(*letters: Message) -> set[str]:
-    """Call the handler as Lambda does; the ids that it wants to keep."""
-    event = {"Records": [lambda_record(letter) for letter in letters]}
-    answer = handler.lambda_handler(event, Context())
-    return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+def stack(endpoint: str) -> Iterator[ReplayStack]:
+    with ReplayStack.at(endpoint).wired() as stack:
+        yield stack
 
 
 TYPED = {
@@ -100,16 +39,16 @@ TYPED = {
 }
 
 
-@pytest.mark.usefixtures("world")
+@pytest.mark.usefixtures("stack")
 def test_the_function_draws_waits_with_full_jitter() -> None:
     assert {handler.wired_replayer().draw_up_to(3) for _ in range(500)} == {0, 1, 2, 3}
 
 
-def test_replayed_copy_arrives_as_it_was_sent(world: World) -> None:
-    (letter,) = world.put_in_dlq(SendEntry('{"a": "späť"}', TYPED, message_group_id="tenant"))
+def test_replayed_copy_arrives_as_it_was_sent(stack: ReplayStack) -> None:
+    (letter,) = stack.put_in_dlq(SendEntry('{"a": "späť"}', TYPED, message_group_id="tenant"))
     kept = invoke(letter)
 
-    (copy,) = receive_all(world.main)
+    (copy,) = receive_all(stack.main)
     assert kept == set()
     assert copy.body == letter.body
     assert TYPED.items() <= copy.attributes.items()
@@ -118,38 +57,30 @@ def test_replayed_copy_arrives_as_it_was_sent(world: World) -> None:
     assert copy.history.context.first_id == letter.message_id
 
 
-def test_count_rises_until_the_message_is_parked(world: World) -> None:
-    (letter,) = world.put_in_dlq(SendEntry("x"))
+def test_count_rises_until_the_message_is_parked(stack: ReplayStack) -> None:
+    (letter,) = stack.put_in_dlq(SendEntry("x"))
     first_id = letter.message_id
     for number in (1, 2, 3):
         assert invoke(letter) == set()
-        (letter,) = receive_all(world.main)
+        (letter,) = receive_all(stack.main)
         assert letter.history.replay_count == number
     invoke(letter)
 
-    (parked,) = receive_all(world.parked)
+    (parked,) = receive_all(stack.parked)
     context = parked.history.context
-    assert receive_all(world.main) == []
+    assert receive_all(stack.main) == []
     assert (context.first_id, context.reason) == (first_id, "attempts_exhausted")
     assert parked.history.replay_count == 3
 
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
-def test_each_message_goes_back_to_its_own_main_queue(
-    client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
+def test_each_message_goes_back_to_its_own_main_queue(endpoint: str, suffix: str) -> None:
     """With that queue's own limits; a queue that is not configured is foreign."""
-    worlds = wire(client, endpoint, monkeypatch, suffix)
-    world = next(worlds)
-    fields: Any = {"FifoQueue": "true"} if suffix else {}
-    name = f"invoices-{uuid.uuid4().hex[:8]}{suffix}"
-    url = client.create_queue(QueueName=name, Attributes={"MaximumMessageSize": "1024", **fields})[
-        "QueueUrl"
-    ]
-    invoices = SqsQueue(client, url)
-    arn = invoices.describe()["QueueArn"]
-    monkeypatch.setenv("OTHER_MAIN_QUEUE_ARNS", arn)
-    main_arn = world.main.describe()["QueueArn"]
+    queue = Driver(boto3.client("sqs", endpoint_url=endpoint)).queue(
+        f"invoices-{uuid.uuid4().hex[:8]}{suffix}", MaximumMessageSize=1024
+    )
+    stack = ReplayStack.at(endpoint, suffix, OTHER_MAIN_QUEUE_ARNS=queue.arn)
+    main_arn, arn = stack.main.describe()["QueueArn"], queue.arn
     sources = {
         "ours": main_arn,
         "theirs": arn,
@@ -158,7 +89,7 @@ def test_each_message_goes_back_to_its_own_main_queue(
         "unknown": arn.replace("invoices", "payments"),
         "of nobody": None,
     }
-    letters = world.put_in_dlq(
+    letters = stack.put_in_dlq(
         *(
             SendEntry(
                 body,
@@ -175,43 +106,43 @@ def test_each_message_goes_back_to_its_own_main_queue(
         for one in letters
     ]
 
-    assert invoke(*moved) == set()
+    with stack.wired():
+        assert invoke(*moved) == set()
 
-    assert sorted(one.body for one in receive_all(world.main)) == ["ours", "y" * 1100]
-    assert [one.body for one in receive_all(invoices)] == ["theirs"]
-    parked = {one.body[:9]: one.history.context for one in receive_all(world.parked)}
+    assert sorted(one.body for one in receive_all(stack.main)) == ["ours", "y" * 1100]
+    assert queue.take() == ["theirs"]
+    parked = {one.body[:9]: one.history.context for one in receive_all(stack.parked)}
     assert {body: (known.reason, known.source_queue) for body, known in parked.items()} == {
-        "x" * 9: ("no_room", name),
-        "unknown": ("foreign_source", name.replace("invoices", "payments")),
+        "x" * 9: ("no_room", queue.name),
+        "unknown": ("foreign_source", queue.name.replace("invoices", "payments")),
         "of nobody": ("foreign_source", None),
     }
-    next(worlds, None)
 
 
-def test_context_with_a_huge_number_does_not_stop_the_other_letters(world: World) -> None:
+def test_context_with_a_huge_number_does_not_stop_the_other_letters(stack: ReplayStack) -> None:
     hostile = {CONTEXT_ATTRIBUTE: text(f'{{"v":1,"t0":{"9" * 2000}}}')}
-    letters = world.put_in_dlq(SendEntry("hostile", hostile), SendEntry("good"))
+    letters = stack.put_in_dlq(SendEntry("hostile", hostile), SendEntry("good"))
 
     assert invoke(*letters) == set()
-    assert sorted(one.body for one in receive_all(world.main)) == ["good", "hostile"]
+    assert sorted(one.body for one in receive_all(stack.main)) == ["good", "hostile"]
 
 
 COUNTER_BYTES = len(REPLAY_COUNT_ATTRIBUTE + "Number" + "1")
 
 
 @pytest.mark.parametrize("limit_bytes", [1024, 1_048_576])
-def test_queue_limit_is_read_and_kept_to_the_byte(world: World, limit_bytes: int) -> None:
+def test_queue_limit_is_read_and_kept_to_the_byte(stack: ReplayStack, limit_bytes: int) -> None:
     """The context gives way first; what has no room for its counter is parked as it came."""
-    world.main.client.set_queue_attributes(
-        QueueUrl=world.main.url, Attributes={"MaximumMessageSize": str(limit_bytes)}
+    stack.main.client.set_queue_attributes(
+        QueueUrl=stack.main.url, Attributes={"MaximumMessageSize": str(limit_bytes)}
     )
     longest = limit_bytes - COUNTER_BYTES
-    (fits,) = world.put_in_dlq(SendEntry("x" * longest))
-    (does_not,) = world.put_in_dlq(SendEntry("y" * (longest + 1)))
+    (fits,) = stack.put_in_dlq(SendEntry("x" * longest))
+    (does_not,) = stack.put_in_dlq(SendEntry("y" * (longest + 1)))
     kept = invoke(fits, does_not)
 
-    (copy,) = receive_all(world.main)
-    (parked,) = receive_all(world.parked)
+    (copy,) = receive_all(stack.main)
+    (parked,) = receive_all(stack.parked)
     assert kept == set()
     assert (copy.body, set(copy.attributes)) == (fits.body, {REPLAY_COUNT_ATTRIBUTE})
     assert parked.body == does_not.body
@@ -221,23 +152,25 @@ def test_queue_limit_is_read_and_kept_to_the_byte(world: World, limit_bytes: int
     ("name", "value"), [("MAIN_QUEUE_URL", None), ("AWS_ENDPOINT_URL", "http://127.0.0.1:9")]
 )
 def test_main_queue_that_cannot_be_reached_keeps_every_letter(
-    world: World, monkeypatch: pytest.MonkeyPatch, name: str, value: str | None
+    stack: ReplayStack, monkeypatch: pytest.MonkeyPatch, name: str, value: str | None
 ) -> None:
-    letters = world.put_in_dlq(SendEntry("a"), SendEntry("b"))
-    monkeypatch.setenv(name, value or f"{world.main.url}-missing")
+    letters = stack.put_in_dlq(SendEntry("a"), SendEntry("b"))
+    monkeypatch.setenv(name, value or f"{stack.main.url}-missing")
 
     assert invoke(*letters) == {letter.message_id for letter in letters}
 
 
-def test_queue_urls_may_have_a_path_prefix(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    letters = world.put_in_dlq(SendEntry("a"), SendEntry("b", counter("3")))
+def test_queue_urls_may_have_a_path_prefix(
+    stack: ReplayStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = stack.put_in_dlq(SendEntry("a"), SendEntry("b", counter("3")))
     for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL"):
         base, account, queue = os.environ[name].rsplit("/", 2)
         monkeypatch.setenv(name, f"{base}/queue/us-east-1/{account}/{queue}")
-    main = world.main.url.rpartition("/")[2]
+    main = stack.main.url.rpartition("/")[2]
     moved = {**letters[0].system, "DeadLetterQueueSourceArn": queue_arn(main)}
 
     assert invoke(replace(letters[0], system=moved), letters[1]) == set()
-    assert [one.body for one in receive_all(world.main)] == ["a"]
-    (parked,) = receive_all(world.parked)
+    assert [one.body for one in receive_all(stack.main)] == ["a"]
+    (parked,) = receive_all(stack.parked)
     assert parked.history.context.source_queue == main

@@ -143,7 +143,7 @@ def test_the_log_of_a_scheduled_run_has_no_words_of_messages(
     for some in (texts, letters[:10], letters[10:], others[:10], others[10:]):
         installation.parked.send([entry_of(one) for one in some])
     argv = [one for one in installation.argv if one != "--execute"]
-    assert main([*argv, "--no-metrics"]) == 0
+    assert main(argv) == 0
 
     shown = capfd.readouterr()
     (report,) = Path(installation.archive, "reports").iterdir()

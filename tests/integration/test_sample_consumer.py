@@ -11,7 +11,7 @@ import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from demo.functions import cold_start
-from dlq_replay.failure_table import FailureTable, Recorded, table_client_config
+from dlq_replay.failure_table import FailureTable, table_client_config
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from local_sqs.server import RunningServer, serve_in_thread
@@ -55,14 +55,14 @@ class Consumer:
 
     def invoke(self, received: list[Received]) -> set[str]:
         """Call the function and delete nothing; the ids of what failed."""
-        records = [lambda_record(Message.from_receive(one), self.queue.name) for one in received]
+        records = [lambda_record(Message.from_received(one), self.queue.name) for one in received]
         answer = self.handler.lambda_handler({"Records": records}, LambdaContext())
         return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
 
     def reason(self, message_id: str) -> Failure:
         """Why a message failed, as it was recorded."""
         table = FailureTable(self.dynamodb, os.environ["FAILURE_TABLE"])
-        return table.find([message_id]).failures[message_id]
+        return table.find([message_id])[0][message_id]
 
 
 @pytest.fixture
@@ -168,12 +168,7 @@ def test_reasons_are_written_before_anyone_can_receive_what_failed(
     consumer = make_consumer()
     found: list[int] = []
 
-    class LookingTable:
-        def record(self, failures: list[Failure]) -> Recorded:
-            found.append(len(consumer.queue.receive()))
-            return Recorded()
-
-    consumer.handler.recorder.table = LookingTable()
+    consumer.handler.recorder.write = lambda _: found.append(len(consumer.queue.receive()))
     consumer.trouble["bad"] = ZeroDivisionError()
     consumer.queue.send("bad")
 

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 SET_PROPERTY = "java_method('java.lang.System', 'setProperty', 'dlq.test', 'was here')"
 REFUSED = {
-    SET_PROPERTY: ("java_method()", "calls Java code"),
-    "(SELECT value FROM text.`/no/such/file`)": ("Subquery", "reads other data than the message"),
+    SET_PROPERTY: ("java_method()", "is not allowed"),
+    "(SELECT value FROM text.`/no/such/file`)": ("Subquery", "is not allowed"),
     "current_timestamp": ("current_timestamp", "gives the current time"),
     "timestamp 'now'": ("'now', 'today' and the like", "gives the current time"),
-    "explode(array('a'))": ("explode()", "makes several rows of one"),
-    "user": ("user", "depends on who runs this and where"),
+    "explode(array('a'))": ("explode()", "is not allowed"),
+    "user": ("user", "is no column here"),
 }
 """What is refused, and what the sentence says: what it is, and the rule or the fix."""
 

@@ -41,24 +41,23 @@ from tests.support.installation import (
     REGION,
     arn,
     client,
-    empty,
     make_consumer,
     make_installation,
     make_queue,
     make_stack,
-    served_moto,
 )
+from tests.support.served import empty, served_aws
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with served_moto() as url:
+    with served_aws() as url:
         yield url
 
 
 @pytest.fixture
 def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    empty(server)
+    empty()
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)
     return server
 
@@ -742,7 +741,7 @@ def test_status_says_the_limit_and_what_waits(
     breaker.update(Update(put=limited))
     assert run("status", "--stack", stack) == 0
     out = " ".join(capsys.readouterr().out.split())
-    since = f"{datetime.fromtimestamp(seconds - 720, UTC):%H:%M} UTC"
+    since = f"{datetime.fromtimestamp(seconds - 720, UTC):%Y-%m-%d %H:%M} UTC"
     assert "circuit breaker: limited to 1 replay a minute since " in out
     assert f"{since}; the consumer has deleted nothing for 20 minutes" in out
     assert "DLQ: about 3 wait" in out

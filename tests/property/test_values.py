@@ -38,14 +38,14 @@ def test_ceiling_never_falls_from_one_replay_to_the_next(
 def test_message_survives_the_lambda_event(message: Message) -> None:
     event = json.loads(json.dumps(lambda_record(message)))
 
-    assert message.body == Message.from_lambda_record(event).body
-    assert message.attributes == Message.from_lambda_record(event).attributes
-    assert message.system == Message.from_lambda_record(event).system
+    assert message.body == Message.from_received(event).body
+    assert message.attributes == Message.from_received(event).attributes
+    assert message.system == Message.from_received(event).system
 
 
 @given(messages())
 def test_message_survives_the_receive(message: Message) -> None:
-    assert message == Message.from_receive(received(message))
+    assert message == Message.from_received(received(message))
 
 
 @given(messages())

@@ -51,7 +51,8 @@ class Work:
         """Let *seconds* pass, with the ticks of *beat* at their times; after each call *each*."""
         until_ms = self.clock.now_ms() + round(seconds * 1000)
         while True:
-            next_ms = self.clock.now_ms() + max(1, round(beat.tick() * 1000))
+            beat.tick()
+            next_ms = self.clock.now_ms() + round(beat.tick_seconds * 1000)
             each()
             if next_ms > until_ms:
                 break

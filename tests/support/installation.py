@@ -4,38 +4,14 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from urllib.request import Request, urlopen
 
 import boto3
-from moto.server import ThreadedMotoServer
 
 REGION = "us-east-1"
 STACK = "replay-stack"
 _DAY = 86_400
-
-
-@contextmanager
-def served_moto() -> Iterator[str]:
-    """Serve AWS, empty, until the block ends; yields what goes into ``AWS_ENDPOINT_URL``."""
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    boto3.client("sqs", region_name=REGION, endpoint_url=url).list_queues()
-    empty(url)
-    try:
-        yield url
-    finally:
-        server.stop()
-
-
-def empty(url: str) -> None:
-    """Remove everything that the server at *url* holds; the servers of a process share it."""
-    urlopen(Request(f"{url}/moto-api/reset", method="POST"))  # noqa: S310 - this server's
 
 
 def client(name: str) -> Any:

@@ -1,9 +1,8 @@
 """moto's server with a record of every call that reached it, from whichever process it came."""
 
 import json
-import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -11,12 +10,8 @@ from itertools import chain
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from moto.moto_api._internal.models import moto_api_backend
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
-
 from tests.contract.permissions import Call
-from tests.support.served import served
+from tests.support.served import App, Environ, served_aws
 
 _ACCOUNT = "us-east-1:123456789012"
 
@@ -32,26 +27,22 @@ class RecordedAws:
 @contextmanager
 def serve_recorded_aws() -> Iterator[RecordedAws]:
     """Serve an empty account until the block ends."""
-    # moto's state is that of the process: whatever other tests have left goes first.
-    moto_api_backend.reset()
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     recorded = RecordedAws()
-    app = DomainDispatcherApplication(create_backend_app)
 
-    def record(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        environ["wsgi.input"] = BytesIO(body)
-        recorded.calls += _calls(environ, body)
-        answer: Iterable[bytes] = app(environ, start_response)
-        return answer
+    def record(app: App) -> App:
+        def call(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+            body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            environ["wsgi.input"] = BytesIO(body)
+            recorded.calls += _calls(environ, body)
+            return app(environ, start_response)
 
-    http = make_server("127.0.0.1", 0, record, threaded=True)
-    recorded.url = f"http://127.0.0.1:{http.server_port}"
-    with served(http):
+        return call
+
+    with served_aws(record) as recorded.url:
         yield recorded
 
 
-def _calls(environ: dict[str, Any], body: bytes) -> list[Call]:
+def _calls(environ: Environ, body: bytes) -> list[Call]:
     """Return the call, or one for each object of a DeleteObjects."""
     if _service(environ) == "s3" and environ["REQUEST_METHOD"] == "POST":
         bucket = unquote(environ["PATH_INFO"]).strip("/")
@@ -74,7 +65,7 @@ _LISTED = {
 """By the paths of services without operations in their requests."""
 
 
-def _call(environ: dict[str, Any], body: bytes) -> Call:  # noqa: PLR0911 - one for each service
+def _call(environ: Environ, body: bytes) -> Call:  # noqa: PLR0911 - one for each service
     service = _service(environ)
     if service == "s3":
         return _s3_call(environ)
@@ -120,7 +111,7 @@ def _keys(sent: dict[str, Any]) -> tuple[str, ...]:
     return tuple(key["message_id"]["S"] for key in keys)
 
 
-def _service(environ: dict[str, Any]) -> str:
+def _service(environ: Environ) -> str:
     """Return the service that the request is signed for."""
     signed = re.search(
         r"Credential=[^/]+/\d+/[^/]+/([^/]+)/", environ.get("HTTP_AUTHORIZATION", "")
@@ -129,7 +120,7 @@ def _service(environ: dict[str, Any]) -> str:
     return signed[1]
 
 
-def _operation(environ: dict[str, Any], body: bytes) -> str:
+def _operation(environ: Environ, body: bytes) -> str:
     """Return the operation: in a header, in the path or in the form, by the service's protocol."""
     if target := environ.get("HTTP_X_AMZ_TARGET"):
         return str(target).rpartition(".")[2]
@@ -138,7 +129,7 @@ def _operation(environ: dict[str, Any], body: bytes) -> str:
     return parse_qs(body.decode())["Action"][0]
 
 
-def _s3_call(environ: dict[str, Any]) -> Call:
+def _s3_call(environ: Environ) -> Call:
     bucket, _, key = unquote(environ["PATH_INFO"]).lstrip("/").partition("/")
     arn = f"arn:aws:s3:::{bucket}"
     if not key and environ["REQUEST_METHOD"] == "PUT":

@@ -4,7 +4,6 @@ moto looks whether an object exists and then writes it, in two steps; S3 does bo
 around each request makes them one here.
 """
 
-import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
 
-from tests.support.served import served
+from tests.support.served import App, Environ, served_aws
 
-Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
-App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 UNAVAILABLE = "503 Slow Down"
 CONFLICT = "409 Conflict"
@@ -78,17 +73,9 @@ class S3Server:
 @contextmanager
 def serve_s3() -> Iterator[S3Server]:
     """Serve until the block ends."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = S3Server()
-    app = _faulty(_one_at_a_time(DomainDispatcherApplication(create_backend_app)), server)
-    http = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_KeepAlive)
-    server.url = f"http://127.0.0.1:{http.server_port}"
-    with served(http):
+    with served_aws(lambda app: _faulty(_one_at_a_time(app), server)) as server.url:
         yield server
-
-
-class _KeepAlive(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"
 
 
 def _one_at_a_time(app: App) -> App:

@@ -8,10 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from dlq_replay.message import Message
+from dlq_replay.sqs import SqsQueue
+
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 Received = dict[str, Any]
+
+
+def receive_all(queue: SqsQueue) -> list[Message]:
+    """Everything that is visible now, deleted so that FIFO groups go on."""
+    messages: list[Message] = []
+    while received := queue.receive(wait_seconds=0):
+        batch = [one for one in received if isinstance(one, Message)]
+        queue.delete(batch)
+        messages += batch
+    return messages
 
 
 def refusal(call: Callable[..., object], *arguments: Any, **fields: Any) -> tuple[str, str]:

@@ -25,7 +25,6 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``sending``           confirmed sends, in batches, in order, within the time left
 ``breaker_worker``    what one worker counts and changes for the circuit breakers
 ``returns``           counts what comes back of a redrive
-``holding``           holds in a FIFO DLQ, by changing the visibility
 ``replay``            the use case: every message of a batch ends in one outcome
 ``measures``          names and values of the metrics
 ``deadline``          an adapter: checks the invocation's deadline before each try of a call

@@ -1,8 +1,8 @@
 """One typed SQS message attribute; converts Lambda's form and the API's without loss. Pure."""
 
 import base64
-import binascii
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -27,37 +27,24 @@ class MessageAttribute:
     value: str | bytes
 
     @classmethod
-    def from_lambda(cls, name: str, raw: Mapping[str, Any]) -> Self:
-        """Read a Lambda record's attribute, where binary values are base64 text.
+    def from_received(cls, name: str, raw: object) -> Self:
+        """Read an attribute of a Lambda record, or of a ReceiveMessage answer.
+
+        Binary values are base64 text in the one, bytes in the other.
 
         Raises:
             MalformedMessageError: no usable value; the message stays in its queue.
         """
-        data_type = raw.get("dataType")
-        if not isinstance(data_type, str):
-            raise MalformedMessageError(f"attribute {name!r}: dataType must be text")
-        if isinstance(text := raw.get("stringValue"), str):
-            return cls(data_type, text)
-        try:
-            return cls(data_type, base64.b64decode(raw["binaryValue"], validate=True))
-        except (KeyError, TypeError, ValueError, binascii.Error) as error:
-            raise MalformedMessageError(
-                f"attribute {name!r}: needs stringValue as text or binaryValue as base64"
-            ) from error
-
-    @classmethod
-    def from_api(cls, name: str, raw: Mapping[str, Any]) -> Self:
-        """Read an attribute as ReceiveMessage returns it, where binary values are bytes.
-
-        Raises:
-            MalformedMessageError: no usable value; the message stays in its queue.
-        """
-        value = raw.get("StringValue", raw.get("BinaryValue"))
-        if not isinstance(value, str | bytes) or not isinstance(raw.get("DataType"), str):
-            raise MalformedMessageError(
-                f"attribute {name!r}: needs DataType and one of StringValue, BinaryValue"
-            )
-        return cls(raw["DataType"], value)
+        of: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+        data_type = of.get("dataType", of.get("DataType"))
+        value = of.get("stringValue", of.get("StringValue", of.get("BinaryValue")))
+        if value is None:
+            # What is no base64 has no value, either.
+            with suppress(KeyError, TypeError, ValueError):
+                value = base64.b64decode(of["binaryValue"], validate=True)
+        if not isinstance(data_type, str) or not isinstance(value, str | bytes):
+            raise MalformedMessageError(f"attribute {name!r}: needs a type, and text or bytes")
+        return cls(data_type, value)
 
     def to_api(self) -> dict[str, str | bytes]:
         """Return the form that SendMessage expects."""

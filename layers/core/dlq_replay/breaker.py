@@ -146,18 +146,16 @@ class BreakerView:
         """The limit as people read it; empty where there is none."""
         if self.limit is None:
             return ""
-        now, since = (datetime.fromtimestamp(at, UTC) for at in (self.now_seconds, self._since))
-        then = f"{since:%H:%M}" if since.date() == now.date() else f"{since:%Y-%m-%d %H:%M}"
+        since = datetime.fromtimestamp(self._since, UTC)
         replays = "1 replay" if self.limit == 1 else f"{self.limit:,} replays"
-        limited = f"limited to {replays} a minute since {then} UTC; the consumer"
+        limited = f"limited to {replays} a minute since {since:%Y-%m-%d %H:%M} UTC; the consumer"
         silent_since = self.numbers.get("silent_since")
         if self.limit > 1:
             return f"{limited} works again"
         if silent_since is None:
             return f"{limited} deletes less than a third of what is usual"
         minutes = (self.now_seconds - silent_since) // self.rules.minute_seconds
-        ago = "1 minute" if minutes == 1 else f"{minutes:,} minutes"
-        return f"{limited} has deleted nothing for {ago}"
+        return f"{limited} has deleted nothing for {minutes:,} minutes"
 
     def applies_to(self, message: Message) -> bool:
         """Whether the limit holds for a message.

@@ -3,11 +3,10 @@
 An adapter. Item ``breaker#<queue>`` is the breaker of one main queue.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -20,14 +19,8 @@ KEPT_SECONDS = 2 * 24 * 3600
 """How long an item lives that nobody writes."""
 
 
-class DynamoDbClient(Protocol):
-    """The part of boto3's low-level DynamoDB client that is used here."""
-
-    def batch_get_item(self, **request: object) -> Mapping[str, Any]:
-        """Read up to 100 different keys; some may be left unprocessed."""
-
-    def update_item(self, **request: object) -> Mapping[str, Any]:
-        """Change one item, or make it."""
+_ERRORS = (BotoCoreError, ClientError, RuntimeError)
+"""RuntimeError: credentials that were renewed and had expired all the same."""
 
 
 def breaker_client_config() -> Config:
@@ -43,17 +36,7 @@ def breaker_client_config() -> Config:
     )
 
 
-@contextmanager
-def table_errors() -> Iterator[None]:
-    """Raise TableError for whatever DynamoDB or the way to it does."""
-    try:
-        yield
-    except (BotoCoreError, ClientError, RuntimeError) as error:
-        # RuntimeError: credentials that were renewed and had expired all the same.
-        raise TableError(describe_fault(error)) from error
-
-
-def update_item(client: DynamoDbClient, **request: object) -> tuple[bool, Mapping[str, Any]]:
+def update_item(client: Any, **request: object) -> tuple[bool, Mapping[str, Any]]:  # noqa: ANN401 - boto3's
     """Change one item if its condition holds.
 
     Returns:
@@ -63,21 +46,22 @@ def update_item(client: DynamoDbClient, **request: object) -> tuple[bool, Mappin
     Raises:
         TableError: the change may have been made all the same.
     """
-    with table_errors():
-        try:
-            answer = client.update_item(**request, ReturnValuesOnConditionCheckFailure="ALL_OLD")
-        except ClientError as error:
-            response: Mapping[str, Any] = error.response
-            if response["Error"]["Code"] != "ConditionalCheckFailedException":
-                raise
-            return False, response.get("Item", {})
+    try:
+        answer = client.update_item(**request, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+    except _ERRORS as error:
+        response: Mapping[str, Any] = getattr(error, "response", {})
+        if response.get("Error", {}).get("Code") != "ConditionalCheckFailedException":
+            raise TableError(describe_fault(error)) from error
+        return False, response.get("Item", {})
     return True, answer.get("Attributes", {})
 
 
-def read_items(client: DynamoDbClient, table: str, **wanted: object) -> list[Mapping[str, Any]]:
+def read_items(client: Any, table: str, **wanted: object) -> list[Mapping[str, Any]]:  # noqa: ANN401 - boto3's
     """Read items of a table, up to 100. Raises TableError."""
-    with table_errors():
+    try:
         answer = client.batch_get_item(RequestItems={table: wanted})
+    except _ERRORS as error:
+        raise TableError(describe_fault(error)) from error
     if answer.get("UnprocessedKeys"):
         raise TableError("throttled: DynamoDB left a read unprocessed")
     # By the table's name, also where an ARN was given.
@@ -86,7 +70,7 @@ def read_items(client: DynamoDbClient, table: str, **wanted: object) -> list[Map
 
 @dataclass(frozen=True, slots=True)
 class DynamoDbBreaker:
-    """The breaker of one main queue. Satisfies ``breaker_worker.BreakerTable``.
+    """The breaker of one main queue.
 
     Attributes:
         client: a low-level DynamoDB client, best made with ``breaker_client_config``.
@@ -95,28 +79,20 @@ class DynamoDbBreaker:
         now_seconds: the clock, epoch seconds.
     """
 
-    client: DynamoDbClient
+    client: Any
     table_name: str
     queue: str
     now_seconds: Callable[[], int]
 
     def read(self) -> Mapping[str, int]:
-        """Read the item's numbers, in two tries; without an item there are none.
-
-        Raises:
-            TableError: the table is missing, refuses, is throttled or does not answer.
-        """
+        """Read the item's numbers, in two tries; without an item there are none."""
         try:
             return self._read()
         except TableError:
             return self._read()
 
     def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
-        """Change the item; whether that was done, and what its numbers are now.
-
-        Raises:
-            TableError: as ``read``. The change may have been made all the same.
-        """
+        """As ``BreakerTable`` says. After an error the change may have been made all the same."""
         is_done, item = update_item(
             self.client,
             TableName=self.table_name,
@@ -157,7 +133,7 @@ def read_deletions(
             Period=minute_seconds,
             Statistics=["Sum"],
         )
-    except (BotoCoreError, ClientError, RuntimeError):
+    except _ERRORS:
         return {}
     return {
         int(point["Timestamp"].timestamp()) // minute_seconds: round(point["Sum"])

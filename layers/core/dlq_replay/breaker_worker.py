@@ -21,18 +21,14 @@ from dlq_replay.breaker import (
     Update,
     was_replayed,
 )
-from dlq_replay.errors import TableError
 from dlq_replay.message import Message
 from dlq_replay.plan import Passage, Step
-from dlq_replay.retry import awake_seconds
+from dlq_replay.retry import Asking, awake_seconds
 
 READ_SECONDS = 2.0
 WRITE_SECONDS = 1.0
-PAUSE_SECONDS = 5.0
-"""How long nothing is asked of a table that failed."""
-
 BLIND_SECONDS = 60.0
-"""How long the last known state is acted upon, and how often a fault is told."""
+"""How long the last known state is acted upon."""
 
 ReadDeletions = Callable[[int, int], Mapping[int, int]]
 """Messages that the main queue deleted between two moments, epoch seconds: by minute, without those
@@ -93,9 +89,9 @@ class BreakerWorker:
         self._max_receive_count, self._clock_seconds = max_receive_count, clock_seconds
         self._numbers: Mapping[str, int] = {}
         self._counts: Counter[str] = Counter()
-        self._known_at = self._wrote_at = self._paused_until = self._told_at = -math.inf
+        self._known_at = self._wrote_at = -math.inf
         self._is_failing = False
-        self._fault: str | None = None
+        self._asking = Asking(clock_seconds)
 
     def look(self, messages: Sequence[Message], now_seconds: int) -> BreakerView | None:
         """Count the dead letters that are new here, and claim what the limit may let through.
@@ -125,12 +121,12 @@ class BreakerWorker:
             now_seconds = view.now_seconds
             self._count(TURNED_AWAY, now_seconds, passages[Passage.HELD])
             self._count(GRANTED, now_seconds, passages[Passage.GRANTED] - view.grants)
-            if self._clock_seconds() >= max(self._wrote_at + WRITE_SECONDS, self._paused_until):
+            is_time = self._clock_seconds() >= self._wrote_at + WRITE_SECONDS
+            if is_time and not self._asking.is_paused:
                 self._write_counts(now_seconds)
                 event = self._judge(now_seconds)
             is_low = self._view(now_seconds).limit == 1
-        fault, self._fault = self._fault, None
-        return BreakerReport(is_low, event, fault)
+        return BreakerReport(is_low, event, self._asking.fault_to_report())
 
     def _count(self, kind: str, now_seconds: int, count: int = 1) -> None:
         if count:
@@ -138,12 +134,10 @@ class BreakerWorker:
 
     def _is_first_look(self, message: Message) -> bool:
         """Whether SQS moved it here, and on FIFO, where it waits in place, just now."""
-        if message.source_arn is None:
-            return False
-        if self._max_receive_count is None:
-            return True
-        received = message.system.get("ApproximateReceiveCount", "")
-        return received.isdigit() and int(received) <= self._max_receive_count + 1
+        if message.source_arn is None or self._max_receive_count is None:
+            return message.source_arn is not None
+        received = message.receive_count
+        return received is not None and received <= self._max_receive_count + 1
 
     def _view(self, now_seconds: int) -> BreakerView:
         return BreakerView(self._numbers, now_seconds, self._rules)
@@ -173,7 +167,7 @@ class BreakerWorker:
             return None
         deleted = self._read_deletions(*self._rules.metric_range(now_seconds))
         if not deleted:
-            self._note_fault("the main queue's metric NumberOfMessagesDeleted cannot be read")
+            self._asking.note("the main queue's metric NumberOfMessagesDeleted cannot be read")
         update = self._view(now_seconds).judge(deleted)
         if not (update and self._ask(update) and "since" in update.put):
             return None
@@ -181,22 +175,13 @@ class BreakerWorker:
 
     def _ask(self, update: Update | None) -> bool:
         """Change the item, or read it; whether that was done."""
-        clock = self._clock_seconds()
-        if clock < self._paused_until:
-            return False
-        is_done = True
-        try:
-            if update is None:
-                self._numbers = self._table.read()
-            else:
-                is_done, self._numbers = self._table.update(update)
-        except TableError as error:
-            self._is_failing, self._paused_until = True, clock + PAUSE_SECONDS
-            self._note_fault(str(error))
+        clock, table = self._clock_seconds(), self._table
+        answer = self._asking.ask(
+            lambda: (True, table.read()) if update is None else table.update(update)
+        )
+        if answer is None:
+            self._is_failing = True
             return False
         self._is_failing, self._known_at = False, clock
+        is_done, self._numbers = answer
         return is_done
-
-    def _note_fault(self, fault: str) -> None:
-        if self._clock_seconds() - self._told_at >= BLIND_SECONDS:
-            self._fault, self._told_at = fault, self._clock_seconds()

@@ -22,7 +22,6 @@ KEPT_ERROR_BYTES = 200
 """So much of an error's message, as JSON, has room beside all else that a parked copy has."""
 
 _ERROR_MESSAGE_CHARACTERS = 200
-_ERROR_MESSAGE_BYTES = (600, 400, KEPT_ERROR_BYTES, 0)
 _SECONDS_MAX = 2**63 - 1
 
 # Made once: json.dumps would make one for each call that wants no blanks.
@@ -116,21 +115,12 @@ class ReplayContext:
             raise InheritedContextError("it belongs to another body")
         if raw.get("v") != CONTEXT_VERSION:
             raise ValueError(f"v must be {CONTEXT_VERSION}")
-        return cls(
-            first_id=_text(raw, "id"),
-            first_seen_seconds=_seconds(raw, "t0"),
-            due_seconds=_seconds(raw, "due"),
-            reason=_text(raw, "reason"),
-            error=_error(raw),
-            plan_id=_text(raw, "plan"),
-            source_queue=_queue_name(raw, "src"),
-            held_seconds=_seconds(raw, "held"),
-            body_digest=_text(raw, "h"),
-            group_id=_text(raw, "g"),
-            is_back=_mark(raw, "back"),
-            is_canary=_mark(raw, "canary"),
-            last_id=_text(raw, "last"),
-        )
+        fields: dict[str, Any] = {
+            name: read(key, raw[key])
+            for key, (name, read) in _KEYS.items()
+            if raw.get(key) is not None
+        }
+        return cls(**fields)
 
     def to_json(self) -> str:
         """Format it compactly, in ASCII.
@@ -139,33 +129,26 @@ class ReplayContext:
         and ``last`` are left out. That is enough for the fields that one copy has, not for all at
         their widest.
         """
-        for most_bytes in _ERROR_MESSAGE_BYTES:
-            text = self._format(most_bytes)
-            if len(text) <= CONTEXT_MAX_BYTES:
-                return text
-        return replace(self, error=None, last_id=None)._format(0)  # noqa: SLF001 - of this class
+        text = self._format("")
+        left_bytes = CONTEXT_MAX_BYTES - len(text)
+        if left_bytes < 0:
+            return replace(self, error=None, last_id=None)._format("")  # noqa: SLF001 - of this class
+        if self.error is None:
+            return text
+        return self._format(
+            start_in_json(self.error.message[:_ERROR_MESSAGE_CHARACTERS], left_bytes)
+        )
 
-    def _format(self, error_bytes: int) -> str:
-        error = self.error
-        message = error.message[:_ERROR_MESSAGE_CHARACTERS] if error else ""
-        message = start_in_json(message, error_bytes)
-        fields: dict[str, Any] = {
-            "v": CONTEXT_VERSION,
-            "id": self.first_id,
-            "h": self.body_digest,
-            "t0": self.first_seen_seconds,
-            "due": self.due_seconds,
-            "reason": self.reason,
-            "error": error and {"type": error.type, "message": message},
-            "plan": self.plan_id,
-            "src": self.source_queue,
-            "held": self.held_seconds,
-            "g": self.group_id,
-            "back": 1 if self.is_back else None,
-            "canary": 1 if self.is_canary else None,
-            "last": self.last_id,
+    def _format(self, error_message: str) -> str:
+        fields: dict[str, Any] = {key: getattr(self, name) for key, (name, _) in _KEYS.items()}
+        if self.error is not None:
+            fields["error"] = {"type": self.error.type, "message": error_message}
+        known = {
+            key: 1 if value is True else value
+            for key, value in fields.items()
+            if value is not None and value is not False
         }
-        return _compact_json({key: value for key, value in fields.items() if value is not None})
+        return _compact_json({"v": CONTEXT_VERSION, **known})
 
 
 def start_in_json(text: str, most_bytes: int) -> str:
@@ -193,10 +176,7 @@ def _load_object(text: str) -> dict[str, Any]:
     return raw
 
 
-def _text(raw: dict[str, Any], key: str) -> str | None:
-    value = raw.get(key)
-    if value is None:
-        return None
+def _text(key: str, value: object) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= _FIELD_MAX_CHARACTERS:
         raise ValueError(f"{key} must be text of 1 to {_FIELD_MAX_CHARACTERS} characters")
     if not (value.isascii() and value.isprintable()):
@@ -204,31 +184,44 @@ def _text(raw: dict[str, Any], key: str) -> str | None:
     return value
 
 
-def _queue_name(raw: dict[str, Any], key: str) -> str | None:
-    value = raw.get(key)
-    if value is not None and not (isinstance(value, str) and is_queue_name(value)):
+def _queue_name(key: str, value: object) -> str:
+    if not (isinstance(value, str) and is_queue_name(value)):
         raise ValueError(f"{key} must be the name of an SQS queue")
     return value
 
 
-def _seconds(raw: dict[str, Any], key: str) -> int | None:
-    value = raw.get(key)
-    if value is not None and (type(value) is not int or not 0 <= value <= _SECONDS_MAX):
+def _seconds(key: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _SECONDS_MAX:
         raise ValueError(f"{key} must be epoch seconds, a whole number of at least 0")
     return value
 
 
-def _mark(raw: dict[str, Any], key: str) -> bool:
-    value = raw.get(key)
-    if value is not None and (type(value) is not int or value != 1):
+def _mark(key: str, value: object) -> bool:
+    if type(value) is not int or value != 1:
         raise ValueError(f"{key} must be 1")
-    return value is not None
+    return True
 
 
-def _error(raw: dict[str, Any]) -> FailureError | None:
-    value = raw.get("error")
-    if value is None:
-        return None
+def _error(key: str, value: object) -> FailureError:
     if not isinstance(value, dict):
-        raise ValueError("error must be an object")  # noqa: TRY004 - one error type for the caller
-    return FailureError(_text(value, "type") or "Error", str(value.get("message", "")))
+        raise ValueError(f"{key} must be an object")  # noqa: TRY004 - one error type for the caller
+    error_type = "Error" if value.get("type") is None else _text("type", value["type"])
+    return FailureError(error_type, str(value.get("message", "")))
+
+
+_KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
+    "id": ("first_id", _text),
+    "h": ("body_digest", _text),
+    "t0": ("first_seen_seconds", _seconds),
+    "due": ("due_seconds", _seconds),
+    "reason": ("reason", _text),
+    "error": ("error", _error),
+    "plan": ("plan_id", _text),
+    "src": ("source_queue", _queue_name),
+    "held": ("held_seconds", _seconds),
+    "g": ("group_id", _text),
+    "back": ("is_back", _mark),
+    "canary": ("is_canary", _mark),
+    "last": ("last_id", _text),
+}
+"""The keys in their order on the wire: the field of each, and what reads its value."""

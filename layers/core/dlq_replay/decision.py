@@ -12,7 +12,6 @@ from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.outgoing import (
     first_seen_seconds,
-    has_room_for_context,
     has_room_for_counter,
     has_room_to_hold,
     source_queue,
@@ -20,7 +19,6 @@ from dlq_replay.outgoing import (
 from dlq_replay.policy import (
     EXPIRY_MARGIN_SECONDS,
     VISIBILITY_HOLD_MAX_SECONDS,
-    QueueLimits,
     ReplayPolicy,
 )
 
@@ -97,14 +95,16 @@ def decide(
     if policy.main_queue.is_fifo:
         return _replay_or_hold_fifo(message, number, policy, now_seconds)
     due = _due_seconds(message, number, policy, now_seconds, draw_up_to)
-    return _replay_or_hold(number, due, policy.limits, now_seconds)
+    remaining = max(0, due - now_seconds)
+    if remaining <= policy.limits.replay_timer_max_seconds:
+        return Replay(number, remaining)
+    return Hold(number, due, min(policy.limits.hold_timer_max_seconds, remaining))
 
 
 def hold_by_breaker(
     message: Message,
     replay: Replay,
     policy: ReplayPolicy,
-    now_seconds: int,
     draw_up_to: DrawUpTo,
     view: BreakerView,
 ) -> Hold | None:
@@ -114,7 +114,7 @@ def hold_by_breaker(
         None where the limit does not apply: it has touched the message for 11 to 12 hours already,
         or the message cannot be held without the risk that it is lost or forgets what it waits for.
     """
-    least, most = view.rules.hold_limit_seconds
+    now_seconds, (least, most) = view.now_seconds, view.rules.hold_limit_seconds
     limits_end = held_since_seconds(message, policy, now_seconds) + least
     limits_end += reproducible_draw(message.first_id, 0)(most - least)
     is_fifo = policy.main_queue.is_fifo
@@ -191,22 +191,13 @@ def _due_seconds(
     ceiling = policy.backoff.ceiling_seconds(number)
     timer_max = policy.limits.replay_timer_max_seconds
     is_kept = policy.limits.hold_timer_max_seconds > 0
-    if ceiling > timer_max and not (is_kept and has_room_for_context(message, number, policy)):
+    if ceiling > timer_max and not (is_kept and has_room_to_hold(message, number, policy)):
         # The ceiling is clamped, never the drawn delay: a wait stays uniform up to its ceiling.
         ceiling = timer_max
     stored = message.due_seconds
     if stored is not None and stored <= now_seconds + ceiling:
         return stored
     return now_seconds + draw_up_to(ceiling)
-
-
-def _replay_or_hold(
-    number: int, due_seconds: int, limits: QueueLimits, now_seconds: int
-) -> Replay | Hold:
-    remaining = max(0, due_seconds - now_seconds)
-    if remaining <= limits.replay_timer_max_seconds:
-        return Replay(number, remaining)
-    return Hold(number, due_seconds, min(limits.hold_timer_max_seconds, remaining))
 
 
 def _replay_or_hold_fifo(

@@ -48,7 +48,7 @@ def _read_record(index: int, record: object) -> Message | UnreadableRecord:
     if not isinstance(message_id, str) or not message_id:
         raise MalformedEventError(f"not an SQS event: record {index} has no messageId")
     try:
-        return Message.from_lambda_record(record)
+        return Message.from_received(record)
     except MalformedMessageError as error:
         system = record.get("attributes")
         group = system.get("MessageGroupId") if isinstance(system, Mapping) else None

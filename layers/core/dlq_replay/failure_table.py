@@ -6,10 +6,9 @@ each call returns what it could do, and one line that says why it could not do t
 The table's key is ``message_id`` (S), alone; its TTL attribute is ``expires_at``.
 """
 
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Protocol
 
@@ -17,6 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from dlq_replay.backoff import Backoff
+from dlq_replay.errors import TableError
 from dlq_replay.failures import Failure, one_line
 from dlq_replay.retry import Retry
 
@@ -29,17 +29,12 @@ MAX_READS = 100
 BUDGET_SECONDS = 3.0
 """How long one ``record`` or ``find`` goes on starting calls."""
 
-_KEY_BYTES = 2048
-_ATTEMPTS = 3
-"""Calls for one batch: the later ones for what DynamoDB left unprocessed."""
-_BACKOFF = Backoff(rate_seconds=0.05, cap_seconds=1)
+_RETRY = Retry(3, Backoff(rate_seconds=0.05, cap_seconds=1))
+"""Of one batch: for what DynamoDB left unprocessed."""
 
 
 class DynamoDbClient(Protocol):
     """The part of boto3's low-level DynamoDB client that is used here."""
-
-    def put_item(self, **request: object) -> Mapping[str, Any]:
-        """Write one item over whatever was under its key."""
 
     def batch_write_item(self, **request: object) -> Mapping[str, Any]:
         """Write up to 25 items of different keys; some may be left unprocessed."""
@@ -58,84 +53,57 @@ def table_client_config() -> Config:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What became of a ``record``.
-
-    Attributes:
-        missed: the failures that DynamoDB did not confirm.
-        fault: why, in one line without any part of a message; None if nothing was missed.
-    """
-
-    missed: tuple[Failure, ...] = ()
-    fault: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a ``find`` brought.
-
-    Attributes:
-        failures: by message id; an id without a recorded failure is not in it.
-        fault: why it may be incomplete, in one line without any part of a message; else None.
-    """
-
-    failures: Mapping[str, Failure] = field(default_factory=dict)
-    fault: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class FailureTable:
     """One table, through one client; safe to share between threads.
 
     Attributes:
         client: a low-level DynamoDB client, best made with ``table_client_config``.
         table_name: or the table's ARN, where it is another account's.
-        pause: waits so many seconds.
+        retry: repeats what DynamoDB left unprocessed.
         clock_seconds: seconds since any moment, never set back.
-        draw: see ``Retry``.
     """
 
     client: DynamoDbClient
     table_name: str
-    pause: Callable[[float], object] = time.sleep
+    retry: Retry = field(default=_RETRY)
     clock_seconds: Callable[[], float] = time.monotonic
-    draw: Callable[[], float] = random.random
 
-    def record(self, failures: Sequence[Failure]) -> Recorded:
+    def record(self, failures: Sequence[Failure]) -> str | None:
         """Write each failure over what was recorded of its message; of equal ids the last.
 
-        One write per message: a PutItem for one, BatchWriteItem of 25 for more. After a call that
-        fails no other is made, so that a table that is down costs one time-out.
+        After a call that fails no other is made, so that a table that is down costs one time-out.
+
+        Returns:
+            How many DynamoDB did not confirm, and why, in one line without any part of a message;
+            None if it confirmed all.
         """
         left = {failure.message_id: failure for failure in failures}
-        writable = {key: failure for key, failure in left.items() if _can_be_key(key)}
-        fault = None if len(writable) == len(left) else "a message id cannot be a key"
+        count = len(left)
 
         def write(tried: Sequence[str]) -> Sequence[str]:
-            items = [writable[key].to_item() for key in tried]
-            unwritten: set[str] = set()
-            if len(items) == 1:
-                self.client.put_item(TableName=self.table_name, Item=items[0])
-            else:
-                requests = [{"PutRequest": {"Item": item}} for item in items]
-                answer = self.client.batch_write_item(RequestItems={self.table_name: requests})
-                left_over = chain.from_iterable((answer.get("UnprocessedItems") or {}).values())
-                unwritten = {one["PutRequest"]["Item"]["message_id"]["S"] for one in left_over}
+            requests = [{"PutRequest": {"Item": left[key].to_item()}} for key in tried]
+            answer = self.client.batch_write_item(RequestItems={self.table_name: requests})
+            left_over = chain.from_iterable((answer.get("UnprocessedItems") or {}).values())
+            unwritten = {one["PutRequest"]["Item"]["message_id"]["S"] for one in left_over}
             for key in set(tried) - unwritten:
                 del left[key]
             return [key for key in tried if key in unwritten]
 
         try:
-            self._in_batches(list(writable), MAX_WRITES, write)
+            self._in_batches([*left], MAX_WRITES, write)
         except Exception as error:  # noqa: BLE001 - records are advisory: see the module
-            fault = describe_fault(error)
-        return Recorded(tuple(left.values()), fault)
+            return f"{len(left)} of {count}: {describe_fault(error)}"
+        return None
 
-    def find(self, message_ids: Sequence[str]) -> Found:
+    def find(self, message_ids: Sequence[str]) -> tuple[Mapping[str, Failure], str | None]:
         """Read what is recorded of these messages, each asked for once, 100 in a call.
 
         Reads are strongly consistent: what made SQS move a message may be the first failure
         recorded of it, and a moment old. An item that cannot be read is left out.
+
+        Returns:
+            The failures by message id; and why they may be incomplete, in one line without any part
+            of a message, else None.
         """
         found: dict[str, Failure] = {}
         unreadable = 0
@@ -157,21 +125,17 @@ class FailureTable:
             return [key["message_id"]["S"] for one in left for key in one["Keys"]]
 
         try:
-            self._in_batches(
-                [i for i in dict.fromkeys(message_ids) if _can_be_key(i)], MAX_READS, read
-            )
+            self._in_batches([*dict.fromkeys(message_ids)], MAX_READS, read)
         except Exception as error:  # noqa: BLE001 - records are advisory: see the module
-            return Found(found, describe_fault(error))
-        return Found(found, f"items without an error_type: {unreadable}" if unreadable else None)
+            return found, describe_fault(error)
+        return found, f"items without an error_type: {unreadable}" if unreadable else None
 
     def _in_batches(
         self, keys: Sequence[str], size: int, work: Callable[[Sequence[str]], Sequence[str]]
     ) -> None:
         """Give *work* all *keys*, batch by batch, and again what it returns as not done."""
         end_seconds = self.clock_seconds() + BUDGET_SECONDS
-        retry = Retry(
-            _ATTEMPTS, _BACKOFF, self.pause, self.draw, lambda: end_seconds - self.clock_seconds()
-        )
+        retry = replace(self.retry, seconds_left=lambda: end_seconds - self.clock_seconds())
         for start in range(0, len(keys), size):
             left = keys[start : start + size]
             for _ in retry.attempts():
@@ -179,23 +143,14 @@ class FailureTable:
                 if not left:
                     break
             if left:
-                raise _StoppedError("throttled: DynamoDB left a part of a batch unprocessed")
+                raise TableError("throttled: DynamoDB left a part of a batch unprocessed")
             if self.clock_seconds() > end_seconds and start + size < len(keys):
-                raise _StoppedError(f"slow: stopped after {BUDGET_SECONDS:g} s")
-
-
-class _StoppedError(Exception):
-    """No further call is worth its time."""
-
-
-def _can_be_key(message_id: str) -> bool:
-    """DynamoDB's rule for a key of text. One that breaks it would spoil its whole call."""
-    return 0 < len(message_id.encode("utf-8", "replace")) <= _KEY_BYTES and message_id.isprintable()
+                raise TableError(f"slow: stopped after {BUDGET_SECONDS:g} s")
 
 
 def describe_fault(error: Exception) -> str:
     """Say what went wrong without any part of an item: errors of the call's form may quote it."""
-    if isinstance(error, _StoppedError):
+    if isinstance(error, TableError):
         return str(error)
     if isinstance(error, ClientError):
         detail = error.response.get("Error", {})

@@ -7,7 +7,7 @@ recorder uses ``masks``, which cannot recognise names, postal addresses and free
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
@@ -27,7 +27,6 @@ ERROR_MESSAGE_CHARACTERS = 300
 
 _READ_CHARACTERS = 10_000
 _CONTEXT_TYPE_CHARACTERS = 128
-_SECONDS_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +39,15 @@ class Failure:
             characters.
         error_message: the start of its text, at most 300 characters, as ``normalization`` leaves
             it; of another program as that wrote it, at most 10,000. Empty if it has none.
-        failed_at_seconds: epoch seconds; 0 if unknown.
-        expires_at_seconds: epoch seconds from which the table may delete it; 0 if unknown.
+        failed_at_seconds: epoch seconds; for people, and never read again.
+        expires_at_seconds: epoch seconds from which the table may delete it; never read again.
     """
 
     message_id: str
     error_type: str
     error_message: str = ""
-    failed_at_seconds: int = 0
-    expires_at_seconds: int = 0
+    failed_at_seconds: int = field(default=0, compare=False)
+    expires_at_seconds: int = field(default=0, compare=False)
 
     @classmethod
     def of(
@@ -68,36 +67,26 @@ class Failure:
         if redact is not None and text:
             text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
         error_type = _attempt(lambda: _type_name(type(exception)), "Exception")
-        return cls(
-            message_id=message_id,
-            error_type=_end(error_type, ERROR_TYPE_CHARACTERS),
-            error_message=_attempt(lambda: _start(_masked(text), ERROR_MESSAGE_CHARACTERS), ""),
-            failed_at_seconds=now_seconds,
-            expires_at_seconds=now_seconds + ttl_seconds,
-        )
+        start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
+        expires_at_seconds = now_seconds + ttl_seconds
+        return cls(message_id, _end(error_type), start, now_seconds, expires_at_seconds)
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Read an item of the table, which a consumer in any language may have written.
 
-        Only ``message_id`` and ``error_type`` are required. Any other attribute that cannot be read
-        counts as absent.
+        Only ``message_id`` and ``error_type`` are required.
 
         Raises:
             ValueError: one of those two is absent, empty or not text. The caller continues as if
                 there were no item.
         """
-        message_id = _text(item, "message_id")
-        error_type = _end(one_line(_text(item, "error_type")), ERROR_TYPE_CHARACTERS)
+        names = ("message_id", "error_type", "error_message")
+        message_id, error_type, text = (str(item.get(name, {}).get("S", "")) for name in names)
+        error_type = _end(one_line(error_type))
         if not message_id or not error_type:
             raise ValueError("message_id and error_type must be text of at least one character")
-        return cls(
-            message_id=message_id,
-            error_type=error_type,
-            error_message=_start(one_line(_text(item, "error_message")), _READ_CHARACTERS),
-            failed_at_seconds=_seconds(item, "failed_at"),
-            expires_at_seconds=_seconds(item, "expires_at"),
-        )
+        return cls(message_id, error_type, one_line(text)[:_READ_CHARACTERS].rstrip())
 
     def to_item(self) -> dict[str, dict[str, str]]:
         """Return an item of the table, in DynamoDB's low-level JSON."""
@@ -165,27 +154,6 @@ def _type_name(kind: type[BaseException]) -> str:
     return one_line(qualified) or "Exception"
 
 
-def _start(text: str, characters: int) -> str:
-    return text[:characters].rstrip()
-
-
-def _end(text: str, characters: int) -> str:
-    """Keep the end of a type name: its last segment says most."""
-    return text[-characters:].lstrip()
-
-
-def _text(item: Mapping[str, Any], name: str) -> str:
-    value = _typed(item, name, "S")
-    return value if isinstance(value, str) else ""
-
-
-def _seconds(item: Mapping[str, Any], name: str) -> int:
-    """Return whole seconds. DynamoDB gives numbers as text; a fraction is cut off."""
-    whole = str(_typed(item, name, "N")).partition(".")[0]
-    is_number = whole.isascii() and whole.isdigit() and len(whole) <= _SECONDS_DIGITS
-    return int(whole) if is_number else 0
-
-
-def _typed(item: Mapping[str, Any], name: str, kind: str) -> object:
-    attribute = item.get(name)
-    return attribute.get(kind) if isinstance(attribute, Mapping) else None
+def _end(error_type: str) -> str:
+    """Keep the end of a type's name: its last segment says most."""
+    return error_type[-ERROR_TYPE_CHARACTERS:].lstrip()

@@ -1,4 +1,4 @@
-"""What is counted and measured, under which names, and the log lines with the values. Pure.
+"""What is counted and measured, under which names, and how it is published.
 
 The template's alarms and dashboard read these names; a test holds them together. The lines have
 CloudWatch's embedded metric format (EMF):
@@ -7,8 +7,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedd
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -59,21 +58,15 @@ def parked_metric(reason: ParkReason) -> str:
     return f"{Metric.PARKED}_{reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """Values of one metric: seconds if its name ends so, else counts."""
-
-    name: str
-    values: tuple[int, ...]
+Measured = dict[str, Sequence[int]]
+"""Values by the name of their metric: seconds if the name ends so, else counts."""
 
 
-def measure_batch(
-    outcome: BatchOutcome, breaker: BreakerReport | None = None
-) -> Iterator[Measurement]:
-    """Yield what a batch tells of one main queue: how often each fate, and each message's values.
+def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -> Measured:
+    """Return what a batch tells of one main queue: how often each fate, and each message's values.
 
-    Counts have one value, 0 included; other metrics have one per message, and are left out where
-    they have none. HeldByBreaker is there only with a breaker.
+    Counts have one value, 0 included; other metrics have one per message. HeldByBreaker is there
+    only with a breaker.
 
     Args:
         outcome: of the messages of that queue.
@@ -82,50 +75,44 @@ def measure_batch(
     fates = [one.fate for one in outcome.outcomes]
     replays = [fate for fate in fates if isinstance(fate, Replay)]
     reasons = Counter(fate.reason for fate in fates if isinstance(fate, Park))
-    held = sum(isinstance(fate, Hold | Wait) for fate in fates)
-    yield _of(Metric.REPLAYED, len(replays))
-    yield _of(Metric.PARKED, reasons.total())
-    yield _of(Metric.HELD, held)
-    yield _of(Metric.FAILED, len(outcome.failed))
-    yield _of(Metric.ARRIVED, _arrived(outcome))
-    for reason, count in reasons.items():
-        yield Measurement(parked_metric(reason), (count,))
+    turned_away = [one.fate for one in outcome.outcomes if one.passage is Passage.HELD]
+    held = sum(isinstance(fate, Hold) for fate in turned_away)
     # Each dead letter counts once for each time it died: one that was held has been counted.
     counts = (one.history.replay_count for one in _leaving(outcome) if one.due_seconds is None)
-    per_message = (
-        _of(Metric.REPLAY_COUNT, *(count for count in counts if count is not None)),
-        _of(Metric.DELAY_SECONDS, *(replay.delay_seconds for replay in replays)),
-    )
-    if breaker:
-        turned_away = (one for one in outcome.outcomes if one.passage is Passage.HELD)
-        held = sum(isinstance(one.fate, Hold) for one in turned_away)
-        yield _of(Metric.HELD_BY_BREAKER, held)
-    yield from (measurement for measurement in per_message if measurement.values)
+    return {
+        Metric.REPLAYED: [len(replays)],
+        Metric.PARKED: [reasons.total()],
+        Metric.HELD: [sum(isinstance(fate, Hold | Wait) for fate in fates)],
+        Metric.FAILED: [len(outcome.failed)],
+        Metric.ARRIVED: [_arrived(outcome)],
+        **{parked_metric(reason): [count] for reason, count in reasons.items()},
+        **({Metric.HELD_BY_BREAKER: [held]} if breaker else {}),
+        Metric.REPLAY_COUNT: [count for count in counts if count is not None],
+        Metric.DELAY_SECONDS: [replay.delay_seconds for replay in replays],
+    }
 
 
-def measure_dlq(
-    outcome: BatchOutcome, now_seconds: int, dlq_retention_seconds: int
-) -> Iterator[Measurement]:
-    """Yield what a batch tells of the DLQ, whichever main queues its messages are of.
+def measure_dlq(outcome: BatchOutcome, now_seconds: int, dlq_retention_seconds: int) -> Measured:
+    """Return what a batch tells of the DLQ, whichever main queues its messages are of.
 
     Alarms watch these values, which are published for the stack's main queue. NearestExpirySeconds
     is how long the message that SQS would delete first had left when it was received.
     """
-    yield _of(Metric.ARRIVED_TOTAL, _arrived(outcome))
-    yield _of(Metric.FAILED_TOTAL, len(outcome.failed))
-    if outcome.breakers:
-        limited = sum(report.is_low for report in outcome.breakers.values())
-        yield _of(Metric.CIRCUIT_BREAKERS_OPEN, limited)
-        if faults := sum(report.fault is not None for report in outcome.breakers.values()):
-            yield _of(Metric.BREAKER_FAULTS, faults)
-    if outcome.uncounted_returns:
-        yield _of(Metric.RETURNS_NOT_COUNTED, outcome.uncounted_returns)
+    reports = outcome.breakers.values()
     records = (one.record for one in outcome.outcomes)
     times = (record.sent_seconds for record in records if isinstance(record, Message))
     sent = [int(seconds) for seconds in times if seconds is not None]
-    if sent:
-        left = max(0, min(sent) + dlq_retention_seconds - now_seconds)
-        yield _of(Metric.NEAREST_EXPIRY_SECONDS, left)
+    limited = [sum(report.is_low for report in reports)] if reports else []
+    faults = sum(report.fault is not None for report in reports)
+    left = [max(0, min(sent) + dlq_retention_seconds - now_seconds)] if sent else []
+    return {
+        Metric.ARRIVED_TOTAL: [_arrived(outcome)],
+        Metric.FAILED_TOTAL: [len(outcome.failed)],
+        Metric.CIRCUIT_BREAKERS_OPEN: limited,
+        Metric.BREAKER_FAULTS: [faults] if faults else [],
+        Metric.RETURNS_NOT_COUNTED: [outcome.uncounted_returns] * bool(outcome.uncounted_returns),
+        Metric.NEAREST_EXPIRY_SECONDS: left,
+    }
 
 
 def _arrived(outcome: BatchOutcome) -> int:
@@ -148,35 +135,24 @@ def _leaving(outcome: BatchOutcome) -> Iterator[Message]:
             yield one.record
 
 
-def _of(metric: Metric, *values: int) -> Measurement:
-    return Measurement(metric.value, values)
-
-
 def unit_of(name: str) -> Literal["Seconds", "Count"]:
     """Return the unit of a metric, as CloudWatch writes it."""
     return "Seconds" if name.endswith("Seconds") else "Count"
 
 
-def metric_lines(
-    measurements: Iterable[Measurement], dimensions: Mapping[str, str], now_seconds: float
-) -> Iterator[str]:
-    """Yield *measurements* as lines of JSON; one line if no metric has more than 100 values.
+def publish(measured: Measured, main_queue: str, now_seconds: float) -> None:
+    """Print the values of a main queue; Lambda hands standard output to CloudWatch.
 
-    Args:
-        measurements: their names must be distinct.
-        dimensions: name and value of each dimension, the same for all measurements.
-        now_seconds: the time of the measurements, epoch seconds.
+    That is one line of JSON if no metric has more than 100 values.
     """
-    left = [measurement for measurement in measurements if measurement.values]
-    start = 0
-    while left:
-        values = {one.name: one.values[start : start + VALUES_PER_LINE] for one in left}
+    dimensions = {MAIN_QUEUE_DIMENSION: main_queue, SERVICE_DIMENSION: SERVICE}
+    while measured := {name: values for name, values in measured.items() if values}:
         directive = {
             "Namespace": NAMESPACE,
             "Dimensions": [list(dimensions)],
-            "Metrics": [{"Name": one.name, "Unit": unit_of(one.name)} for one in left],
+            "Metrics": [{"Name": name, "Unit": unit_of(name)} for name in measured],
         }
         metadata = {"Timestamp": int(now_seconds * 1000), "CloudWatchMetrics": [directive]}
-        yield json.dumps({"_aws": metadata, **dimensions, **values})
-        start += VALUES_PER_LINE
-        left = [measurement for measurement in left if len(measurement.values) > start]
+        values = {name: values[:VALUES_PER_LINE] for name, values in measured.items()}
+        print(json.dumps({"_aws": metadata, **dimensions, **values}))  # noqa: T201
+        measured = {name: values[VALUES_PER_LINE:] for name, values in measured.items()}

@@ -9,6 +9,9 @@ from dlq_replay.context import body_digest
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.history import History
 
+_LAMBDA_NAMES = "messageId", "body", "messageAttributes", "attributes", "receiptHandle", "md5OfBody"
+_API_NAMES = "MessageId", "Body", "MessageAttributes", "Attributes", "ReceiptHandle", "MD5OfBody"
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -37,37 +40,22 @@ class Message:
         object.__setattr__(self, "history", History.of(self.attributes, lambda: self.body_digest))
 
     @classmethod
-    def from_lambda_record(cls, record: Mapping[str, Any]) -> Self:
-        """Read one record of a Lambda event. Unknown fields are ignored.
+    def from_received(cls, received: Mapping[str, Any]) -> Self:
+        """Read a record of a Lambda event, or a message of a ReceiveMessage answer.
 
         Raises:
-            MalformedMessageError: messageId or body is missing, or an attribute is unreadable.
+            MalformedMessageError: id or body is missing, or an attribute is unreadable.
         """
-        raw = _mapping(record, "messageAttributes")
+        names = _API_NAMES if "MessageId" in received else _LAMBDA_NAMES
+        message_id, body, attributes, system, receipt_handle, md5_of_body = names
+        raw = _mapping(received, attributes)
         return cls(
-            message_id=_required_text(record, "messageId"),
-            body=_required_text(record, "body"),
-            attributes={n: MessageAttribute.from_lambda(n, _object(n, a)) for n, a in raw.items()},
-            system=_texts(_mapping(record, "attributes")),
-            receipt_handle=str(record.get("receiptHandle", "")),
-            md5_of_body=str(record.get("md5OfBody", "")),
-        )
-
-    @classmethod
-    def from_receive(cls, received: Mapping[str, Any]) -> Self:
-        """Read one message of a ReceiveMessage answer.
-
-        Raises:
-            MalformedMessageError: MessageId or Body is missing, or an attribute is unreadable.
-        """
-        raw = _mapping(received, "MessageAttributes")
-        return cls(
-            message_id=_required_text(received, "MessageId"),
-            body=_required_text(received, "Body"),
-            attributes={n: MessageAttribute.from_api(n, _object(n, a)) for n, a in raw.items()},
-            system=_texts(_mapping(received, "Attributes")),
-            receipt_handle=str(received.get("ReceiptHandle", "")),
-            md5_of_body=str(received.get("MD5OfBody", "")),
+            message_id=_required_text(received, message_id),
+            body=_required_text(received, body),
+            attributes={n: MessageAttribute.from_received(n, a) for n, a in raw.items()},
+            system={name: str(value) for name, value in _mapping(received, system).items()},
+            receipt_handle=str(received.get(receipt_handle, "")),
+            md5_of_body=str(received.get(md5_of_body, "")),
         )
 
     def with_history(self, history: History) -> Self:
@@ -108,13 +96,16 @@ class Message:
     @property
     def sent_seconds(self) -> float | None:
         """When this copy was sent (in a FIFO DLQ: moved there); epoch seconds."""
-        text = self.system.get("SentTimestamp", "")
-        return int(text) / 1000 if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004
+        milliseconds = self._number("SentTimestamp")
+        return None if milliseconds is None else milliseconds / 1000
 
     @property
     def receive_count(self) -> int | None:
         """How often SQS handed it out, in its source queue too; None where SQS does not say."""
-        text = self.system.get("ApproximateReceiveCount", "")
+        return self._number("ApproximateReceiveCount")
+
+    def _number(self, name: str) -> int | None:
+        text = self.system.get(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004
 
     @property
@@ -179,14 +170,8 @@ def _required_text(raw: Mapping[str, Any], name: str) -> str:
 
 def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = raw.get(name)
-    return _object(name, value) if value is not None else {}
-
-
-def _object(name: str, value: object) -> Mapping[str, Any]:
+    if value is None:
+        return {}
     if not isinstance(value, Mapping):
         raise MalformedMessageError(f"{name}: must be an object")
     return value
-
-
-def _texts(raw: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in raw.items()}

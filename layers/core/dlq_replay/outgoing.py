@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from dlq_replay.addresses import QueueAddress, is_queue_name
 from dlq_replay.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
@@ -18,6 +19,8 @@ _WIDEST_COUNTER = "1000"
 """The largest ``MaxAttempts``."""
 
 _WIDEST_QUEUE_NAME = "q" * 80
+_FAR = 10**11 - 1
+"""A moment with as many digits as there can be, epoch seconds."""
 
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
@@ -26,20 +29,9 @@ def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPol
     return _fits(message.body, counted, policy.limits.main_max_bytes)
 
 
-def has_room_for_context(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
-    """Whether *message* can carry counter and context, so that it can wait with a ``due``."""
-    far = 10**11 - 1
-    waiting = _context(message, far, policy, due_seconds=far)
-    counted = _counted(message, replay_number)
-    return CONTEXT_ATTRIBUTE in _marked(
-        message.body, counted, waiting, policy.limits.hold_max_bytes
-    )
-
-
 def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
-    """Whether *message* can carry what the circuit breaker must know of it, and its counter."""
-    far = 10**11 - 1
-    held = _context(message, far, policy, due_seconds=far, held_seconds=far)
+    """Whether *message* can carry its counter and all that a wait needs, the breaker's included."""
+    held = _context(message, _FAR, policy, due_seconds=_FAR, held_seconds=_FAR)
     counted = _counted(message, replay_number)
     return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, policy.limits.hold_max_bytes)
 
@@ -52,11 +44,9 @@ def replay_entry(
     policy: ReplayPolicy,
     held_seconds: int | None = None,
 ) -> SendEntry:
-    """The copy that goes to the main queue.
+    """The copy that goes to the main queue, with the counter and, where there is room, the context.
 
-    It carries the counter and, where there is room, the context with the id of the first copy and
-    the time we first saw it. ``due`` is gone: the wait is over. A FIFO queue gets no timer, which
-    it would refuse.
+    A FIFO queue gets no timer, which it would refuse.
 
     Args:
         message: what is replayed.
@@ -66,8 +56,7 @@ def replay_entry(
         policy: the rules.
         held_seconds: since when a limit has applied to it, epoch seconds; None without a limit.
     """
-    context = _context(message, now_seconds, policy, held_seconds=held_seconds)
-    context = replace(context, last_id=None)
+    context = _context(message, now_seconds, policy, held_seconds=held_seconds, last_id=None)
     counted = _counted(message, replay_count)
     return _entry(
         message,
@@ -88,8 +77,7 @@ def held_entry(
 ) -> SendEntry:
     """The copy that goes back to a standard DLQ to wait on, with ``due`` and the same counter.
 
-    Ask ``has_room_for_context`` first: without its context the copy would draw anew; and
-    ``has_room_to_hold`` if the circuit breaker holds it.
+    Ask ``has_room_to_hold`` first: without its context the copy would draw anew.
     """
     known = message.history.context
     held = known.held_seconds or (now_seconds if by_breaker else None)
@@ -111,9 +99,7 @@ def parked_entry(
     The copy belongs to no step of a redrive any more. *error* is what the consumer recorded. Where
     the context has no room, the message goes as it is.
     """
-    context = replace(
-        _context(message, now_seconds, policy, reason=reason, error=error), is_canary=False
-    )
+    context = _context(message, now_seconds, policy, reason=reason, error=error, is_canary=False)
     others = _without_context(message)
     attributes = _marked(message.body, others, context, policy.limits.parked_max_bytes)
     return _entry(message, attributes, deduplication_id=_deduplication_id(message, policy))
@@ -161,13 +147,12 @@ def has_room_for_redrive(
     That is the counter and a context as wide as the replay function may make it. Without it a
     return could not be recognised.
     """
-    far = 10**11 - 1
     redriven = _redriven_context(message, plan_id, group_id, is_canary=True)
     widest = replace(
         redriven,
-        first_seen_seconds=far,
-        due_seconds=far,
-        held_seconds=far,
+        first_seen_seconds=_FAR,
+        due_seconds=_FAR,
+        held_seconds=_FAR,
         source_queue=redriven.source_queue or _WIDEST_QUEUE_NAME,
         is_back=True,
         last_id=message.message_id,
@@ -221,37 +206,24 @@ def _queue_at(arn: str) -> QueueAddress | None:
         return None
 
 
-def _source_queue_name(message: Message, policy: ReplayPolicy) -> str | None:
-    source = source_queue(message, policy)
-    return source.name if source and is_queue_name(source.name) else None
-
-
 def _context(
     message: Message,
     now_seconds: int,
     policy: ReplayPolicy,
-    *,
-    due_seconds: int | None = None,
-    reason: str | None = None,
-    error: FailureError | None = None,
-    held_seconds: int | None = None,
+    **changes: Any,  # noqa: ANN401 - fields of the context
 ) -> ReplayContext:
-    """What every copy carries that the function writes.
+    """What every copy carries that the function writes, with *changes*.
 
     It names the source queue, because SQS says nothing of it on a copy that was sent. That is so
     with one main queue, too: a copy that is held while another is being configured must not lose
     its source. What a producer wrote there gives way to what SQS says.
     """
-    known = message.history.context
-    return ReplayContext(
+    known, source = message.history.context, source_queue(message, policy)
+    kept = ReplayContext(
         first_id=message.first_id,
         first_seen_seconds=first_seen_seconds(message, now_seconds),
-        due_seconds=due_seconds,
-        reason=reason,
-        error=error,
         plan_id=known.plan_id,
-        source_queue=_source_queue_name(message, policy),
-        held_seconds=held_seconds,
+        source_queue=source.name if source and is_queue_name(source.name) else None,
         body_digest=message.body_digest,
         group_id=known.group_id,
         is_back=known.is_back,
@@ -259,6 +231,7 @@ def _context(
         # A copy that SQS moved keeps the id under which the consumer saw it.
         last_id=known.last_id if message.source_arn is None else message.message_id,
     )
+    return replace(kept, **changes)
 
 
 def _redriven_context(
@@ -297,13 +270,10 @@ def _deduplication_id(message: Message, policy: ReplayPolicy) -> str | None:
 
 
 def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) -> str | None:
-    return _hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None
-
-
-def _hashed_if_long(text: str) -> str:
-    if len(text) <= DEDUPLICATION_ID_MAX_CHARACTERS:
-        return text
-    return hashlib.sha256(text.encode()).hexdigest()
+    text = f"{message.message_id}:{plan_id}"
+    if len(text) > DEDUPLICATION_ID_MAX_CHARACTERS:
+        text = hashlib.sha256(text.encode()).hexdigest()
+    return text if to_fifo else None
 
 
 def _counted(message: Message, replay_count: int) -> dict[str, MessageAttribute]:

@@ -58,14 +58,6 @@ class Passage(Enum):
     """It holds the message."""
 
 
-class Destination(Enum):
-    """Where a copy is sent; MAIN is the step's own main queue."""
-
-    MAIN = auto()
-    DLQ = auto()
-    PARKED = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """One record and what is meant to happen to it; once acted on, what became of it.
@@ -74,7 +66,8 @@ class Step:
         group: what must keep its order: the FIFO group, else the message alone; None where a group
             is needed and missing.
         main_queue: its source queue; the policy's main queue where its source is not configured.
-        entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO.
+        entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO. It goes
+            to the main queue (Replay), the DLQ (Hold) or the parked queue (Park).
         fault: why its context was ignored, for the log.
         passage: what the circuit breaker had to do with it.
     """
@@ -83,7 +76,6 @@ class Step:
     group: str | None
     main_queue: QueueAddress
     fate: Fate
-    destination: Destination | None = None
     entry: SendEntry | None = None
     fault: str | None = None
     passage: Passage = Passage.UNTOUCHED
@@ -105,7 +97,7 @@ def plan_batch(
     now_seconds: int,
     draw_up_to: DrawUpTo,
     failures: Mapping[str, Failure],
-    breakers: Mapping[QueueAddress, BreakerView] | None = None,
+    breakers: Mapping[QueueAddress, BreakerView | None] | None = None,
     uncounted: Container[str] = (),
 ) -> list[Step]:
     """Decide on every record, in order. Message ids must be distinct.
@@ -123,21 +115,21 @@ def plan_batch(
     for record in records:
         group = record.message_group_id if policy.main_queue.is_fifo else record.message_id
         own = policy.of(source_queue(record, policy)) if isinstance(record, Message) else policy
+        queue = own.main_queue
         if group in stopped:
-            step = Step(record, group, own.main_queue, Wait())
+            step = Step(record, group, queue, Wait())
         elif isinstance(record, UnreadableRecord):
-            step = Step(record, group, own.main_queue, Failed("unreadable", record.fault))
+            step = Step(record, group, queue, Failed("unreadable", record.fault))
         elif group is None:
             fate = Failed("no_group", "a FIFO queue needs MessageGroupId")
-            step = Step(record, group, own.main_queue, fate)
+            step = Step(record, group, queue, fate)
         elif record.message_id in uncounted:
             fate = Failed("not_counted", "its return could not be counted")
-            step = Step(record, group, own.main_queue, fate)
+            step = Step(record, group, queue, fate)
         else:
-            queue = own.main_queue
             if queue not in planners:
-                view = (breakers or {}).get(queue)
-                planners[queue] = _Planner(own, now_seconds, draw_up_to, failures, view)
+                view = (breakers or {}).get(queue) or BreakerView({}, now_seconds)
+                planners[queue] = _Planner(own, draw_up_to, failures, view, view.grants)
             step = planners[queue].step(record, group)
         if group is not None and not isinstance(step.fate, Replay):
             stopped.add(group)
@@ -145,78 +137,63 @@ def plan_batch(
     return steps
 
 
+@dataclass(slots=True)
 class _Planner:
     """Decides on the messages of one main queue, and counts what its limit still lets through."""
 
-    def __init__(
-        self,
-        policy: ReplayPolicy,
-        now_seconds: int,
-        draw_up_to: DrawUpTo,
-        failures: Mapping[str, Failure],
-        breaker: BreakerView | None,
-    ) -> None:
-        self._policy, self._now_seconds, self._draw_up_to = policy, now_seconds, draw_up_to
-        self._failures = failures
-        self._breaker = breaker or BreakerView({}, now_seconds)
-        self._grants = self._breaker.grants
+    policy: ReplayPolicy
+    draw_up_to: DrawUpTo
+    failures: Mapping[str, Failure]
+    breaker: BreakerView
+    grants: int
 
     def step(self, message: Message, group: str) -> Step:
-        failure = self._failures.get(message.message_id)
-        now_seconds, draw = self._now_seconds, self._draw_up_to
-        decision = decide(message, self._policy, now_seconds, draw, failure)
+        failure = self.failures.get(message.message_id)
+        now_seconds = self.breaker.now_seconds
+        decision = decide(message, self.policy, now_seconds, self.draw_up_to, failure)
         passage = Passage.UNTOUCHED
         if isinstance(decision, Replay):
             decision, passage = self._pass_breaker(message, decision)
-        destination, entry = self._copy(message, decision, passage)
-        queue, fault = self._policy.main_queue, message.history.fault
-        return Step(message, group, queue, decision, destination, entry, fault, passage)
+        entry = self._copy(message, decision, passage)
+        queue, fault = self.policy.main_queue, message.history.fault
+        return Step(message, group, queue, decision, entry, fault, passage)
 
     def _pass_breaker(self, message: Message, replay: Replay) -> tuple[Replay | Hold, Passage]:
         """Rule 8: what the other rules replay is held where the limit turns it away."""
-        view = self._breaker
+        view = self.breaker
         if not view.applies_to(message):
             return replay, Passage.UNTOUCHED
-        hold = hold_by_breaker(
-            message, replay, self._policy, self._now_seconds, self._draw_up_to, view
-        )
+        hold = hold_by_breaker(message, replay, self.policy, self.draw_up_to, view)
         if hold is None:
             return replay, Passage.UNTOUCHED
-        if self._grants <= 0:
+        if self.grants <= 0:
             return hold, Passage.HELD
-        self._grants -= 1
+        self.grants -= 1
         # Under a limit of 1 the consumer does not work: no attempt of the message's own.
         return replace(replay, is_counted=view.limit != 1), Passage.GRANTED
 
-    def _copy(
-        self, message: Message, decision: Decision, passage: Passage
-    ) -> tuple[Destination | None, SendEntry | None]:
-        policy, now_seconds = self._policy, self._now_seconds
+    def _copy(self, message: Message, decision: Decision, passage: Passage) -> SendEntry | None:
+        policy, now_seconds = self.policy, self.breaker.now_seconds
         match decision:
             case Replay(number, delay_seconds, is_counted):
                 count = number if is_counted else number - 1
-                held_seconds = self._held_seconds(message, passage)
-                entry = replay_entry(
+                # None once it is replayed without a limit.
+                held_seconds = None
+                if self.breaker.limit is not None:
+                    held_seconds = message.history.context.held_seconds
+                if passage is Passage.GRANTED:
+                    held_seconds = held_since_seconds(message, policy, now_seconds)
+                return replay_entry(
                     message, count, delay_seconds, now_seconds, policy, held_seconds
                 )
-                return Destination.MAIN, entry
             case Park(reason):
-                failure = self._failures.get(message.message_id)
+                failure = self.failures.get(message.message_id)
                 error = failure.to_failure_error() if failure else None
-                return Destination.PARKED, parked_entry(message, reason, now_seconds, policy, error)
+                return parked_entry(message, reason, now_seconds, policy, error)
             case Hold() if policy.main_queue.is_fifo:
-                return None, None
+                return None
             case Hold(_, due_seconds, wait_seconds):
                 by_breaker = passage is Passage.HELD
-                entry = held_entry(
+                return held_entry(
                     message, due_seconds, wait_seconds, now_seconds, policy, by_breaker=by_breaker
                 )
-                return Destination.DLQ, entry
-
-    def _held_seconds(self, message: Message, passage: Passage) -> int | None:
-        """Since when limits have applied to what is replayed; None once it is without one."""
-        if self._breaker.limit is None:
-            return None
-        if passage is Passage.GRANTED:
-            return held_since_seconds(message, self._policy, self._now_seconds)
-        return message.history.context.held_seconds

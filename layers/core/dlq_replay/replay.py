@@ -9,20 +9,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from typing import Protocol
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.breaker import BreakerView
 from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
-from dlq_replay.decision import Hold
+from dlq_replay.decision import Hold, Park, Replay
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
 from dlq_replay.history import History
-from dlq_replay.holding import DeadLetterQueue, settle_groups
 from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
-from dlq_replay.plan import Destination, Failed, Step, plan_batch
+from dlq_replay.plan import Failed, Step, Wait, plan_batch
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.returns import ReturnsCounter
 from dlq_replay.sending import (
@@ -34,6 +33,16 @@ from dlq_replay.sending import (
     Shipment,
     send_groups,
 )
+
+
+class DeadLetterQueue(Queue, Protocol):
+    """What a replay needs of the DLQ itself. ``sqs.SqsQueue`` is one."""
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> Sequence[Message]:
+        """Hide each received message for so many seconds from now; 0 shows it at once.
+
+        Returns those that SQS did not confirm; never raises for an error of SQS.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +115,17 @@ class Replayer:
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}
         faulty: Mapping[QueueAddress, BreakerReport] = {}
-        plan = partial(
-            plan_batch,
-            returns.records,
-            self.policy,
-            now_seconds,
-            self.draw_up_to,
-            failures,
-            uncounted=returns.uncounted,
-        )
+
+        def plan() -> list[Step]:
+            records, uncounted = returns.records, returns.uncounted
+            return plan_batch(
+                records, self.policy, now_seconds, self.draw_up_to, failures, looked, uncounted
+            )
+
         try:
             if seconds_left() > 0:
                 looked = self._look(returns.records, now_seconds)
-            steps = plan({queue: view for queue, view in looked.items() if view is not None})
+            steps = plan()
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
             looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
             steps = plan()
@@ -171,7 +178,7 @@ class Replayer:
         left = seconds_left()
         if left <= 0 or not self.policy.main_queue.is_fifo:
             return set()
-        settling = self.executor.submit(settle_groups, steps, results, self.dlq)
+        settling = self.executor.submit(_settle_groups, steps, results, self.dlq)
         try:
             return settling.result(timeout=None if math.isinf(left) else left)
         except TimeoutError:
@@ -181,22 +188,63 @@ class Replayer:
     def _groups(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
         groups: dict[str | None, list[Shipment[str]]] = {}
         for step in steps:
-            if step.destination is not None and step.entry is not None:
-                queue = self._queue(step.destination, step.main_queue)
-                shipment = Shipment(step.message_id, queue, step.entry)
+            if step.entry is not None:
+                shipment = Shipment(step.message_id, self._queue(step), step.entry)
                 groups.setdefault(step.group, []).append(shipment)
         return list(groups.values())
 
-    def _queue(self, destination: Destination, main_queue: QueueAddress) -> Queue:
-        match destination:
-            case Destination.DLQ:
-                return self.dlq
-            case Destination.PARKED:
-                return self.parked_queue
-            case Destination.MAIN if main_queue == self.policy.main_queue:
-                return self.main_queue
-            case Destination.MAIN:
-                return self.other_main_queues[main_queue]
+    def _queue(self, step: Step) -> Queue:
+        if isinstance(step.fate, Park):
+            return self.parked_queue
+        if not isinstance(step.fate, Replay):
+            return self.dlq
+        if step.main_queue == self.policy.main_queue:
+            return self.main_queue
+        return self.other_main_queues[step.main_queue]
+
+
+def _settle_groups(
+    steps: Sequence[Step], results: Mapping[str, SendResult], dlq: DeadLetterQueue
+) -> set[str]:
+    """FIFO: hide the heads that must wait, and show what stands behind a head that is settled.
+
+    A hidden message locks its group, which keeps the order while it waits. So a head is hidden only
+    once all that went before it in its group is sent: what failed before it would have to wait as
+    long. What stands behind a hidden or a parked head is shown at once, so that the group moves on
+    when the head is due or deleted, and not when the timeouts of this receive end.
+
+    Returns:
+        The ids of the heads whose hold SQS confirmed.
+    """
+    broken = {
+        step.group
+        for step in steps
+        if not isinstance(results.get(step.message_id, Confirmed("")), Confirmed)
+    }
+    heads = {
+        step.message_id: (step.group, (step.record, step.fate.wait_seconds))
+        for step in steps
+        if isinstance(step.fate, Hold)
+        and isinstance(step.record, Message)
+        and step.entry is None
+        and step.group not in broken
+    }
+    unconfirmed = dlq.change_visibility([change for _, change in heads.values()])
+    held = heads.keys() - {message.message_id for message in unconfirmed}
+    settled = {heads[message_id][0] for message_id in held} | {
+        step.group
+        for step in steps
+        if isinstance(step.fate, Park) and isinstance(results.get(step.message_id), Confirmed)
+    }
+    behind = [
+        (step.record, 0)
+        for step in steps
+        if step.group in settled
+        and isinstance(step.fate, Wait)
+        and isinstance(step.record, Message)
+    ]
+    dlq.change_visibility(behind)
+    return held
 
 
 def _without_foreign_context(record: Message | UnreadableRecord) -> Message | UnreadableRecord:

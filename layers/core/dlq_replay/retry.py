@@ -1,4 +1,4 @@
-"""Retries with full jitter and a deadline. Standard library only.
+"""Retries with full jitter and a deadline; pauses after faults. Standard library only.
 
 ``Retry.call`` repeats a function that raises. ``Retry.attempts`` is for a loop of the caller, such
 as one that retries only what is left::
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dlq_replay.backoff import Backoff
+from dlq_replay.errors import TableError
 
 T = TypeVar("T")
 
@@ -30,6 +31,52 @@ def awake_seconds() -> float:
     Linux.
     """
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+PAUSE_SECONDS = 5.0
+"""How long nothing is asked of a table that failed."""
+
+REPORT_SECONDS = 60.0
+"""How often a fault is reported."""
+
+
+class Asking:
+    """Asks a table that the work does not depend on: leaves it alone for a while after a fault.
+
+    *clock_seconds* is a clock such as ``awake_seconds``.
+    """
+
+    def __init__(self, clock_seconds: Callable[[], float]) -> None:
+        self._clock_seconds = clock_seconds
+        self._paused_until = self._reported_at = -math.inf
+        self._fault: str | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether a call failed within the last 5 s."""
+        return self._clock_seconds() < self._paused_until
+
+    def ask(self, call: Callable[[], T]) -> T | None:
+        """Return what *call* returns; None where it raises, or one before it did a moment ago."""
+        if self.is_paused:
+            return None
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - no fault of a table may stop a message
+            self._paused_until = self._clock_seconds() + PAUSE_SECONDS
+            # Any other error may quote a message.
+            self.note(str(error) if isinstance(error, TableError) else type(error).__name__)
+            return None
+
+    def note(self, fault: str) -> None:
+        """Remember *fault* for ``fault_to_report``, once a minute."""
+        if self._clock_seconds() - self._reported_at >= REPORT_SECONDS:
+            self._fault, self._reported_at = fault, self._clock_seconds()
+
+    def fault_to_report(self) -> str | None:
+        """Return the fault that is to be reported now; else None."""
+        fault, self._fault = self._fault, None
+        return fault
 
 
 @dataclass(frozen=True, slots=True)

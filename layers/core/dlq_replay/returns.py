@@ -6,20 +6,17 @@ before it sends; nothing is counted where there are none. Counting is advisory: 
 only a copy of an unproven step waits for it.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlq_replay.breaker_worker import BLIND_SECONDS, PAUSE_SECONDS
 from dlq_replay.decision import Park, is_returned_canary
-from dlq_replay.errors import TableError
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
 from dlq_replay.plan import Step
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.retry import awake_seconds
+from dlq_replay.retry import Asking, awake_seconds
 
 CANARY_WAIT_SECONDS = 900
 """How long a copy of an unproven step stays in the DLQ for its return to be counted."""
@@ -81,8 +78,7 @@ class ReturnsCounter:
         self, add: Add | None = None, clock_seconds: Callable[[], float] = awake_seconds
     ) -> None:
         self._add_to_table, self._clock_seconds = add, clock_seconds
-        self._paused_until = self._reported_at = -math.inf
-        self._fault: str | None = None
+        self._asking = Asking(clock_seconds)
 
     def count(
         self, records: Collection[Message | UnreadableRecord], policy: ReplayPolicy
@@ -124,8 +120,7 @@ class ReturnsCounter:
 
     def fault_to_report(self) -> str | None:
         """Return why the table could not count, once a minute; else None."""
-        fault, self._fault = self._fault, None
-        return fault
+        return self._asking.fault_to_report()
 
     def _is_to_count(self, message: Message, policy: ReplayPolicy) -> bool:
         if is_returned_canary(message):
@@ -136,19 +131,10 @@ class ReturnsCounter:
     def _add(
         self, key: Key, returned: frozenset[str] = frozenset(), parked: frozenset[str] = frozenset()
     ) -> bool:
-        clock = self._clock_seconds()
-        if self._add_to_table is None or clock < self._paused_until:
+        add = self._add_to_table
+        if add is None:
             return False
-        try:
-            self._add_to_table(*key, returned, parked)
-        except Exception as error:  # noqa: BLE001 - no fault of a counter may stop a message
-            self._paused_until = self._clock_seconds() + PAUSE_SECONDS
-            if clock - self._reported_at >= BLIND_SECONDS:
-                self._reported_at = clock
-                is_known = isinstance(error, TableError)
-                self._fault = str(error) if is_known else type(error).__name__
-            return False
-        return True
+        return self._asking.ask(lambda: add(*key, returned, parked)) is not None
 
 
 def _key(message: Message) -> Key | None:

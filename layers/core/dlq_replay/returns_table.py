@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dlq_replay.breaker_table import DynamoDbClient, read_items, update_item
+from dlq_replay.breaker_table import read_items, update_item
 from dlq_replay.failure_table import MAX_READS
 from dlq_replay.returns import Returns
 
@@ -37,7 +37,7 @@ class ReturnsTable:
         now_seconds: the clock, epoch seconds.
     """
 
-    client: DynamoDbClient
+    client: Any
     table_name: str
     now_seconds: Callable[[], int]
 

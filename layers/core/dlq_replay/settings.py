@@ -1,10 +1,10 @@
 """The Lambda's environment, read once; every fault of it is reported together. Pure."""
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Any, Self
 
 from dlq_replay.addresses import QueueAddress, is_queue_name
 from dlq_replay.backoff import Backoff
@@ -19,11 +19,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 OTHER_MAIN_QUEUES = "OTHER_MAIN_QUEUE_ARNS"
 
-_ERROR_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]+")
 _REGION_IN_URL = re.compile(r"https://sqs\.([a-z0-9-]+)\.")
-_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[a-z-]+:dynamodb:[A-Za-z0-9_.:/-]+")
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,47 +41,43 @@ class ReplaySettings:
         Raises:
             SettingsError: lists every fault at once, each with name, value and rule.
         """
-        reader = _Reader(environment)
-        names = ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
-        main, dlq, parked = (reader.required(name, QueueAddress.from_url) for name in names)
-        queues = {
-            name: queue for name, queue in zip(names, (main, dlq, parked), strict=True) if queue
-        }
-        others = reader.optional(OTHER_MAIN_QUEUES, _queues) or {}
-        max_attempts = reader.required("MAX_ATTEMPTS", _whole(*MAX_ATTEMPTS_RANGE))
-        rate = reader.required("BACKOFF_RATE", _fraction(*BACKOFF_RATE_RANGE))
-        cap = reader.required("BACKOFF_CAP_SECONDS", _whole(*BACKOFF_CAP_RANGE))
-        max_age = reader.optional("MAX_AGE_SECONDS", _whole(*MAX_AGE_RANGE))
-        non_retryable = reader.optional("NON_RETRYABLE_ERRORS", _patterns)
-        failure_table = reader.optional("FAILURE_TABLE", _table)
-        breaker = reader.optional("BREAKER", _on_or_off)
-        log_level = reader.optional("LOG_LEVEL", _log_level)
-        faults = [
-            *reader.faults,
-            *_contradictions(queues, others, environment.get("DLQ_URL", "")),
-        ]
-        if non_retryable and not environment.get("FAILURE_TABLE"):
+        values: dict[str, Any] = {}
+        faults: list[str] = []
+        for name, parse in _VARIABLES.items():
+            if not (text := environment.get(name)):
+                if name in _REQUIRED:
+                    faults.append(f"{name} is not set: it is required")
+                continue
+            try:
+                values[name] = parse(text)
+            except ValueError as error:
+                faults.append(f"{name}={text}: {error}")
+        queues = {name: values[name] for name in _QUEUES if name in values}
+        others: dict[QueueAddress, str] = values.get(OTHER_MAIN_QUEUES, {})
+        faults += _contradictions(queues, others, environment.get("DLQ_URL", ""))
+        has_table = bool(environment.get("FAILURE_TABLE"))
+        if "NON_RETRYABLE_ERRORS" in values and not has_table:
             faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
-        if breaker and not environment.get("FAILURE_TABLE"):
+        if values.get("BREAKER") == "on" and not has_table:
             faults.append("BREAKER is on and FAILURE_TABLE is not set: it needs both")
-        if faults or not (main and dlq and parked) or max_attempts is None or rate is None:
+        if faults:
             raise SettingsError(faults)
-        backoff = Backoff(rate_seconds=rate, cap_seconds=cap or 0)
+        patterns = values.get("NON_RETRYABLE_ERRORS", "").split(",")
         return cls(
             main_queue_url=environment["MAIN_QUEUE_URL"],
             dlq_url=environment["DLQ_URL"],
             parked_queue_url=environment["PARKED_QUEUE_URL"],
             policy=ReplayPolicy(
-                main,
-                max_attempts,
-                backoff,
-                max_age,
-                non_retryable or (),
+                values["MAIN_QUEUE_URL"],
+                values["MAX_ATTEMPTS"],
+                Backoff(values["BACKOFF_RATE"], values["BACKOFF_CAP_SECONDS"]),
+                values.get("MAX_AGE_SECONDS"),
+                tuple(pattern.strip() for pattern in patterns if pattern),
                 other_main_queues=dict.fromkeys(others, QueueLimits()),
             ),
-            failure_table=failure_table,
-            has_breaker=failure_table is not None and breaker is not False,
-            log_level=log_level or "INFO",
+            failure_table=values.get("FAILURE_TABLE"),
+            has_breaker=has_table and values.get("BREAKER") != "off",
+            log_level=values.get("LOG_LEVEL", "INFO").upper(),
         )
 
     @property
@@ -93,30 +85,6 @@ class ReplaySettings:
         """The URLs of the other main queues, which are in the Region of the main queue."""
         url = self.main_queue_url
         return {queue: queue.url_beside(url) for queue in self.policy.other_main_queues}
-
-
-class _Reader:
-    """Reads variables one by one and remembers what was wrong with each."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-        self.faults: list[str] = []
-
-    def required(self, name: str, parse: Callable[[str], Value]) -> Value | None:
-        if not self._environment.get(name):
-            self.faults.append(f"{name} is not set: it is required")
-            return None
-        return self.optional(name, parse)
-
-    def optional(self, name: str, parse: Callable[[str], Value]) -> Value | None:
-        text = self._environment.get(name)
-        if not text:
-            return None
-        try:
-            return parse(text)
-        except ValueError as error:
-            self.faults.append(f"{name}={text}: {error}")
-            return None
 
 
 def _contradictions(
@@ -159,42 +127,45 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
-def _fraction(low: float, high: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        rule = f"must be a number of seconds from {low:g} to {high:g}"
-        try:
-            number = float(text)
-        except ValueError:
-            raise ValueError(rule) from None
-        if not (math.isfinite(number) and low <= number <= high):
+def _rate(text: str) -> float:
+    low, high = BACKOFF_RATE_RANGE
+    with suppress(ValueError):
+        if low <= (number := float(text)) <= high:
+            return number
+    raise ValueError(f"must be a number of seconds from {low:g} to {high:g}")
+
+
+def _matching(pattern: str, rule: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text):
             raise ValueError(rule)
-        return number
+        return text
 
     return parse
 
 
-def _patterns(text: str) -> tuple[str, ...]:
-    patterns = tuple(part.strip() for part in text.split(","))
-    if not all(_ERROR_PATTERN.fullmatch(pattern) for pattern in patterns):
-        raise ValueError(
-            "must be error names separated by commas; * and ? stand for any characters"
-        )
-    return patterns
-
-
-def _table(text: str) -> str:
-    if not _TABLE.fullmatch(text):
-        raise ValueError("must be the name or the ARN of a DynamoDB table")
-    return text
-
-
-def _on_or_off(text: str) -> bool:
-    if text not in {"on", "off"}:
-        raise ValueError("must be on or off")
-    return text == "on"
-
-
-def _log_level(text: str) -> str:
-    if text.upper() not in LOG_LEVELS:
-        raise ValueError(f"must be one of {', '.join(LOG_LEVELS)}")
-    return text.upper()
+_ERROR = r"\s*[A-Za-z0-9_.*?-]+\s*"
+_VARIABLES: Mapping[str, Callable[[str], object]] = {
+    "MAIN_QUEUE_URL": QueueAddress.from_url,
+    "DLQ_URL": QueueAddress.from_url,
+    "PARKED_QUEUE_URL": QueueAddress.from_url,
+    OTHER_MAIN_QUEUES: _queues,
+    "MAX_ATTEMPTS": _whole(*MAX_ATTEMPTS_RANGE),
+    "BACKOFF_RATE": _rate,
+    "BACKOFF_CAP_SECONDS": _whole(*BACKOFF_CAP_RANGE),
+    "MAX_AGE_SECONDS": _whole(*MAX_AGE_RANGE),
+    "NON_RETRYABLE_ERRORS": _matching(
+        f"{_ERROR}(,{_ERROR})*",
+        "must be error names separated by commas; * and ? stand for any characters",
+    ),
+    "FAILURE_TABLE": _matching(
+        r"[A-Za-z0-9_.-]{3,255}|arn:[a-z-]+:dynamodb:[A-Za-z0-9_.:/-]+",
+        "must be the name or the ARN of a DynamoDB table",
+    ),
+    "BREAKER": _matching("on|off", "must be on or off"),
+    "LOG_LEVEL": _matching(
+        f"(?i:{'|'.join(LOG_LEVELS)})", f"must be one of {', '.join(LOG_LEVELS)}"
+    ),
+}
+_QUEUES = ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
+_REQUIRED = (*_QUEUES, "MAX_ATTEMPTS", "BACKOFF_RATE", "BACKOFF_CAP_SECONDS")

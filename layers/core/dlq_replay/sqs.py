@@ -309,6 +309,6 @@ def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:
 
 def _read(received: Mapping[str, Any]) -> Message | MalformedMessageError:
     try:
-        return Message.from_receive(received)
+        return Message.from_received(received)
     except MalformedMessageError as error:
         return MalformedMessageError(f"message {received.get('MessageId', '?')}: {error}")

@@ -2,20 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spark_reprocess.analysis.groups.mask import shorten
 from spark_reprocess.archive.messages.message_index import REPORTS
-from spark_reprocess.command_line.arguments import (
-    WHERE,
-    add_masks,
-    add_policy_sha256,
-    add_time_budget,
-    since,
-    whole_number,
-)
+from spark_reprocess.command_line.arguments import add_shared, since, whole_number
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -33,7 +25,6 @@ from spark_reprocess.findings import (
     Findings,
     GroupFinding,
     format_lead,
-    format_predicate,
     format_statuses,
 )
 
@@ -67,18 +58,15 @@ _NOT_OF = {
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=(_DRAIN, _ANALYZE), help="do one of the two parts")
     drain = parser.add_argument_group("the drain")
-    add = drain.add_argument
-    add("--parked-queue-url", metavar="URL", help="the queue to empty")
-    add("--limit", type=whole_number(1), metavar="N", help="take at most N messages")
-    add_time_budget(drain)
-    add(
+    add_shared(drain, "--parked-queue-url", "--limit", "--time-budget-seconds")
+    drain.add_argument(
         "--tasks",
         type=whole_number(1),
         metavar="N",
         help="tasks in parallel (default: one for each 2,000 messages that SQS counts, at most "
         "30, and on one machine at most one for each core)",
     )
-    add(
+    drain.add_argument(
         "--wait-seconds",
         type=whole_number(0, 20),
         metavar="S",
@@ -88,7 +76,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     analysis = parser.add_argument_group("the analysis")
     add = analysis.add_argument
     add("--out", metavar="FOLDER", help="the report's folder (default: PLACE/reports/ID)")
-    add("--where", metavar="SQL", help=WHERE)
+    add_shared(analysis, "--where")
     add(
         "--since",
         type=since,
@@ -96,33 +84,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only messages parked since then: 45m, 12h, 7d, 2w, or a time such as "
         "2026-11-01T09:30:00Z; the plan keeps the time",
     )
-    add(
-        "--policy",
-        metavar="FILE",
-        help="rules that set the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
-    )
-    add_policy_sha256(analysis)
+    add_shared(analysis, "--policy", "--policy-sha256")
     add(
         "--logs",
         metavar="GROUP|FILE",
         action="append",
+        default=[],
         help="a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
         "errors of messages without a recorded one; may be repeated",
     )
-    add_masks(
-        analysis,
-        "hide a field with everything below it (body.customer.name, attribute.tenant), or what a "
-        "regular expression matches, in samples, titles and leads; e-mail addresses, card, phone "
-        "and account numbers, tokens and fields named like secrets are always hidden, but not "
-        "names, addresses and free text",
-        "show no values of messages: no samples, no words of text bodies in titles; keys, values "
-        "that name a kind of message (type, action) and recorded errors are still shown",
-    )
+    add_shared(analysis, "--mask", "--no-samples")
 
 
 def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
     only = values["only"]
-    if idle := [name for name in _NOT_OF.get(only, ()) if values[name] is not None]:
+    if idle := [name for name in _NOT_OF.get(only, ()) if values[name]]:
         raise InputError(f"--{idle[0].replace('_', '-')} does nothing with --only {only}")
     if only != _ANALYZE and not values["parked_queue_url"]:
         raise InputError(f"--parked-queue-url is missing: without it only --only {_ANALYZE} works")
@@ -140,7 +116,6 @@ def _run(values: dict[str, Any]) -> int:
 
     only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
     place, sha256 = values.pop("archive"), values.pop("policy_sha256")
-    values["logs"] = values["logs"] or ()
     of_drain = {name: value for name in _OF_DRAIN if (value := values.pop(name)) is not None}
     spark = start_spark()
     # Only Spark can check its conditions.
@@ -155,9 +130,9 @@ def _run(values: dict[str, Any]) -> int:
     finally:
         # Whatever ends the analysis, the answer says what was drained.
         if drained or findings:
-            parts = (drained and asdict(drained), findings and analysis_fields(findings))
-            answer = dict(zip(("drained", "findings"), parts, strict=True))
-            print_answer(answer, lambda: _print(drained, findings))
+            fields = findings and analysis_fields(findings)
+            answer = {"drained": drained and asdict(drained), "findings": fields}
+            print_answer(answer, lambda: print_collected(drained, findings))
         for fault in drained.stopped_by if drained else ():
             print_error(
                 f"the drain stopped early: {fault}; what is not archived is still in the queue, "
@@ -166,7 +141,8 @@ def _run(values: dict[str, Any]) -> int:
     return BAD_INPUT if drained and drained.stopped_by else DONE
 
 
-def _print(drained: "DrainSummary | None", findings: Findings | None) -> None:
+def print_collected(drained: "DrainSummary | None", findings: Findings | None) -> None:
+    """Print what was drained and what was found; None for what was not done."""
     if drained:
         print_drain(drained)
     if findings:
@@ -207,7 +183,6 @@ def print_drain(summary: "DrainSummary") -> None:
         )
 
 
-_COLUMNS = ("group", "count", "share", "trend")
 _FIELDS = (
     *("plan_id", "archive", "analyzed_at", "messages"),
     *("statuses", "unreadable", "left_for_people", "logs"),
@@ -217,8 +192,6 @@ _GROUPS_IN_A_LOG = 30
 _GROUPS_ON_A_TERMINAL = 12
 _TITLE_ON_A_TERMINAL = 100
 """Characters: two lines in a table of 100 columns. The report has the whole title."""
-_TREND_CHARACTERS = 12
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 def analysis_fields(findings: Findings) -> dict[str, object]:
@@ -261,19 +234,13 @@ def print_analysis(findings: Findings) -> None:
         return
     is_terminal = sys.stdout.isatty()
     shown = findings.groups[: _GROUPS_ON_A_TERMINAL if is_terminal else _GROUPS_IN_A_LOG]
-    print_table(
-        (*_COLUMNS, "what failed, and what sets it apart") if is_terminal else _COLUMNS,
-        [
-            (
-                group.group_id,
-                group.count,
-                percent(group.share),
-                f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip(),
-                *(["\n".join(_title_and_lead(group))] if is_terminal else []),
-            )
-            for group in shown
-        ],
-    )
+    headings = ("group", "count", "share", "trend", "what failed, and what sets it apart")
+    rows = [
+        (one.group_id, one.count, percent(one.share), one.trend, _title_and_lead(one))
+        for one in shown
+    ]
+    columns = len(headings) if is_terminal else len(headings) - 1
+    print_table(headings[:columns], [row[:columns] for row in rows])
     if groups > len(shown):
         rest = findings.messages - sum(group.count for group in shown)
         more = counted(groups - len(shown), "smaller group")
@@ -285,27 +252,11 @@ def print_analysis(findings: Findings) -> None:
     print_line(f"next: {suggestion('groups', findings.archive, *words)}")
 
 
-def _title_and_lead(group: GroupFinding) -> Iterator[str]:
-    yield shorten(group.title, _TITLE_ON_A_TERMINAL)
-    for lead in group.leads[:1]:
-        yield f"↳ {format_lead(lead)}"
-        synonyms = [synonym for part in lead.parts for synonym in part.synonyms]
-        for synonym in synonyms[:1]:
-            more = len(synonyms) - 1
-            rest = f" and {more} more" if more else ""
-            yield f"  same messages: {format_predicate(synonym)}{rest}"
-    if not group.leads and group.count < LEAST_GROUP:
-        yield f"↳ {TOO_FEW}"
-
-
-def trend_bars(arrivals: Sequence[int]) -> str:
-    """Draw arrivals as a row of bars, the highest at full height; a space where none arrived."""
-    if not any(arrivals):
-        return ""
-    per_bar = -(-len(arrivals) // _TREND_CHARACTERS)
-    sums = [sum(arrivals[start : start + per_bar]) for start in range(0, len(arrivals), per_bar)]
-    highest = max(sums)
-    return "".join(_BARS[-(-one * len(_BARS) // highest) - 1] if one else " " for one in sums)
+def _title_and_lead(group: GroupFinding) -> str:
+    lead = TOO_FEW if group.count < LEAST_GROUP else ""
+    if group.leads:
+        lead = format_lead(group.leads[0])
+    return shorten(group.title, _TITLE_ON_A_TERMINAL) + (f"\n↳ {lead}" if lead else "")
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

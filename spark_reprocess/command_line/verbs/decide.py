@@ -8,7 +8,7 @@ from typing import Any
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.group_records import add_statement, read_memory
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.command_line.arguments import add_group, add_plan
+from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.editing.edit import Patch, patch_faults
@@ -22,9 +22,10 @@ from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage import Statement, is_group_id, note_of
 
 _ABOUT = """\
-Writes a decision about one group into the plan of the newest report, on disk or on S3; everything
-else in the file stays as it is. With --edit it also writes how a redrive changes the bodies of the
-group. If somebody else changes the plan at the same moment, exactly one of you succeeds.
+Writes a decision about one group into the plan of the newest report, on disk or on S3. Everything
+else in the file stays, but comments within the group's entry. With --edit it also writes how a
+redrive changes the bodies of the group. If somebody else changes the plan at the same moment,
+exactly one of you succeeds.
 
 The archive remembers the decision, the note, and since when the group is resolved: later reports
 show them. What is sent to the parked queue after that time makes the group regressed. Without an
@@ -34,7 +35,7 @@ it. Sends nothing: redrive carries out the plan. Needs no Spark."""
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_group(parser)
+    add_shared(parser, "group_id")
     add("action", nargs="?", type=_action, metavar="ACTION", help=f"{', '.join(Action)}")
     add("--note", metavar="TEXT", help="why, for the next reader; '' takes the last note away")
     add(
@@ -49,7 +50,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="change the bodies on their way: a JSON Patch (RFC 6902), as text that begins with [ "
         "or as a file; [] takes the group's patch away",
     )
-    add_plan(parser)
+    add_shared(parser, "--plan")
 
 
 def _action(text: str) -> Action:
@@ -60,24 +61,23 @@ def _action(text: str) -> Action:
 
 
 def _run(options: argparse.Namespace) -> int:
-    archive, group_id = open_archive(options.archive), options.group_id
-    if not is_group_id(group_id):
-        group_id = options.group_id = find_plan(archive, options.plan).plan().full_id(group_id)
+    archive, action = open_archive(options.archive), options.action
     note = None if options.note is None else note_of(options.note)
+    if action is None and (
+        options.edit is not None or (note is None and options.is_resolved is None)
+    ):
+        raise InputError("say something: ACTION, --note or --resolved; --edit needs an ACTION")
+    group_id = _full_id(archive, options)
     answer: dict[str, Any] = dict.fromkeys(("plan_id", "plan", "before", "action", "is_edited"))
-    if options.action is not None:
-        answer |= _decide(archive, options, note)
-    else:
-        if options.edit is not None or (note is None and options.is_resolved is None):
-            raise InputError("say something: ACTION, --note or --resolved; --edit needs an ACTION")
-        _require_group(archive, group_id)
+    if action is not None:
+        answer = _decide(archive, options, group_id, note)
     resolved_at = None
     if is_group_id(group_id):
         # After the plan, which alone decides: if this fails, the same command repeats both.
         said = Statement(
             datetime.now(UTC),
             actor(),
-            answer["action"],
+            action,
             answer["plan_id"],
             note,
             options.is_resolved,
@@ -86,30 +86,41 @@ def _run(options: argparse.Namespace) -> int:
         resolved_at = add_statement(archive, group_id, said).resolved_at
 
     def show() -> None:
-        if options.action is not None:
+        if action is not None:
             edited = ", edited" if answer["is_edited"] else ""
-            change = f"{answer['before']} -> {options.action}{edited}"
+            change = f"{answer['before']} -> {action}{edited}"
             print_line(f"plan {answer['plan_id']}, group {group_id}: {change}")
         if note is not None:
             print_line(f"group {group_id}: noted")
         if options.is_resolved is not None:
             since = f"resolved since {second(resolved_at)} UTC" if resolved_at else "not resolved"
             print_line(f"group {group_id}: {since}")
-        if options.action is not None:
+        if action is not None:
             print_line(f"next, a dry run: {suggestion('redrive', options.archive)}")
 
     print_answer({"group_id": group_id, **answer, "resolved_at": resolved_at}, show)
     return DONE
 
 
-def _decide(archive: Archive, options: argparse.Namespace, note: str | None) -> dict[str, Any]:
+def _full_id(archive: Archive, options: argparse.Namespace) -> str:
+    group_id: str = options.group_id
+    if options.action is None and is_group_id(group_id):
+        memory = read_memory(archive)
+        if group_id in memory.groups or group_id in memory.said:
+            return group_id
+    return find_plan(archive, options.plan).plan().full_id(group_id)
+
+
+def _decide(
+    archive: Archive, options: argparse.Namespace, group_id: str, note: str | None
+) -> dict[str, Any]:
     """Write the decision into the plan; return what the answer says of it."""
     file = find_plan(archive, options.plan)
     text = file.read()
     before = read_plan(text, name=file.path)
-    changed = decide(text, [options.group_id], options.action, note)
+    changed = decide(text, [group_id], options.action, note)
     if options.edit is not None:
-        changed = with_patch(changed, options.group_id, read_patch(options.edit))
+        changed = with_patch(changed, group_id, read_patch(options.edit))
     if not file.replace(text, changed):
         raise BusyError(
             f"{file.path}: somebody else has changed it at this moment; look at it with groups, "
@@ -119,16 +130,10 @@ def _decide(archive: Archive, options: argparse.Namespace, note: str | None) -> 
     return {
         "plan_id": after.plan_id,
         "plan": file.path,
-        "before": before.actions[options.group_id],
+        "before": before.actions[group_id],
         "action": options.action,
-        "is_edited": after.groups[after.index(options.group_id)].edit is not None,
+        "is_edited": after.groups[after.index(group_id)].edit is not None,
     }
-
-
-def _require_group(archive: Archive, group_id: str) -> None:
-    memory = read_memory(archive)
-    if group_id not in memory.groups and group_id not in memory.said:
-        find_plan(archive, None).plan().index(group_id)
 
 
 def read_patch(place: str) -> Patch | None:

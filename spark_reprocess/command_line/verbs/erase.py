@@ -3,12 +3,7 @@
 import argparse
 import time
 
-from spark_reprocess.command_line.arguments import (
-    WHERE,
-    add_execution,
-    positive_number,
-    whole_number,
-)
+from spark_reprocess.command_line.arguments import add_shared, positive_number, whole_number
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
 from spark_reprocess.erase.erase import FEWEST_DAYS, EraseOptions, EraseSummary, erase
@@ -55,7 +50,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="the message id of any copy, or a first id; may be repeated",
     )
-    add("--where", metavar="SQL", help=f"all messages that match: {WHERE}")
+    add_shared(parser, "--where")
     add(
         "--older-than-days",
         type=whole_number(FEWEST_DAYS, 36_500),
@@ -63,11 +58,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"all messages that were decided so long ago, {FEWEST_DAYS} or more, since SQS may "
         "deliver a message again for 14; needs no --reason",
     )
-    add(
-        "--failure-table",
-        metavar="NAME",
-        help="the DynamoDB table of failures; erase what it has of these messages, too",
-    )
+    add_shared(parser, "--failure-table")
     add(
         "--wait-seconds",
         type=positive_number,
@@ -76,7 +67,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="try again for S seconds while a redrive, a restore, an analysis or another erase is "
         "under way (default: end at once, with exit code 2)",
     )
-    add_execution(parser, without="nothing is touched")
+    add_shared(parser, "--reason", "--execute")
 
 
 def _run(options: EraseOptions) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.command_line.arguments import add_plan
+from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted, minute
@@ -37,10 +37,7 @@ redrive of it came back ("stopped"). Changes nothing; needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_plan(parser)
-    parser.add_argument(
-        "--failure-table", metavar="NAME", help="the table in which returns are counted"
-    )
+    add_shared(parser, "--plan", "--failure-table")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,14 @@
 
 import argparse
 import sys
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from itertools import groupby
-from typing import Any
 
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.command_line.arguments import (
-    WHERE,
-    add_breaker,
-    add_destination,
-    add_execution,
-    add_masks,
-    add_plan,
-    add_sending,
-    add_time_budget,
-    sha256_hex,
-    whole_number,
-)
+from spark_reprocess.command_line.arguments import add_shared, sha256_hex
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.ramp import (
     add_ramp,
-    minute_seconds,
     print_forecast,
     print_ramp,
     stopped_sentence,
@@ -67,7 +54,7 @@ left, counted and named. docs/redrive.md has the rules."""
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_plan(parser)
+    add_shared(parser, "--plan")
     add(
         "--group",
         metavar="ID",
@@ -80,18 +67,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="refuse a plan that does anything else than in the dry run that answered with this "
         "(decisions_sha256 of its --json answer)",
     )
-    add_destination(parser)
-    add(
+    add_shared(parser, "--main-queue-url", "--to-queue-url")
+    add_shared(
+        parser,
         "--parked-queue-url",
-        metavar="URL",
         help="act only on messages of this parked queue; required if the plan has messages of "
         "several, and for a ramp",
     )
-    add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
-    add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
-    add_sending(parser, "arrived", "send")
-    add_time_budget(parser)
-    add_breaker(parser)
+    add_shared(parser, "--where", "--limit", "--max-rate", "--claim-ttl")
+    add_shared(parser, "--in-doubt", choices=("arrived", "send", "leave"))
+    add_shared(parser, "--time-budget-seconds", "--failure-table")
     add_ramp(parser)
     add(
         "--watch",
@@ -111,17 +96,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="FIFO: send messages although an earlier one of their message group is not sent",
     )
     add("--keep-counter", action="store_true", help="keep each message's replay count")
-    add_masks(
-        parser,
-        "hide a field, or what a regular expression matches, in the dry run's previews of edits, "
-        "which a terminal and --json show",
-        "show no previews of edits",
-    )
-    add_execution(parser)
-
-
-def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa: ANN401 - argparse's
-    return RedriveOptions(masks=tuple(masks), minute_seconds=minute_seconds(), **values)
+    add_shared(parser, "--mask", "--no-samples", "--reason", "--execute")
 
 
 def _run(options: RedriveOptions) -> int:
@@ -180,7 +155,7 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     Titles quote messages, so they are printed on a terminal only. With *names_plan* what a dry run
     suggests names the plan, because the command did not: a newer report may come.
     """
-    words = columns(summary.counts, executed=summary.executed)
+    words = columns(summary.counts)
     is_terminal = sys.stdout.isatty()
     rows = [
         (
@@ -196,7 +171,7 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     if summary.ramp:
         print_ramp(summary.ramp)
     for problem in summary.problems:
-        print_line(problem_sentence(*astuple(problem)[1:]))
+        print_line(problem_sentence(problem))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.forecast and summary.forecast.sizes:
@@ -248,4 +223,4 @@ _FIRST_OPTIONS = (
     *("--archive", "--stack", "--group", "--plan", "--where", "--limit", "--max-rate"),
     *("--ramp", "--at-once", "--watch", "--reason", "--execute"),
 )
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, first_options=_FIRST_OPTIONS)
+VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run, first_options=_FIRST_OPTIONS)

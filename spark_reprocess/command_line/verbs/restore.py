@@ -1,10 +1,9 @@
 """``restore``: archive to parked queue."""
 
 import argparse
-from dataclasses import astuple
 
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.command_line.arguments import WHERE, add_execution, add_sending, whole_number
+from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import Verb, progress_here
@@ -21,17 +20,16 @@ again under another id."""
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--parked-queue-url", required=True, metavar="URL", help="the queue to fill")
-    add("--where", metavar="SQL", help=f"only these: {WHERE}")
-    add("--limit", type=whole_number(1), metavar="N", help="restore at most N messages in this run")
+    add_shared(parser, "--parked-queue-url", required=True)
+    add_shared(parser, "--where", "--limit", "--max-rate", "--claim-ttl")
+    add_shared(parser, "--in-doubt", choices=("send", "leave"))
     add(
         "--include-foreign",
         action="store_true",
         help="also messages drained from another parked queue",
     )
     add("--include-discarded", action="store_true", help="also discarded messages")
-    add_sending(parser, "send")
-    add_execution(parser)
+    add_shared(parser, "--reason", "--execute")
 
 
 def _run(options: RestoreOptions) -> int:
@@ -45,14 +43,14 @@ def _run(options: RestoreOptions) -> int:
 
 def print_restore(summary: RedriveSummary) -> None:
     """Print, for each drain, what was restored to the parked queue, or would be."""
-    words = columns(summary.counts, executed=summary.executed, restores=True)
+    words = columns(summary.counts)
     rows = [
         (drain.group_id, *(sum(drain.counts.get(one, 0) for one in of) for of in words.values()))
         for drain in summary.groups
     ]
     print_table(("drain", *words), rows)
     for problem in summary.problems:
-        print_line(problem_sentence(*astuple(problem)[1:], restores=True))
+        print_line(problem_sentence(problem))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.executed:

@@ -2,7 +2,7 @@
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,16 +17,8 @@ from dlq_replay.measures import (
 )
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.clients import aws_client, aws_session, region_of
-from spark_reprocess.command_line.arguments import (
-    add_breaker,
-    add_destination,
-    add_execution,
-    add_masks,
-    add_policy_sha256,
-    add_time_budget,
-    positive_number,
-)
-from spark_reprocess.command_line.ramp import add_ramp, minute_seconds
+from spark_reprocess.command_line.arguments import add_shared
+from spark_reprocess.command_line.ramp import add_ramp
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -37,17 +29,14 @@ from spark_reprocess.command_line.verb import (
     Verb,
     progress_here,
 )
-from spark_reprocess.command_line.verbs.collect import analysis_fields, print_analysis, print_drain
+from spark_reprocess.command_line.verbs.collect import analysis_fields, print_collected
 from spark_reprocess.command_line.verbs.redrive import print_redrive, redrive_fields
 from spark_reprocess.redrive.redrive_values import UNFINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mypy_boto3_cloudwatch import CloudWatchClient
 
     from spark_reprocess.run import Pending, RunOptions, RunSummary
-
 
 _ABOUT = """\
 For a schedule: drains the parked queue, analyzes what is pending, sets the plan's actions by the
@@ -86,46 +75,32 @@ alarm."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--parked-queue-url", required=True, metavar="URL", help="the queue to empty")
-    add_destination(parser)
-    add("--policy", metavar="FILE", help="the rules: a file, or s3://BUCKET/KEY")
-    add_policy_sha256(parser)
-    add_time_budget(parser)
-    add("--max-rate", type=positive_number, metavar="R", help="redrive at most R messages a second")
-    add_breaker(parser)
-    add_masks(
-        parser,
-        "hide it in the report (see collect --help)",
-        "show no values of messages in the report (see collect --help)",
-    )
-    add(
-        "--no-metrics",
-        dest="has_metrics",
-        action="store_false",
-        help="publish nothing to CloudWatch",
-    )
-    add_execution(parser)
+    add_shared(parser, "--parked-queue-url", required=True)
+    add_shared(parser, "--main-queue-url", "--to-queue-url", "--policy", "--policy-sha256")
+    add_shared(parser, "--time-budget-seconds", "--max-rate", "--failure-table")
+    add_shared(parser, "--mask", "--no-samples")
+    add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
 
 
-def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
+def _make_options(**values: Any) -> "RunOptions":  # noqa: ANN401 - argparse's
     from spark_reprocess.run import RunOptions
 
-    make: Callable[..., RunOptions] = RunOptions
-    return make(masks=tuple(masks), minute_seconds=minute_seconds(), stack=STACK.get(), **values)
+    return RunOptions(stack=STACK.get(), **values)
 
 
 def _run(options: "RunOptions") -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.run import run
 
-    summary = run(
-        start_spark(),
-        options,
-        publish=lambda pending: _publish(options, pending),
-        progress=progress_here(),
-    )
+    def publish(pending: "Pending") -> str | None:
+        url = options.destination
+        if not url:
+            return None
+        client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
+        return publish_pending(client, QueueAddress.from_url(url).name, pending)
+
+    summary = run(start_spark(), options, publish=publish, progress=progress_here())
     fields = {
         **asdict(summary),
         "findings": summary.findings and analysis_fields(summary.findings),
@@ -139,17 +114,8 @@ def _run(options: "RunOptions") -> int:
     return _exit_code(summary)
 
 
-def _publish(options: "RunOptions", pending: "Pending") -> str | None:
-    url = options.destination
-    if not url or not options.has_metrics:
-        return None
-    client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
-    name = QueueAddress.from_url(url).name
-    return publish_pending(client, name, pending.messages, pending.oldest_seconds)
-
-
 def publish_pending(
-    client: "CloudWatchClient", main_queue_name: str, messages: int, oldest_seconds: int
+    client: "CloudWatchClient", main_queue_name: str, pending: "Pending"
 ) -> str | None:
     """Publish number and age of the archive's pending messages to CloudWatch, 0 included.
 
@@ -160,27 +126,21 @@ def publish_pending(
     Returns:
         What went wrong, for the log; None if CloudWatch accepted it.
     """
-    dimensions = [
-        {"Name": SERVICE_DIMENSION, "Value": SERVICE},
-        {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue_name},
-    ]
-    values = {
-        Metric.PENDING_MESSAGES: messages,
-        Metric.OLDEST_PENDING_SECONDS: oldest_seconds,
-    }
-    try:
-        client.put_metric_data(
-            Namespace=NAMESPACE,
-            MetricData=[
-                {
-                    "MetricName": metric.value,
-                    "Dimensions": dimensions,  # type: ignore[typeddict-item]
-                    "Value": value,
-                    "Unit": unit_of(metric),
-                }
-                for metric, value in values.items()
-            ],
+    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: main_queue_name}
+    data: Any = [
+        {
+            "MetricName": metric.value,
+            "Dimensions": [{"Name": name, "Value": one} for name, one in dimensions.items()],
+            "Value": value,
+            "Unit": unit_of(metric),
+        }
+        for metric, value in (
+            (Metric.PENDING_MESSAGES, pending.messages),
+            (Metric.OLDEST_PENDING_SECONDS, pending.oldest_seconds),
         )
+    ]
+    try:
+        client.put_metric_data(Namespace=NAMESPACE, MetricData=data)
     except (ClientError, BotoCoreError) as error:
         return f"the metrics of pending messages were not published: {error}"
     return None
@@ -193,34 +153,30 @@ def _exit_code(summary: "RunSummary") -> int:
         return STOPPED
     # A person must decide before what waits can go.
     waits = redriven.count(Disposition.WAITS) if redriven else 0
-    if redriven and (
+    is_cut = redriven and (
         redriven.stopped_by or (redriven.executed and redriven.count(*UNFINISHED) > waits)
-    ):
-        return NOT_ALL_SENT
-    if summary.postponed:
+    )
+    if summary.postponed or is_cut:
         return NOT_ALL_SENT
     return BAD_INPUT if summary.drained.stopped_by else DONE
 
 
 def print_run(summary: "RunSummary") -> None:
     """Print the answer of each step, then one line for the whole run."""
-    print_drain(summary.drained)
-    if summary.findings:
-        print_analysis(summary.findings)
-    if summary.redriven:
-        print_redrive(summary.redriven)
-    if summary.policy_sha256:
-        print_line(f"policy: SHA-256 {summary.policy_sha256}")
+    print_collected(summary.drained, summary.findings)
     totals = f"{summary.drained.archived:,} archived"
     if redriven := summary.redriven:
+        print_redrive(redriven)
         sent = redriven.count(Disposition.SENT, Disposition.SEND)
         discarded = redriven.count(Disposition.DISCARDED, Disposition.DISCARD)
         are_sent = "sent" if redriven.executed else "would be sent"
         totals += f", {sent:,} {are_sent}, {discarded:,} discarded"
-    hours = summary.pending.oldest_seconds / 3600
-    pending = f"{summary.pending.messages:,} are pending, the oldest for {hours:,.1f} h"
-    if not summary.pending.messages:
-        pending = "nothing is pending"
+    if summary.policy_sha256:
+        print_line(f"policy: SHA-256 {summary.policy_sha256}")
+    pending = "nothing is pending"
+    if summary.pending.messages:
+        hours = summary.pending.oldest_seconds / 3600
+        pending = f"{summary.pending.messages:,} are pending, the oldest for {hours:,.1f} h"
     print_line(f"run {summary.run_id}: {totals}; {pending}")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from spark_reprocess.command_line.arguments import add_claim_ttl, add_plan, whole_number
+from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import (
     print_answer,
     print_error,
@@ -67,13 +67,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show bodies and attributes as they are",
     )
-    add_claim_ttl(parser)
-    add("--failure-table", metavar="NAME", help="the table in which returns are counted")
+    add_shared(parser, "--claim-ttl", "--failure-table")
     group = parser.add_argument_group("the messages of a group")
-    add = group.add_argument
-    add("--out", metavar="FILE", help="a file to create on this machine; - for standard output")
-    add_plan(group)
-    add("--limit", type=whole_number(1), metavar="N", help="write the first N messages alone")
+    group.add_argument(
+        "--out", metavar="FILE", help="a file to create on this machine; - for standard output"
+    )
+    add_shared(group, "--plan", "--limit")
 
 
 def _make_options(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.archive.storage.files import is_begun, open_archive
-from spark_reprocess.command_line.arguments import add_claim_ttl
+from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
@@ -23,18 +23,10 @@ Region."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--parked-queue-url", metavar="URL", help="also print SQS's counts of this queue"
-    )
-    add_claim_ttl(parser)
-    parser.add_argument(
-        "--failure-table",
-        metavar="NAME",
-        help="also say what came back of the latest plans, and whether replays to --main-queue-url "
-        "are limited",
-    )
-    parser.add_argument("--main-queue-url", metavar="URL", help="the queue of that limit")
-    parser.add_argument("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
+    add_shared(parser, "--parked-queue-url", "--claim-ttl", "--failure-table")
+    add = parser.add_argument
+    add("--main-queue-url", metavar="URL", help="say whether replays to this queue are limited")
+    add("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
 
 
 def _run(options: StatusOptions) -> int:

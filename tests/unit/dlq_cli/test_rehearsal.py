@@ -21,7 +21,7 @@ def test_event_has_the_fields_of_lambda_s(name: str) -> None:
     records = json.loads((EVENTS / f"{name}.json").read_text())["Records"]
     arn = queue_arn("main.fifo" if name == "fifo" else "main")
     for record in records:
-        message = Message.from_lambda_record(record)
+        message = Message.from_received(record)
         message = replace(message, attributes={**message.attributes, **ours})
         (made,) = event_of(message, arn, ID, NOW * 1000)["Records"]
 

@@ -8,6 +8,7 @@ from botocore.exceptions import ConnectTimeoutError, ParamValidationError
 
 from dlq_replay.failure_table import BUDGET_SECONDS, MAX_READS, FailureTable
 from dlq_replay.failures import Failure
+from dlq_replay.retry import Retry
 from tests.support.builders import NOW
 
 SECRET = "card 4111"
@@ -42,11 +43,6 @@ class FakeClient:
             raise self.error
         return self.leaves.pop(0) if self.leaves else 0
 
-    def put_item(self, **request: Any) -> Mapping[str, Any]:
-        self._left([request["Item"]])
-        self.items[request["Item"]["message_id"]["S"]] = request["Item"]
-        return {}
-
     def batch_write_item(self, **request: Any) -> Mapping[str, Any]:
         ((name, entries),) = request["RequestItems"].items()
         left = self._left(entries)
@@ -79,8 +75,8 @@ class Clock:
 
 def table_of(client: FakeClient, step_seconds: float = 0.0) -> tuple[FailureTable, list[float]]:
     pauses: list[float] = []
-    clock = Clock(step_seconds)
-    return FailureTable(client, "failures", pauses.append, clock, lambda: 1.0), pauses
+    retry = Retry(3, sleep=pauses.append, draw=lambda: 1.0)
+    return FailureTable(client, "failures", retry, Clock(step_seconds)), pauses
 
 
 def filled(count: int, **behaviour: Any) -> FakeClient:
@@ -96,44 +92,41 @@ def test_unprocessed_writes_are_tried_again_after_a_pause(
     client = FakeClient(leaves)
     table, pauses = table_of(client)
 
-    assert table.record(failures(25)).missed == ()
-    assert client.calls == calls
-    assert len(client.items) == 25
+    assert table.record(failures(25)) is None
+    assert (client.calls, len(client.items)) == (calls, 25)
     assert pauses == sorted(pauses)
     assert len(pauses) == len(calls) - 1
 
 
-def test_writes_that_stay_unprocessed_are_given_up_and_named() -> None:
+THROTTLED = "throttled: DynamoDB left a part of a batch unprocessed"
+
+
+def test_writes_that_stay_unprocessed_are_given_up_and_counted() -> None:
     client = FakeClient([2] * 9)
     table, _ = table_of(client)
 
-    recorded = table.record(failures(60))
-
+    assert table.record(failures(60)) == f"37 of 60: {THROTTLED}"
     assert client.calls == [25, 2, 2]
-    assert {one.message_id for one in recorded.missed} == set(ids(60)) - set(client.items)
     assert len(client.items) == 23
-    assert recorded.fault == "throttled: DynamoDB left a part of a batch unprocessed"
 
 
 def test_unprocessed_reads_are_tried_again_and_given_up() -> None:
     patient, _ = table_of(filled(150, leaves=[40, 7]))
     impatient, _ = table_of(filled(150, leaves=[40] * 9))
 
-    assert len(patient.find(ids(150)).failures) == 150
-    found = impatient.find(ids(150))
-    assert len(found.failures) == 60
-    assert found.fault == "throttled: DynamoDB left a part of a batch unprocessed"
+    assert len(patient.find(ids(150))[0]) == 150
+    found, fault = impatient.find(ids(150))
+    assert (len(found), fault) == (60, THROTTLED)
 
 
 def test_a_slow_table_is_left_with_what_it_gave() -> None:
     client = filled(10 * MAX_READS)
     table, _ = table_of(client, step_seconds=BUDGET_SECONDS * 0.6)
 
-    found = table.find(ids(10 * MAX_READS))
+    found, fault = table.find(ids(10 * MAX_READS))
 
-    assert len(client.calls) == 2
-    assert len(found.failures) == 2 * MAX_READS
-    assert found.fault == "slow: stopped after 3 s"
+    assert (len(client.calls), len(found)) == (2, 2 * MAX_READS)
+    assert fault == "slow: stopped after 3 s"
 
 
 @pytest.mark.parametrize(
@@ -151,8 +144,8 @@ def test_no_call_follows_one_that_failed(error: Exception, fault: str) -> None:
     reading = filled(500, fails_at=2, error=error)
     writing = FakeClient(fails_at=2, error=error)
 
-    found = table_of(reading)[0].find(ids(500))
-    recorded = table_of(writing)[0].record(failures(500))
+    found, said = table_of(reading)[0].find(ids(500))
 
-    assert (len(reading.calls), len(found.failures), found.fault) == (3, 200, fault)
-    assert (len(writing.calls), len(recorded.missed), recorded.fault) == (3, 450, fault)
+    assert (len(reading.calls), len(found), said) == (3, 200, fault)
+    assert table_of(writing)[0].record(failures(500)) == f"450 of 500: {fault}"
+    assert len(writing.calls) == 3

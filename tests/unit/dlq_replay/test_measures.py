@@ -1,17 +1,14 @@
 """What batches are measured by; ``tests/golden/measures.txt`` has the values of each."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.measures import (
-    Measurement,
+    Measured,
     measure_batch,
     measure_dlq,
-    parked_metric,
 )
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Failed, Fate, Step, Wait
@@ -79,8 +76,9 @@ BATCHES: dict[str, list[tuple[Message, Fate]]] = {
 }
 
 
-def values(measurements: Iterable[Measurement]) -> str:
-    return "".join(f"{one.name} {', '.join(map(str, one.values))}\n" for one in measurements)
+def values(measured: Measured) -> str:
+    shown = {name: ", ".join(map(str, values)) for name, values in measured.items() if values}
+    return "".join(f"{name} {values}\n" for name, values in shown.items())
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -110,7 +108,3 @@ def test_totals_are_of_all_main_queues() -> None:
 
 def test_every_stored_batch_is_one_of_the_table() -> None:
     assert stored_texts("measures").keys() == {*BATCHES, "two main queues"}
-
-
-def test_parked_metrics_are_named_by_reason() -> None:
-    assert parked_metric(ParkReason.NO_ROOM) == "Parked_no_room"

@@ -9,7 +9,6 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, body_digest
 from dlq_replay.decision import ParkReason
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import (
-    has_room_for_context,
     has_room_for_redrive,
     has_room_to_hold,
     held_entry,
@@ -123,15 +122,15 @@ def test_context_gives_way_where_it_would_pass_the_size_limit() -> None:
 
 def test_room_for_the_context_counts_what_it_carries() -> None:
     bare = message("m-1", attributes=context(first_id="m-0"))
-    size = held_entry(bare, 10**11 - 1, 900, 10**11 - 1, policy()).size_bytes + len(
-        "sqs-dlq-replay-nbNumber1"
-    )
+    far = 10**11 - 1
+    held = held_entry(bare, far, 900, far, policy(), by_breaker=True)
+    size = held.size_bytes + len("sqs-dlq-replay-nbNumber1")
     more = message("m-1", attributes=context(first_id="m-0!"))
     elsewhere = replace(bare, system={"DeadLetterQueueSourceArn": queue_arn("longer")})
 
-    assert has_room_for_context(bare, 1, policy(max_message_bytes=size))
-    assert not has_room_for_context(more, 1, policy(max_message_bytes=size))
-    assert not has_room_for_context(elsewhere, 1, policy(max_message_bytes=size))
+    assert has_room_to_hold(bare, 1, policy(max_message_bytes=size))
+    assert not has_room_to_hold(more, 1, policy(max_message_bytes=size))
+    assert not has_room_to_hold(elsewhere, 1, policy(max_message_bytes=size))
 
 
 @pytest.mark.parametrize(("own", "has_room"), [(0, True), (8, True), (9, False), (10, False)])

@@ -102,7 +102,7 @@ def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: A
     remind()
 
     notices = account.notices()
-    assert [subject for subject, _ in notices] == ["3 dead letters of orders wait for you"] * 2
+    assert [subject for subject, _ in notices] == ["3 dead letters wait, main queue orders"] * 2
     assert "In the parked queue: 3" in notices[0][1]
     assert "secret" not in str(notices)
 
@@ -389,4 +389,4 @@ def test_without_a_job_only_the_parked_queue_is_read(
     remind()
 
     [(subject, _)] = account.notices()
-    assert subject == "1 dead letters of orders wait for you"
+    assert subject == "1 dead letters wait, main queue orders"

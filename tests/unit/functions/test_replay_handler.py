@@ -277,7 +277,7 @@ def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
 
     assert answer == {"batchItemFailures": []}
     assert len(main.sent) == 2
-    assert "RuntimeError: an answer of another shape" in [line.get("reason") for line in lines(log)]
+    assert "RuntimeError" in [line.get("reason") for line in lines(log)]
 
 
 @pytest.mark.parametrize("name", ["boto3", "botocore", "urllib3"])

@@ -11,7 +11,6 @@ from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.verbs.collect import print_analysis, print_drain
 from spark_reprocess.command_line.verbs.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
-from spark_reprocess.findings import Synonym
 from spark_reprocess.ramp.rule import Forecast
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 from tests.support.findings_builder import a_group, a_lead, some_findings
@@ -20,9 +19,7 @@ from tests.support.golden import assert_stored, stored_texts
 DRAINED = DrainSummary("d-1", "/my archive", 2.0, 10, 10, 10, 0, 0, faults=(), stopped_by=())
 EMPTY = replace(DRAINED, received=0, archived=0, deleted=0)
 TENANT = "get_json_object(body, '$.tenant') = 'acme'"
-SAME = (Synonym("body.account", "17"), Synonym("attribute.plan", "x" * 80))
 LEAD = a_lead("body.tenant", "acme", 0.874, 0.021, 3.4, condition=TENANT)
-WITH_SYNONYMS = a_lead("body.tenant", "acme", 0.874, 0.021, synonyms=SAME)
 GROUP = a_group(
     group_id="g-1",
     title="TimeoutError",
@@ -63,10 +60,6 @@ ANALYSES = {
     "without groups": replace(ANALYZED, groups=(), messages=0),
     "of more groups than are shown": replace(ANALYZED, groups=(WORDY,) * 40, messages=200),
     "of more than fit a screen": replace(ANALYZED, groups=(WORDY,) * 13, messages=40),
-    "with a lead's synonyms": replace(
-        ANALYZED,
-        groups=(replace(GROUP, leads=(WITH_SYNONYMS,)),),
-    ),
 }
 REDRIVES = {
     "dry": redriven({"send": 1200, "sent_before": 3}),

@@ -15,7 +15,7 @@ COLLECT = ["collect", "--archive", "a", "--parked-queue-url", "u"]
 
 def test_collect_has_safe_defaults() -> None:
     values = parse(COLLECT).options
-    given = {name: value for name, value in values.items() if value not in (None, [])}
+    given = {name: value for name, value in values.items() if value not in (None, ())}
 
     assert given == {"archive": "a", "parked_queue_url": "u", "has_samples": True}
 
@@ -25,7 +25,7 @@ def test_collect_takes_the_options_of_both_parts() -> None:
     values = parse([*COLLECT, *drain, "--mask", "x", "--mask", "y", "--no-samples"]).options
 
     names = ("limit", "time_budget_seconds", "tasks", "wait_seconds", "masks", "has_samples")
-    assert [values[name] for name in names] == [5, 1.5, 3, 0, ["x", "y"], False]
+    assert [values[name] for name in names] == [5, 1.5, 3, 0, ("x", "y"), False]
 
 
 def test_analyze_turns_an_age_into_a_fixed_time() -> None:

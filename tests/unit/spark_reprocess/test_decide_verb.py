@@ -95,7 +95,7 @@ def test_a_decision_and_its_note_are_in_the_plan_and_remembered_with_the_group(
     assert memory.state(OTHER).action == "discard"
     assert found["resolved_at"] is not None
     assert read_notes(archive, memory, [OTHER]) == {OTHER: "nobody wants them"}
-    assert b'note: "nobody wants them"' in (archive.read(PLAN_PATH) or b"")
+    assert b"note: nobody wants them" in (archive.read(PLAN_PATH) or b"")
 
 
 def test_people_read_what_was_written(archive: Archive, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,23 +56,16 @@ def test_a_decision_changes_its_group_alone(
     assert replace(decided, groups=plan.groups) == plan
 
 
-def test_comments_and_what_somebody_wrote_by_hand_stay() -> None:
-    text = plan_text(plan_of(PlannedGroup("g-1", "t", 2, Action.LEAVE)), {"g-1": ["lead: x"]})
-    by_hand = text.replace("    action: leave", "    action: leave   # ask payments first")
+def test_comments_around_an_entry_stay() -> None:
+    two = [PlannedGroup(f"g-{n}", "t", 2, Action.LEAVE) for n in (1, 2)]
+    text = plan_text(plan_of(*two), {"g-2": ["lead: x"]})
+    by_hand = text.replace("count: 2\n    action: leave\n", "count: 2\n    action: leave  # no\n\n")
 
-    decided = decide(by_hand, ["g-1"], Action.REDRIVE)
+    changed = decide(by_hand, ["g-1"], Action.REDRIVE)
 
-    assert decided == by_hand.replace("    action: leave ", "    action: redrive ")
-
-
-@pytest.mark.parametrize("note", [None, 'they asked: "all"\n# of it', ""])
-def test_a_group_on_one_line_can_be_decided(note: str | None) -> None:
-    text = plan_text(plan_of())
-    text = text.replace("groups: []", "groups: [{id: g-1, action: leave, title: t}]")
-
-    [group] = read_plan(decide(text, ["g-1"], Action.DISCARD, note)).groups
-
-    assert (group.action, group.note, group.title) == (Action.DISCARD, note or "", "t")
+    first, second = by_hand.split("\n\n  # lead: x")
+    assert changed == first.replace("leave  # no", "redrive") + "\n\n  # lead: x" + second
+    assert second.endswith("  # no\n\n")
 
 
 def test_a_group_that_is_not_in_the_plan_is_named() -> None:
@@ -125,8 +118,8 @@ def test_a_patch_changes_its_group_alone(
         assert with_patch(changed, "g-1", before) == text
 
 
-def test_a_patch_keeps_what_a_person_wrote_around_it() -> None:
-    text = plan_text(plan_of(PlannedGroup("g-1", "t", 1, Action.LEAVE, Edit(ZIP))))
+def test_a_patch_replaces_one_that_a_person_wrote() -> None:
+    text = plan_text(plan_of(PlannedGroup("g-1", "t", 1, Action.LEAVE, Edit(ZIP), "kept")))
     head, _, tail = text.partition("    edit:\n")
     by_hand = f"""{head}    edit:
       # the zip that the shop corrected
@@ -134,22 +127,25 @@ def test_a_patch_keeps_what_a_person_wrote_around_it() -> None:
         path: /zip
         value: |-
           1
-    # a comment behind it
-    note: kept
 """
     assert tail.count("\n") == 1
 
-    changed = with_patch(by_hand, "g-1", LONG)
-
-    assert "}\n    # a comment behind it\n    note: kept\n" in changed
-    assert read_plan(changed).groups[0].edit == Edit(LONG)
-    removed = with_patch(by_hand, "g-1", None)
-    assert removed == f"{head}    # a comment behind it\n    note: kept\n"
+    assert read_plan(by_hand).groups[0].edit == Edit(patch(ZIP.text.replace("10115", "1")))
+    assert with_patch(by_hand, "g-1", ZIP) == text
+    assert with_patch(by_hand, "g-1", None) == head
 
 
-def test_a_group_in_one_line_is_for_a_person() -> None:
-    one_line = "groups:\n  - {id: g-1, action: leave}\n"
-    text = plan_text(plan_of()).replace("groups: []\n", one_line)
+@pytest.mark.parametrize("entry", ["  - {id: g-1, action: leave}", "- id: g-1\n  action: leave"])
+def test_an_entry_of_another_layout_is_written_anew(entry: str) -> None:
+    text = plan_text(plan_of()).replace("groups: []\n", f"groups:\n{entry}\n")
 
-    with pytest.raises(InputError, match=r"edit groups\[0\] by hand"):
+    [group] = read_plan(with_patch(decide(text, ["g-1"], Action.REDRIVE), "g-1", ZIP)).groups
+
+    assert (group.action, group.edit) == (Action.REDRIVE, Edit(ZIP))
+
+
+def test_groups_in_one_line_are_for_a_person() -> None:
+    text = plan_text(plan_of()).replace("groups: []", "groups: [{id: g-1, action: leave}]")
+
+    with pytest.raises(InputError, match=r"groups\[0\]: is written in an unusual way"):
         with_patch(text, "g-1", ZIP)

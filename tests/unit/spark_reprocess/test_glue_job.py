@@ -99,29 +99,16 @@ def followed(folder: Path, main: Callable[[Sequence[str]], int]) -> RunResult | 
     return read_result(open_archive(str(folder)), "jr_1")
 
 
-def interrupting() -> None:
-    """A signal that came earlier, and interrupts now."""
-    raise KeyboardInterrupt
-
-
-def stopping() -> None:
-    signal.raise_signal(signal.SIGINT)
-
-
-@pytest.mark.parametrize("stop", [interrupting, stopping])
 def test_a_stop_that_comes_when_the_verb_has_ended_changes_nothing(
-    stop: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stops = iter([stop])
-
     def write(*of_result: Any) -> None:
-        next(stops, lambda: None)()
+        signal.raise_signal(signal.SIGINT)
         write_result(*of_result)
 
     monkeypatch.setattr(glue_job, "write_result", write)
 
     assert followed(tmp_path, lambda _: 0) == RunResult("redrive", 0, "", "")
-    assert next(stops, None) is None
 
 
 def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 
 from spark_reprocess.command_line.verbs.run import publish_pending
+from spark_reprocess.run import Pending
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -23,7 +24,7 @@ def test_both_metrics_are_published_under_the_queue_s_name(
     with mock_aws():
         client = boto3.client("cloudwatch")
 
-        assert publish_pending(client, "orders", messages, oldest_seconds) is None
+        assert publish_pending(client, "orders", Pending(messages, oldest_seconds)) is None
 
         listed = client.list_metrics(Namespace="DlqReplay")["Metrics"]
         assert {one["MetricName"] for one in listed} == {
@@ -36,7 +37,7 @@ def test_both_metrics_are_published_under_the_queue_s_name(
 
 
 def test_a_metric_that_cannot_be_published_is_no_reason_to_fail() -> None:
-    fault = publish_pending(cast("CloudWatchClient", Unreachable()), "orders", 1, 1)
+    fault = publish_pending(cast("CloudWatchClient", Unreachable()), "orders", Pending(1, 1))
 
     assert fault is not None
     assert "not published" in fault

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dlq_replay.message import Message
 from local_sqs.client import client_for
-from local_sqs.clock import SystemClock
+from local_sqs.clock import Clock
 from local_sqs.model import SqsModel
 from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES
 from spark_reprocess.archive.messages.dead_letter_schema import (
@@ -62,7 +62,7 @@ def live_messages() -> int:
 
 
 def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path) -> None:
-    model = SqsModel(SystemClock())
+    model = SqsModel(Clock())
     main = model.url_of(model.create_queue("main", {}))
     client = client_for(model)
     context = RunContext(RedriveOptions("a"), "p-1", main)

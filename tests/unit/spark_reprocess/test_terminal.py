@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 def test_pipe_gets_aligned_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("group", "count", "failure"), [("g-1", 1200, "x"), ("g-22", 7, "long")])
 
-    assert capsys.readouterr().out.splitlines() == [
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "group  count  failure",
         "g-1    1,200  x",
         "g-22       7  long",

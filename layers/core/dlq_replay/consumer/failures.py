@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.consumer.identity import message_id_of
@@ -31,7 +31,7 @@ from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure, Redact
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch import BasePartialProcessor, ExceptionInfo
 
-    from dlq_replay.failure_table import FailureTable, Recorded
+    from dlq_replay.failure_table import FailureTable
 
 TABLE_VARIABLE = "FAILURE_TABLE"
 
@@ -52,12 +52,8 @@ def masked(text: str) -> str:
     return mask_text(text)
 
 
-class Table(Protocol):
-    """A table of failures. ``failure_table.FailureTable`` is one."""
-
-    def record(self, failures: Sequence[Failure]) -> "Recorded":
-        """Write *failures*; return which could not be written, and why."""
-
+Write = Callable[[Sequence[Failure]], str | None]
+"""Writes failures; says what was not written and why. ``failure_table.FailureTable.record``."""
 
 # The recorder of the outermost ``with`` and its failures by message id. Each thread, with its
 # asyncio tasks, has its own value, so concurrent batches do not mix. A thread that the consumer
@@ -69,10 +65,10 @@ _current: ContextVar[tuple["FailureRecorder", dict[str, Failure]] | None] = Cont
 
 @dataclass(eq=False)
 class FailureRecorder:
-    """Records failures in *table*; does nothing if *table* is None. Thread-safe.
+    """Records failures by *write*; does nothing if that is None. Thread-safe.
 
     Attributes:
-        table: a test of the consumer may pass a fake.
+        write: a test of the consumer may pass a fake.
         redact: takes the text of an exception and returns what may be kept; ``normalization`` then
             takes out ids, numbers and quoted texts. The default hides what ``masked`` finds; None
             hides nothing more.
@@ -80,7 +76,7 @@ class FailureRecorder:
         now_seconds: the clock, epoch seconds.
     """
 
-    table: Table | None
+    write: Write | None
     redact: Redact | None = masked
     ttl_seconds: int = DEFAULT_TTL_SECONDS
     now_seconds: Callable[[], int] = lambda: int(time.time())
@@ -95,13 +91,11 @@ class FailureRecorder:
 
         The client is made at the first failure, so a consumer without failures never creates it.
 
-        Args:
-            environment: the variables of the process.
-            redact: see the class.
+        *environment* are the variables of the process. For *redact* see the class.
         """
         name = environment.get(TABLE_VARIABLE, "").strip()
-        table = _LazyTable(name) if name else None
-        return cls(table, redact)
+        table = cache(lambda: _table(name))
+        return cls((lambda failures: table().record(failures)) if name else None, redact)
 
     def record(self, message_id: str, exception: BaseException) -> None:
         """Record that the message failed with *exception*. Never raises.
@@ -109,20 +103,13 @@ class FailureRecorder:
         Inside a ``batch`` the record is written at the end of the batch. A later failure of the
         same message replaces an earlier one.
         """
-        if self.table is None:
+        if self.write is None:
             return
-        try:
-            failure = Failure.of(
-                message_id,
-                exception,
-                self.now_seconds(),
-                self.ttl_seconds,
-                self.redact,
+        now_seconds = self.now_seconds()
+        with self.batch() as collected:
+            collected[message_id] = Failure.of(
+                message_id, exception, now_seconds, self.ttl_seconds, self.redact
             )
-            with self._collecting(self.table) as collected:
-                collected[message_id] = failure
-        except Exception as error:  # noqa: BLE001 - the consumer must not fail by its recorder
-            logger.warning("a failure was not recorded: %s", type(error).__name__)
 
     @contextmanager
     def recording(self, record: object) -> Iterator[None]:
@@ -162,20 +149,12 @@ class FailureRecorder:
         return processor
 
     @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Collect the block's failures and write them at its end, each message once.
+    def batch(self) -> Iterator[dict[str, Failure]]:
+        """Collect the block's failures by message id, and write them at its end.
 
         As a decorator of a synchronous ``lambda_handler`` it does so for each invocation. A batch
         inside a batch is a part of it. If a time-out ends the function first, nothing is recorded.
         """
-        if self.table is None:
-            yield
-            return
-        with self._collecting(self.table):
-            yield
-
-    @contextmanager
-    def _collecting(self, table: Table) -> Iterator[dict[str, Failure]]:
         outer = _current.get()
         if outer is not None and outer[0] is self:
             yield outer[1]
@@ -186,7 +165,8 @@ class FailureRecorder:
             yield failures
         finally:
             _current.reset(token)
-            _write(table, list(failures.values()))
+            if failures and self.write is not None:
+                _write(self.write, list(failures.values()))
 
     def _record_for(self, record: object, exception: Exception) -> None:
         if isinstance(exception, VisibilityLostError):
@@ -194,39 +174,24 @@ class FailureRecorder:
         message_id = message_id_of(record)
         if message_id is not None:
             self.record(message_id, exception)
-        elif self.table is not None:
+        elif self.write is not None:
             logger.warning("a failure was not recorded: its record has no message id")
 
 
-def _write(table: Table, failures: Sequence[Failure]) -> None:
-    if not failures:
-        return
+def _write(write: Write, failures: Sequence[Failure]) -> None:
     try:
-        recorded = table.record(failures)
+        fault = write(failures)
     except Exception as error:  # noqa: BLE001 - the consumer must not fail by its recorder
-        logger.warning("failures were not recorded (%d): %s", len(failures), type(error).__name__)
-        return
-    if recorded.missed:
-        missed, reason = len(recorded.missed), recorded.fault
-        logger.warning("failures were not recorded (%d): %s", missed, reason)
+        fault = type(error).__name__
+    if fault:
+        logger.warning("failures were not recorded: %s", fault)
 
 
-@dataclass(frozen=True)
-class _LazyTable:
-    name: str
+def _table(name: str) -> "FailureTable":
+    import boto3  # noqa: PLC0415 - not at import, and not before something fails
 
-    def record(self, failures: Sequence[Failure]) -> "Recorded":
-        return self._table.record(failures)
+    from dlq_replay.failure_table import FailureTable, table_client_config  # noqa: PLC0415
 
-    @cached_property
-    def _table(self) -> "FailureTable":
-        import boto3  # noqa: PLC0415 - not at import, and not before something fails
-
-        from dlq_replay.failure_table import (  # noqa: PLC0415 - the same
-            FailureTable,
-            table_client_config,
-        )
-
-        # A session of its own: boto3's default one must not be used by two threads at a time.
-        client = boto3.session.Session().client("dynamodb", config=table_client_config())
-        return FailureTable(client, self.name)
+    # A session of its own: boto3's default one must not be used by two threads at a time.
+    client = boto3.session.Session().client("dynamodb", config=table_client_config())
+    return FailureTable(client, name)

@@ -1,8 +1,8 @@
 """Keeps received messages hidden during the work. Needs a client like boto3's SQS client.
 
 On a standard queue SQS answers an extension that comes too late with success, and does nothing
-(https://github.com/localstack/localstack/pull/9632, recorded from AWS). So a success alone proves
-nothing: an extension counts only if its answer came before the end of the last confirmed timeout.
+(https://github.com/localstack/localstack/pull/9632, recorded from AWS). So an extension counts only
+if its answer came before the end of the last confirmed timeout.
 """
 
 import inspect
@@ -31,14 +31,9 @@ LIMIT_SECONDS = 43_200
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 """
 
-TIMEOUT_SECONDS = 120
-"""What an extension sets by default: a message comes back this long after a crash."""
-
 _RESERVE_SECONDS = 5
-"""Subtracted from the 12 hours, which start when SQS sends the message, not when it arrives."""
-
-_LIMIT_NOTICE_SECONDS = 5
-"""How much earlier the end of the 12 hours is reported, while the message is still hidden."""
+"""Subtracted from the 12 hours, which start when SQS sends the message, not when it arrives; and
+once more, so that their end is reported while the message is still hidden."""
 
 _LATE = "its visibility timeout may have ended before it was extended"
 _REFUSED = "SQS refused to extend it: deleted, or received again by another consumer"
@@ -53,30 +48,25 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Receive:
-    """One receive of one message. Times are seconds on the heartbeat's clock. No I/O.
+    """One receive of one message. Times are seconds on the heartbeat's clock.
 
     Attributes:
-        received_at: when its 12 hours began.
-        hidden_until: until then no other consumer receives the message. Counted from the moment
-            when the last confirmed extension was sent.
-        extend_at: when to extend it next.
-        is_done: the work is finished. The message is still extended, but its loss is not reported.
+        limit_at: when SQS stops hiding it.
+        hidden_until: until then no other consumer receives it.
+        extend_at: when to extend it next; infinite after the last extension.
+        is_done: the work is finished. It is still extended, but its loss is not reported.
         loss: why the message is lost; empty if it is not lost. Never reset.
         code: the last error code; empty if the last extension was confirmed.
     """
 
     message_id: str
     receipt_handle: str
-    received_at: float
+    limit_at: float
     hidden_until: float
     extend_at: float
     is_done: bool = False
     loss: str = ""
     code: str = ""
-
-    @property
-    def limit_at(self) -> float:
-        return self.received_at + LIMIT_SECONDS - _RESERVE_SECONDS
 
     def is_lost_at(self, now: float) -> bool:
         """Return whether the message may be visible again. If so, keep why."""
@@ -85,29 +75,22 @@ class _Receive:
         return bool(self.loss)
 
     def error(self) -> VisibilityLostError:
-        """Return the error of a lost message."""
         kind = VisibilityLimitError if self.loss == _LIMIT else VisibilityLostError
         return kind(self.message_id, f"{self.loss} ({self.code})" if self.code else self.loss)
 
     def note(self, sent_at: float, asked_seconds: int, answered_at: float, code: str) -> None:
         """Note the answer to an extension; *code* is empty if SQS confirmed it.
 
-        An answer that came too late does not count. Without a confirmation SQS may have carried it
-        out or not, so the earlier of the two possible ends counts: if the timeout of the receive is
-        longer than that of an extension, the extension may have moved the end forward. The next
-        try follows after a quarter of the time left, and at least after a 120th of the timeout.
+        Without a confirmation SQS may have carried it out or not, so the earlier of the two
+        possible ends counts.
         """
         self.code = code
-        end = min(sent_at + asked_seconds, self.limit_at - _LIMIT_NOTICE_SECONDS)
+        end = min(sent_at + asked_seconds, self.limit_at - _RESERVE_SECONDS)
         if code in _GONE:
             self.loss = _REFUSED
-        elif self.is_lost_at(answered_at):
-            return
         elif code:
             self.hidden_until = min(self.hidden_until, end)
-            wait_seconds = max((self.hidden_until - answered_at) / 4, asked_seconds / 120)
-            self.extend_at = answered_at + wait_seconds
-        else:
+        elif not self.is_lost_at(answered_at):
             self.hidden_until = end
             is_last = end < sent_at + asked_seconds
             self.extend_at = inf if is_last else sent_at + asked_seconds / 2
@@ -118,16 +101,16 @@ class Heartbeat:
 
     On entry the visibility timeout of every message is set to *timeout_seconds*, even if the
     queue's is longer, so that a message comes back soon after a crash. Then each is extended after
-    half of the timeout, ten messages in a call; the other half is left for retries. After the
-    block nothing is extended. If the block ends without an exception, the messages are left as
-    they are, for the caller to delete. If an exception leaves the block, those that are not
-    ``done`` become visible at once. The exit waits for a call in progress, so give the client short
-    timeouts (``dlq_replay.sqs.client_config``).
+    half of the timeout, ten messages in a call; what SQS does not confirm is tried again every
+    eighth of the timeout. If the block ends without an exception, the messages are left as they
+    are, for the caller to delete. If an exception leaves the block, ``give_up`` is called. The exit
+    waits for a call in progress, so give the client short timeouts
+    (``dlq_replay.sqs.client_config``).
 
     A message is *lost* when another consumer may have it: no extension was confirmed in time, SQS
     refused one (the message was deleted, or received again), or its 12 hours have passed. A loss is
     final for that receive and does not affect other messages. It raises nothing by itself:
-    ``check`` raises, and a loss that no ``check`` met is logged.
+    ``check`` raises, and each loss is logged.
 
     May be used by the thread that entered it and by the threads that it started; for one block.
 
@@ -153,25 +136,22 @@ class Heartbeat:
         queue_url: str,
         messages: Sequence[Received],
         *,
-        timeout_seconds: int = TIMEOUT_SECONDS,
+        timeout_seconds: int = 120,
         received_timeout_seconds: float = 30.0,
         received_seconds_ago: float = 0.0,
         now: Callable[[], float] = awake_seconds,
         has_thread: bool = True,
     ) -> None:
-        longest = LIMIT_SECONDS
-        if type(timeout_seconds) is not int or not 1 <= timeout_seconds <= longest:
-            rule = f"must be a whole number from 1 to {longest}, not {timeout_seconds!r}"
-            raise SettingsError([f"timeout_seconds: {rule}"])
-        if not 0 <= received_timeout_seconds <= longest:
-            rule = f"must be from 0 to {longest}, not {received_timeout_seconds!r}"
-            raise SettingsError([f"received_timeout_seconds: {rule}"])
-        self._client = client
-        self._queue_url = queue_url
+        is_in_range = 1 <= timeout_seconds <= LIMIT_SECONDS
+        if not (is_in_range and 0 <= received_timeout_seconds <= LIMIT_SECONDS):
+            rule = f"timeout_seconds from 1, received_timeout_seconds from 0, to {LIMIT_SECONDS}"
+            raise SettingsError([f"{rule}: not {timeout_seconds}, {received_timeout_seconds}"])
+        self._client, self._queue_url = client, queue_url
         self._timeout_seconds = timeout_seconds
         self._received_timeout_seconds = received_timeout_seconds
-        self._now = now
-        self._has_thread = has_thread
+        # More often than messages are due: after a suspension of the machine some may be late.
+        self.tick_seconds = min(timeout_seconds / 8, max(1.0, received_timeout_seconds / 4))
+        self._now, self._has_thread = now, has_thread
         self._thread: threading.Thread | None = None
         self._is_over = threading.Event()
         self._receives: dict[str, _Receive] = {}  # by message id: only the latest receive counts
@@ -189,26 +169,19 @@ class Heartbeat:
         if self._is_over.is_set():
             raise RuntimeError("a heartbeat is for one block; make another for the next block")
         if self._receives:
-            pause_seconds = self.tick()
+            self.tick()
             if self._has_thread:
+                owner = threading.current_thread()
                 self._thread = threading.Thread(
-                    target=self._beat,
-                    args=(pause_seconds, threading.current_thread()),
-                    name="sqs-heartbeat",
-                    daemon=True,
+                    target=self._beat, args=(owner,), name="sqs-heartbeat", daemon=True
                 )
                 self._thread.start()
         return self
 
-    def _beat(self, pause_seconds: float, owner: threading.Thread) -> None:
+    def _beat(self, owner: threading.Thread) -> None:
         """Call ``tick`` until the block ends, or the thread that entered it."""
-        while not self._is_over.wait(pause_seconds) and owner.is_alive():
-            try:
-                pause_seconds = self.tick()
-            except Exception:
-                # If this thread ended, every timeout would end too, without any notice.
-                _logger.exception("the heartbeat failed; it continues")
-                pause_seconds = 1.0
+        while not self._is_over.wait(self.tick_seconds) and owner.is_alive():
+            self.tick()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._is_over.set()
@@ -228,7 +201,7 @@ class Heartbeat:
             KeyError: the message is unknown, done or given up.
         """
         now = self._now()
-        watched = {receive.message_id: receive for receive in self._watched()}
+        watched = {key: one for key, one in list(self._receives.items()) if not one.is_done}
         for receive in watched.values() if message_id is None else [watched[message_id]]:
             if receive.is_lost_at(now):
                 raise receive.error()
@@ -283,11 +256,11 @@ class Heartbeat:
         """
         with self._calling:
             now = self._now()
-            left = self._watched()
+            left = [receive for receive in self._receives.values() if not receive.is_done]
             for receive in left:
                 del self._receives[receive.message_id]
             for part in _parts([receive for receive in left if not receive.is_lost_at(now)]):
-                self._change("released", part, [0] * len(part))
+                self._change("released", dict.fromkeys(part, 0))
 
     def replace_receipt(
         self, message_id: str, receipt_handle: str, received_seconds_ago: float = 0.0
@@ -295,7 +268,6 @@ class Heartbeat:
         """Continue with a later receive of the same message: only the latest handle is valid.
 
         The message is extended at once and has a new limit of 12 hours, even if it was lost before.
-        Waits for a call in progress.
 
         Returns:
             Whether the message is watched. If not (it is done or given up), the caller has to treat
@@ -310,77 +282,69 @@ class Heartbeat:
 
     def _add(self, message_id: str, receipt_handle: str, received_seconds_ago: float) -> _Receive:
         received_at = self._now() - received_seconds_ago
-        hidden_seconds = min(self._received_timeout_seconds, LIMIT_SECONDS - _RESERVE_SECONDS)
+        longest = LIMIT_SECONDS - _RESERVE_SECONDS
+        hidden_until = received_at + min(self._received_timeout_seconds, longest)
         receive = _Receive(
-            message_id, receipt_handle, received_at, received_at + hidden_seconds, received_at
+            message_id, receipt_handle, received_at + longest, hidden_until, received_at
         )
         self._receives[message_id] = receive
         return receive
 
-    def _watched(self) -> list[_Receive]:
-        return [receive for receive in list(self._receives.values()) if not receive.is_done]
-
-    def tick(self) -> float:
-        """Extend what is due and log losses; return the seconds until the next call, at most."""
-        # Messages that are due soon are extended too, so that a batch stays in one call.
-        horizon = self._now() + self._timeout_seconds / 20
+    def tick(self) -> None:
+        """Extend what is due, and log losses."""
+        now = self._now()
         receives = [receive for receive in list(self._receives.values()) if not receive.loss]
-        due = [receive for receive in receives if receive.extend_at <= horizon]
-        for part in _parts(sorted(due, key=lambda receive: receive.hidden_until)):
+        due = [receive for receive in receives if receive.extend_at <= now]
+        for part in _parts(due):
             with self._calling:
                 if not self._is_over.is_set():
                     self._extend(part)
         now = self._now()
-        # Ticks between extensions detect that the machine was suspended. They send no request.
-        next_at = now + self._timeout_seconds / 8
         for receive in receives:
-            if not receive.is_lost_at(now):
-                next_at = min(next_at, receive.extend_at, receive.hidden_until)
-            elif not receive.is_done and self._is_current(receive):
+            if receive.is_lost_at(now) and self._is_current(receive) and not receive.is_done:
                 _logger.warning("visibility lost: %s", receive.error())
-        return max(0.0, next_at - now)
 
     def _extend(self, due: Sequence[_Receive]) -> None:
         sent_at = self._now()
         asked = {
-            one: min(self._timeout_seconds, int(one.limit_at - sent_at))
-            for one in due
-            if self._is_current(one) and not one.is_lost_at(sent_at)
+            receive: int(min(self._timeout_seconds, receive.limit_at - sent_at))
+            for receive in due
+            if self._is_current(receive)
+            and not receive.is_lost_at(sent_at)
+            and receive.limit_at >= sent_at + 1
         }
-        asked = {receive: seconds for receive, seconds in asked.items() if seconds > 0}
-        if asked:
-            codes = self._change("extended", list(asked), list(asked.values()))
-            answered_at = self._now()
-            for (receive, seconds), code in zip(asked.items(), codes, strict=True):
-                receive.note(sent_at, seconds, answered_at, code)
+        codes = self._change("extended", asked)
+        answered_at = self._now()
+        for receive, code in codes.items():
+            receive.note(sent_at, asked[receive], answered_at, code)
 
-    def _change(self, done: str, receives: Sequence[_Receive], seconds: Sequence[int]) -> list[str]:
+    def _change(self, done: str, timeouts: Mapping[_Receive, int]) -> Mapping[_Receive, str]:
         """Set the visibility timeouts of up to 10 messages; log what SQS did not confirm.
 
-        Returns one code for each, in order: empty if SQS confirmed; else SQS's error code, or the
-        name of the exception. Never the text of an error, which quotes receipt handles. Never
-        raises an ``Exception`` of the client.
+        Returns a code for each: empty if SQS confirmed; else SQS's error code, or the name of the
+        exception. Never the text of an error, which quotes receipt handles. Never raises an
+        ``Exception`` of the client.
         """
         entries: list[Any] = [
-            {"Id": str(n), "ReceiptHandle": one.receipt_handle, "VisibilityTimeout": timeout}
-            for n, (one, timeout) in enumerate(zip(receives, seconds, strict=True))
+            {"Id": str(n), "ReceiptHandle": receive.receipt_handle, "VisibilityTimeout": seconds}
+            for n, (receive, seconds) in enumerate(timeouts.items())
         ]
+        answer: Any = {}
+        code = "NotInAnswer"
         try:
-            answer: Any = self._client.change_message_visibility_batch(
-                QueueUrl=self._queue_url, Entries=entries
-            )
+            if entries:
+                answer = self._client.change_message_visibility_batch(
+                    QueueUrl=self._queue_url, Entries=entries
+                )
         except Exception as error:  # noqa: BLE001 - after any error a later try follows
             response = getattr(error, "response", None) or {}
             # Whatever its code, the call may be repeated: it says nothing of a single message.
             code = f"call: {response.get('Error', {}).get('Code') or type(error).__name__}"
-            codes = [code] * len(entries)
-        else:
-            by_id = {
-                entry["Id"]: entry.get("Code", "Unknown") for entry in answer.get("Failed", [])
-            }
-            by_id |= {entry["Id"]: "" for entry in answer.get("Successful", [])}
-            codes = [by_id.get(entry["Id"], "NotInAnswer").rpartition(".")[2] for entry in entries]
-        for receive, code in zip(receives, codes, strict=True):
+        failed, confirmed = answer.get("Failed", []), answer.get("Successful", [])
+        by_id = {one["Id"]: one.get("Code", "Unknown").rpartition(".")[2] for one in failed}
+        by_id |= {one["Id"]: "" for one in confirmed}
+        codes = {receive: by_id.get(str(n), code) for n, receive in enumerate(timeouts)}
+        for receive, code in codes.items():
             # A finished message is deleted, so SQS refuses its next extension: that is no news.
             if code and not receive.is_done:
                 _logger.warning("message %s was not %s: %s", receive.message_id, done, code)

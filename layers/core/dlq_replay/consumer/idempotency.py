@@ -37,19 +37,17 @@ def idempotent_by_first_id(
     The handler is a synchronous function of one argument, ``record``, in any form that ``first_id``
     takes. Its return value is dropped, so that the table has a hash of the key and nothing of the
     message. A message that was processed before is skipped without an error: the caller deletes it.
-    When the handler raises, the message counts as not processed.
-
-    "Once" means: completed once. After a crash in the middle the handler runs again from its start;
-    also after a crash between its last line and the write to the table.
+    When the handler raises, the message counts as not processed. After a crash, also one between
+    its last line and the write to the table, the handler runs again from its start.
 
     Args:
         table_name: a DynamoDB table with the partition key ``id`` (String), and ``expiration`` as
             its time-to-live attribute. Needs GetItem, PutItem, UpdateItem and DeleteItem.
         consumer: the name of this consumer in the table, so that several can share the table. After
             a change of *consumer* or *key*, messages that were processed before are not recognised.
-        key: a function of the record that returns text, not blank, such as the request id in the
-            body. Messages with the same key count as one message: the first is processed, the
-            others are skipped. The default is the id of the first copy.
+        key: returns text of the record, not blank, such as the request id in the body. Of messages
+            with the same key the first is processed, the others are skipped. The default is the id
+            of the first copy.
         remember_seconds: how long a processed message is recognised; default 30 days.
         crashed_after_seconds: after this time a message that was started but not completed may be
             processed again. It must exceed the handler's longest run; no Lambda exceeds 900 s.
@@ -60,14 +58,14 @@ def idempotent_by_first_id(
         TypeError: the handler is async. It would be marked as done before it ran, and its message
             would be lost.
 
-    The decorated handler raises what follows; report the message as failed:
+    The decorated handler raises the exceptions of the handler and of *key*, and what follows;
+    report the message as failed:
         IdempotencyAlreadyInProgressError: from Powertools; another worker is processing the
             message, or crashed a short time ago.
         IdempotencyPersistenceLayerError: from Powertools; the table could not be read or written.
             If the handler has ended by then, it will run again.
         MalformedMessageError: the record has no message id, or *key* returned no text or blank
             text. The handler did not run.
-        Any exception of *key*: the handler did not run.
     """
     config = IdempotencyConfig(
         expires_after_seconds=remember_seconds,

@@ -1,6 +1,6 @@
 """Reads a message's id, and the first id, which it keeps through replay and redrive."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from dlq_replay.attributes import MessageAttribute
@@ -23,7 +23,6 @@ Received = Message | _Foreign
 A record is a plain mapping, Powertools' SQSRecord (also a mapping), or a parsed model.
 """
 
-_Read = Callable[[str, Any], MessageAttribute]
 _OURS = "sqs-dlq-"
 
 
@@ -68,10 +67,10 @@ def own_attributes(received: Received) -> dict[str, dict[str, str | bytes]]:
         MalformedMessageError: an attribute is unreadable.
     """
     if isinstance(received, Message):
-        attributes: Mapping[str, MessageAttribute] = received.attributes
+        attributes = received.attributes
     else:
-        raw, read = _attributes_of(received)
-        attributes = {name: read(name, raw[name]) for name in raw}
+        raw = _attributes_of(received)
+        attributes = {n: MessageAttribute.from_received(n, one) for n, one in raw.items()}
     return {n: one.to_api() for n, one in attributes.items() if not n.startswith(_OURS)}
 
 
@@ -98,19 +97,15 @@ def _text_of(record: object, *names: str) -> str | None:
 
 def _context_of(received: _Foreign) -> dict[str, MessageAttribute]:
     """Read the context alone, so that a fault in another attribute does not matter."""
-    attributes, read = _attributes_of(received)
-    raw = attributes.get(CONTEXT_ATTRIBUTE)
+    raw = _attributes_of(received).get(CONTEXT_ATTRIBUTE)
     try:
-        return {CONTEXT_ATTRIBUTE: read(CONTEXT_ATTRIBUTE, raw)} if raw is not None else {}
-    except (MalformedMessageError, AttributeError, TypeError):
+        return {CONTEXT_ATTRIBUTE: MessageAttribute.from_received(CONTEXT_ATTRIBUTE, raw)}
+    except MalformedMessageError:
         return {}
 
 
-def _attributes_of(received: _Foreign) -> tuple[Mapping[str, Any], _Read]:
-    """Return the attributes as they came, and what reads one of them."""
+def _attributes_of(received: _Foreign) -> Mapping[str, Any]:
     if hasattr(received, "model_dump"):
         received = received.model_dump(include=frozenset({"messageAttributes"}))
-    is_api = "MessageAttributes" in received
-    attributes = received.get("MessageAttributes" if is_api else "messageAttributes")
-    read = MessageAttribute.from_api if is_api else MessageAttribute.from_lambda
-    return attributes if isinstance(attributes, Mapping) else {}, read
+    attributes = received.get("messageAttributes", received.get("MessageAttributes"))
+    return attributes if isinstance(attributes, Mapping) else {}

@@ -12,4 +12,4 @@ def table() -> FakeFailureTable:
 
 @pytest.fixture
 def recorder(table: FakeFailureTable) -> FailureRecorder:
-    return FailureRecorder(table, now_seconds=lambda: NOW)
+    return FailureRecorder(table.record, now_seconds=lambda: NOW)

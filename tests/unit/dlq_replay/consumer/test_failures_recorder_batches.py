@@ -84,7 +84,7 @@ def test_batches_of_two_threads_do_not_mix(
 
 def test_two_recorders_in_one_another_keep_their_own() -> None:
     inner, outer = FakeFailureTable(), FakeFailureTable()
-    outer_recorder, inner_recorder = FailureRecorder(outer), FailureRecorder(inner)
+    outer_recorder, inner_recorder = FailureRecorder(outer.record), FailureRecorder(inner.record)
     with outer_recorder.batch(), inner_recorder.batch():
         outer_recorder.record("m-1", CardRefusedError())
         inner_recorder.record("m-2", CardRefusedError())

@@ -178,7 +178,7 @@ def test_an_asynchronous_processor_records_too(
 
 
 def test_a_table_that_fails_does_not_change_a_processors_answer() -> None:
-    recorder = FailureRecorder(FakeFailureTable(error=RuntimeError(SECRET)))
+    recorder = FailureRecorder(FakeFailureTable(error=RuntimeError(SECRET)).record)
     processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
 
     assert respond(recorder, processor, event("m-1", "m-2")) == ["m-1"]

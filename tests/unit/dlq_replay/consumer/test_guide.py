@@ -13,7 +13,6 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
@@ -38,7 +37,7 @@ def world() -> tuple[Front, Any]:
     return front, client_for(front)
 
 
-def test_whole_kit_stands_around_a_batch_of_powertools(recorder: FailureRecorder) -> None:
+def test_whole_kit_stands_around_a_batch_of_powertools(table: FakeFailureTable) -> None:
     front, client = world()
     queue = Driver(client).queue()
     queue.send("good")
@@ -53,19 +52,18 @@ def test_whole_kit_stands_around_a_batch_of_powertools(recorder: FailureRecorder
         EventType=EventType,
         process_partial_response=process_partial_response,
     )
-    names["recorder"].table = recorder.table
+    names["recorder"].write = table.record
     # The table of processed messages is DynamoDB's, which has its tests in tests/integration.
     names["record_handler"] = work
     received = queue.receive()
-    records = [lambda_record(Message.from_receive(one), queue=queue.name) for one in received]
+    records = [lambda_record(Message.from_received(one), queue=queue.name) for one in received]
 
     answer = names["lambda_handler"]({"Records": records}, LambdaContext())
 
     bad = next(one["MessageId"] for one in received if one["Body"] == "bad")
     assert answer == {"batchItemFailures": [{"itemIdentifier": bad}]}
     assert work.bodies == ["good"]
-    assert isinstance(recorder.table, FakeFailureTable)
-    assert recorder.table.ids == [[bad]]
+    assert table.ids == [[bad]]
     assert front.log.count("ChangeMessageVisibilityBatch") == 1
 
 

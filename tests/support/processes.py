@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,11 +14,7 @@ _NAME = "TEST_FAMILY"
 
 @dataclass(frozen=True)
 class Process:
-    """One process.
-
-    Attributes:
-        command: its arguments.
-    """
+    """One process, with its arguments."""
 
     pid: int
     parent: int
@@ -38,7 +35,13 @@ class Family:
     def alive(self) -> list[Process]:
         """Who lives; what has ended and was not waited for does not."""
         mark = f"{_NAME}={self.tag}".encode()
-        return [one for folder in Path("/proc").iterdir() if (one := _read(folder, mark))]
+        return [one for folder in Path("/proc").glob("[0-9]*") if (one := _read(folder, mark))]
+
+    def kill(self) -> None:
+        """End every process, also those that others start meanwhile."""
+        while alive := self.alive():
+            send_signal(signal.SIGKILL, alive)
+            time.sleep(0.01)
 
 
 def send_signal(number: signal.Signals, processes: Iterable[Process]) -> None:
@@ -49,13 +52,9 @@ def send_signal(number: signal.Signals, processes: Iterable[Process]) -> None:
 
 
 def _read(folder: Path, mark: bytes) -> Process | None:
-    if not folder.name.isdecimal():
-        return None
-    try:
-        if mark not in folder.joinpath("environ").read_bytes().split(b"\0"):
-            return None
-        state, parent = folder.joinpath("stat").read_text().rpartition(")")[2].split()[:2]
-        command = folder.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None
-    return None if state == "Z" else Process(int(folder.name), int(parent), tuple(command))
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        if mark in (folder / "environ").read_bytes().split(b"\0"):
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            command = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            return None if state == "Z" else Process(int(folder.name), int(parent), tuple(command))
+    return None

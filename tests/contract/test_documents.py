@@ -1,0 +1,200 @@
+"""The documents name what is there: files, headings, verbs, options, fields, codes."""
+
+import json
+import re
+import shlex
+from collections.abc import Collection, Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from dlq_cli import __main__ as program
+from dlq_cli.__main__ import ALL_VERBS
+from dlq_cli.stack.rules import Finding, Severity
+from dlq_cli.stack.trial import Check
+from dlq_cli.stack_values import StackValues, stack_options
+from dlq_cli.verbs.rehearse import Outcome, Rehearsal
+from dlq_replay.context import FailureError, ReplayContext
+from spark_reprocess.archive.ledger.claims import RunRecord
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.clients import QueueCounts
+from spark_reprocess.command_line import verb
+from spark_reprocess.command_line.cli import VERBS
+from spark_reprocess.command_line.verbs.groups import ListedGroup
+from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.erase.erase import EraseSummary
+from spark_reprocess.inspect.outcomes import Outcome as OfGroup
+from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry, RunHistory
+from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
+from spark_reprocess.ramp.rule import Forecast, GroupRamp
+from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
+from spark_reprocess.redrive.resolving.editor import EditSample
+from spark_reprocess.run import Pending, RunSummary
+from tests.contract.template import ROOT
+
+PAGES = {
+    page: page.read_text("utf-8")
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/README.md")
+    for page in sorted(ROOT.glob(pattern))
+}
+REFERENCE = PAGES[ROOT / "docs" / "reference.md"]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Those that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", without_code(PAGES[page]), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@each_page
+def test_no_link_is_dead(page: Path) -> None:
+    for link in LINK.findall(without_code(PAGES[page])):
+        if link.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link}: no such file"
+        assert not anchor or anchor in anchors(target), f"{link}: no such heading"
+
+
+@each_page
+def test_every_picture_has_words_for_those_who_do_not_see_it(page: Path) -> None:
+    texts = re.findall(r"!\[(.*?)\]\(", PAGES[page])
+
+    assert all(len(text.split()) >= 3 for text in texts)
+
+
+def test_every_page_is_linked_from_another() -> None:
+    linked = {
+        (page.parent / link.partition("#")[0]).resolve()
+        for page, text in PAGES.items()
+        for link in LINK.findall(text)
+    }
+
+    assert set((ROOT / "docs").glob("*.md")) <= linked
+
+
+def test_paths_that_code_names_are_there() -> None:
+    folders = ("dlq_cli", "spark_reprocess", "functions", "layers")
+    sources = [ROOT / "template.yaml", *(p for one in folders for p in (ROOT / one).rglob("*.py"))]
+    named = {
+        name
+        for path in sources
+        for name in re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8"))
+    }
+
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def commands(text: str) -> Iterator[str]:
+    """Lines of shell blocks, and words in the text that begin with dlq and name a verb."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    for one in [*lines, *re.findall(r"`(dlq [^`]+)`", without_code(text))]:
+        if re.match(r"dlq [a-z]", one) and "…" not in one:
+            yield one
+
+
+OF_USERS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS = sorted({command for page in OF_USERS for command in commands(PAGES[page])})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_documented_command_has_a_verb_and_options_that_there_are(command: str) -> None:
+    assert len(COMMANDS) > 30
+    _, name, *words = shlex.split(command, comments=True)
+    parser, _ = program._parser_of(name)  # noqa: SLF001 - the parser of a verb is not public
+    known = set(parser._option_string_actions)  # noqa: SLF001 - argparse has no other list
+
+    assert name in ALL_VERBS
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+
+
+def first_column(text: str, start: str) -> set[str]:
+    """Names in the first column of the table behind *start*."""
+    table = re.search(r"\n(\|.*?)\n\n", text[text.index(start) :], re.DOTALL)
+    assert table, f"no table behind {start!r}"
+    rows = table[1].splitlines()[2:]
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+
+
+def test_every_column_of_the_archive_is_documented() -> None:
+    documented = first_column(PAGES[ROOT / "docs" / "analysis.md"], "The columns:")
+
+    assert documented == {*ARROW_SCHEMA.names, "drain_id"}
+
+
+def test_every_key_of_the_context_is_documented() -> None:
+    error = FailureError("E", "m")
+    full = ReplayContext(
+        *("i", 1, 2, "r", error, "p", "q", 4, "0123abcd", "g"),
+        is_back=True,
+        is_canary=True,
+        last_id="l",
+    )
+
+    assert None not in [getattr(full, one.name) for one in fields(full)]
+    keys = json.loads(full.to_json()).keys()
+    assert first_column(REFERENCE, "Keys of `sqs-dlq-context`") == keys
+
+
+def section(heading: str) -> str:
+    text = re.split(rf"^##+ {re.escape(heading)}$", REFERENCE, flags=re.MULTILINE)[1]
+    return re.split(r"^##+ ", text, flags=re.MULTILINE)[0]
+
+
+def test_every_verb_has_a_row() -> None:
+    cells = re.findall(r"^\| (`[a-z].*?) \|", section("Verbs"), re.MULTILINE)
+
+    assert {name for cell in cells for name in re.findall(r"`([a-z]+)", cell)} == set(ALL_VERBS)
+
+
+def test_the_options_that_a_stack_fills_in_are_named() -> None:
+    row = next(item for item in section("Verbs").split("\n- ") if "DLQ_STACK" in item)
+
+    filled_in = {option for verb in VERBS for option in stack_options(verb)}
+    assert filled_in == set(re.findall(r"--[a-z-]+", row)) - {"--stack"}
+
+
+def test_every_exit_code_has_a_row() -> None:
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section("Exit codes"), re.MULTILINE)}
+    there = {getattr(verb, name) for name in dir(verb) if name.isupper()}
+
+    assert codes == {one for one in there if isinstance(one, int)}
+
+
+def test_every_state_of_a_message_is_named() -> None:
+    assert set(re.findall(r"`(\w+)`", section("States of a message"))) == set(Disposition)
+
+
+def names(*values: type) -> set[str]:
+    return {field.name for value in values for field in fields(value)}
+
+
+@pytest.mark.parametrize(
+    ("heading", "there_are"),
+    [
+        ("groups", names(ListedGroup)),
+        ("status", names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker)),
+        ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
+        ("show", names(RunHistory, RunRecord, OfGroup)),
+        ("status without a stack", names(StackValues)),
+        ("doctor", names(Finding, Check) | set(Severity)),
+        ("collect", names(DrainSummary, QueueCounts)),
+        ("rehearse", names(Rehearsal, Outcome)),
+        ("redrive", names(RedriveSummary, Tally, EditSample, Forecast, GroupRamp)),
+        ("erase", names(EraseSummary)),
+        ("run", names(RunSummary, Pending)),
+    ],
+)
+def test_every_field_of_a_json_answer_is_named(heading: str, there_are: Collection[str]) -> None:
+    assert set(there_are) <= set(re.findall(r"`(\w+)`", section(heading)))

@@ -1,0 +1,218 @@
+"""Commands, templates and queries that the documents show, used as a reader would use them."""
+
+import json
+import re
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import boto3
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
+from botocore.session import Session
+from botocore.validate import ParamValidator
+from moto import mock_aws
+
+from dlq_replay import __version__
+from dlq_replay.attributes import MessageAttribute
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row, to_table
+from spark_reprocess.command_line.cli import parse
+from tests.contract.cloudformation import Stack, load_template
+from tests.contract.template import ALL_PARTS, ROOT, TEMPLATE
+from tests.support.builders import message, queue_url
+
+EXAMPLES = ROOT / "templates" / "examples"
+INSTALL, README, README_SAR, REDRIVE, SCHEDULE = (
+    (ROOT / name).read_text("utf-8")
+    for name in (
+        *("docs/install.md", "README.md", "README-SAR.md", "docs/redrive.md"),
+        "docs/schedule.md",
+    )
+)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+# --- Installation
+
+
+@pytest.mark.parametrize("page", [INSTALL, README], ids=["install.md", "README.md"])
+def test_the_command_that_deploys_gives_values_that_the_template_takes(page: str) -> None:
+    command = next(one for one in blocks(page, "sh") if "deploy" in one)
+    words = command.replace("\\\n", " ").partition("--parameter-overrides")[2].split()
+
+    stack = Stack.of(TEMPLATE, dict(word.split("=", 1) for word in words))
+    assert stack.broken_rules == []
+    assert not stack.of_type("AWS::SQS::Queue").keys() & {"MainQueue", "DeadLetterQueue"}
+    assert {"ArchiveUri", "SparkJobName", "AlarmTopicArn"} <= stack.outputs.keys()
+    assert f"./dist/sqs_dlq_replay-{__version__}-py3-none-any.whl[spark]" in page
+
+
+def test_other_tools_give_parameters_of_the_template_and_read_its_outputs() -> None:
+    terraform, cdk, serverless = (
+        (EXAMPLES / name).read_text("utf-8")
+        for name in ("orders.tf", "cdk_app.py", "serverless.yml")
+    )
+    compile(cdk, "cdk_app.py", "exec")
+    [of_terraform] = re.findall(r"parameters = \{(.*?)\}", terraform, re.DOTALL)
+    [of_cdk] = re.findall(r"parameters=\{(.*?)\}", cdk, re.DOTALL)
+    resources = load_template(EXAMPLES / "serverless.yml")["resources"]["Resources"]
+
+    for names in (
+        set(re.findall(r"^\s+(\w+)\s+=", of_terraform, re.MULTILINE)),
+        set(re.findall(r'"(\w+)":', of_cdk)),
+        set(resources["Replay"]["Properties"]["Parameters"]),
+    ):
+        assert {"MainQueueURL", "DLQArn"} <= names <= TEMPLATE["Parameters"].keys()
+    outputs = re.findall(r"utputs(?:\.|\[\")(\w+)", terraform + cdk + serverless)
+    assert outputs
+    assert set(outputs) <= TEMPLATE["Outputs"].keys()
+
+
+def test_the_attributes_of_the_dlq_are_json() -> None:
+    [attributes] = re.findall(r"--attributes '(\{.*?\})'", INSTALL, re.DOTALL)
+
+    assert json.loads(json.loads(attributes)["RedrivePolicy"])["maxReceiveCount"] == 1000
+
+
+def test_the_page_of_the_repository_names_outputs_and_parameters_that_there_are() -> None:
+    """Also each policy that the stack creates and attaches to nothing."""
+    policies = Stack.of(TEMPLATE, ALL_PARTS).of_type("AWS::IAM::ManagedPolicy")
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+|DLQ\w+)`", README_SAR))
+
+    assert named - TEMPLATE["Parameters"].keys() - TEMPLATE["Outputs"].keys() <= {"DlqReplay"}
+    assert {f"{name}Arn" for name in policies} <= named
+
+
+# --- The sample consumer
+
+
+def references(node: Any) -> set[str]:
+    if isinstance(node, list):
+        return set().union(*map(references, node))
+    if not isinstance(node, dict):
+        return set()
+    return {node["Ref"]} if "Ref" in node else references(list(node.values()))
+
+
+def test_the_consumer_s_stack_fits_its_code_and_the_replay_s_stack() -> None:
+    stack = load_template(EXAMPLES / "consumer.yaml")
+    function, table = (stack[name]["Properties"] for name in stack)
+    sample = ROOT / "functions" / "sample_consumer"
+    code = (sample / "handler.py").read_text("utf-8")
+    documented = set(re.findall(r"^``([A-Z_]+)``", code, re.MULTILINE))
+    store = DynamoDBPersistenceLayer("processed")
+    default_visibility_seconds = 30
+
+    assert references(stack) <= stack.keys() | Stack.of(TEMPLATE).outputs.keys()
+    # The example charges its orders itself; only hand_over needs a state machine.
+    assert function["Environment"]["Variables"].keys() == documented - {"STATE_MACHINE"}
+    assert set(re.findall(r'environ\["([A-Z_]+)"\]', code)) == documented - {"FAILURE_TABLE"}
+    assert (ROOT / function["CodeUri"], function["Handler"]) == (sample, "handler.lambda_handler")
+    assert "build-SampleConsumerFunction:" in (sample / "Makefile").read_text("utf-8")
+    assert function["Timeout"] <= default_visibility_seconds
+    answers = function["Events"]["Orders"]["Properties"]["FunctionResponseTypes"]
+    assert answers == ["ReportBatchItemFailures"]
+    assert table["KeySchema"] == [{"AttributeName": store.key_attr, "KeyType": "HASH"}]
+    assert table["TimeToLiveSpecification"]["AttributeName"] == store.expiry_attr
+
+
+def test_the_state_machine_sends_what_it_cannot_do_to_the_dlq_as_it_came() -> None:
+    text = (EXAMPLES / "hand-over.asl.json").read_text(encoding="utf-8")
+    attributes = {"tenant": {"DataType": "String", "StringValue": "acme"}}
+    with mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
+        sqs, states = boto3.client("sqs"), boto3.client("stepfunctions")
+        url = sqs.create_queue(QueueName="dlq")["QueueUrl"]
+        # There is no such function, so the work fails.
+        machine = states.create_state_machine(
+            name="long-work",
+            definition=text.replace("DLQ_URL", url),
+            roleArn="arn:aws:iam::123456789012:role/r",
+        )["stateMachineArn"]
+        states.start_execution(
+            stateMachineArn=machine,
+            input=json.dumps({"body": "b", "attributes": attributes, "message_group_id": None}),
+        )
+        received = sqs.receive_message(
+            QueueUrl=url, MessageAttributeNames=["All"], WaitTimeSeconds=10
+        )
+
+    (sent,) = received["Messages"]
+    assert (sent["Body"], sent["MessageAttributes"]) == ("b", attributes)
+
+
+# --- "Other Spark": the job that `make spark-package` packs
+
+
+def command(*first: str) -> list[str]:
+    """Return the words of the only command that begins so, without these."""
+    text = "\n".join(blocks(SCHEDULE.split("\n## Other Spark\n")[1].split("\n## ")[0], "sh"))
+    lines = re.findall(r"(?:'[^']*'|[^'\n])+", text.replace("\\\n", " "))
+    commands = (tuple(shlex.split(line)) for line in lines)
+    [found] = [words for words in commands if words[: len(first)] == first]
+    return list(found[len(first) :])
+
+
+def test_spark_submit_starts_a_run() -> None:
+    _, files, script, *arguments = command("spark-submit")
+
+    assert (files, script) == ("dist/spark_reprocess.zip", "dist/spark_job.py")
+    assert parse(arguments).name == "run"
+
+
+def test_emr_serverless_takes_the_example_and_starts_the_same_run() -> None:
+    words = command("aws", "emr-serverless", "start-job-run")
+    given: dict[str, Any] = {
+        re.sub(r"-(\w)", lambda found: found[1].upper(), name.removeprefix("--")): text
+        for name, text in zip(words[::2], words[1::2], strict=True)
+    }
+    given["jobDriver"] = json.loads(given["jobDriver"])
+    model = Session().get_service_model("emr-serverless").operation_model("StartJobRun")
+    assert model.input_shape is not None
+    submit = given["jobDriver"]["sparkSubmit"]
+
+    report = ParamValidator().validate(given | {"clientToken": "token"}, model.input_shape)
+    assert not report.generate_report()
+    assert parse(submit["entryPointArguments"]).name == "run"
+    assert submit["entryPoint"] == "s3://BUCKET/emr/spark_job.py"
+    assert "--py-files s3://BUCKET/emr/spark_reprocess.zip " in submit["sparkSubmitParameters"]
+
+
+# --- "With DuckDB, Athena or Spark": other tools read what a drain writes
+
+DUCKDB, ATHENA = blocks(REDRIVE.split("\n### With DuckDB, Athena or Spark\n")[1], "sql")
+TYPES = {"string": pa.string(), "timestamp": ARROW_SCHEMA.field("sent_at").type}
+
+
+def test_duckdb_counts_each_message_once(tmp_path: Path) -> None:
+    """Of two drains that hold one message twice, and one of another tenant."""
+    acme = {"tenant": MessageAttribute("String", "acme")}
+    ours = [message(f"m-{n}", '{"customer": {"region": "ap"}}', attributes=acme) for n in range(3)]
+    for drain, messages in {"d1": ours[:2], "d2": [*ours[1:], message("m-9")]}.items():
+        folder = tmp_path / "messages" / f"drain_id={drain}"
+        folder.mkdir(parents=True)
+        rows = [to_row(one, queue_url("parked"), datetime.now(UTC)) for one in messages]
+        pq.write_table(to_table(rows), folder / "part.parquet")
+    _, query = DUCKDB.split("\n", maxsplit=1)
+
+    answer = duckdb.connect().execute(query.replace("s3://BUCKET/archive", str(tmp_path)))
+
+    assert answer.fetchall() == [(None, "ap", 3)]
+
+
+def test_the_columns_of_athena_s_table_are_those_of_the_archive() -> None:
+    columns = dict(re.findall(r"(\w+) (string|timestamp)\b", ATHENA.partition("attributes")[0]))
+
+    assert len(columns) > 5
+    assert {name: ARROW_SCHEMA.field(name).type for name in columns} == {
+        name: TYPES[kind] for name, kind in columns.items()
+    }
+    assert re.findall(r"(\w+): \w+", ATHENA) == [
+        one.name for one in ARROW_SCHEMA.field("attributes").type.item_type
+    ]
