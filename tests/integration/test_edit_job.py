@@ -149,8 +149,8 @@ def test_expressions_are_checked_with_the_whole_plan(make_desk: MakeDesk) -> Non
         ("b", "other messages"),
         ("c", "gives boolean"),
         ("d", "gives map"),
-        ("e", "another value"),
-        ("f", "several"),
+        ("e", "is not allowed"),
+        ("f", "is not allowed"),
         ("g", "cannot be read"),
     ]
 
