@@ -26,7 +26,7 @@ from spark_reprocess.inspect.status import ArchiveStatus, count
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.ramp.rule import AllowedReturns
+from spark_reprocess.ramp.rule import read_allowed
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Deadline
@@ -83,9 +83,9 @@ class RunOptions(RedriveOptions):
             InputError: ``allow_returns`` is neither a number nor a percentage.
         """
         allowed = self.allow_returns
-        if allowed.text is None and settings.allow_returns is not None:
+        if allowed is None and settings.allow_returns is not None:
             try:
-                allowed = AllowedReturns.of(str(settings.allow_returns))
+                allowed = read_allowed(str(settings.allow_returns))
             except ValueError as error:
                 raise InputError(f"the policy: run.allow_returns: {error}") from error
         budgets = (self.time_budget_seconds, settings.time_budget_seconds)

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from dlq_cli.console.deciding import MeanwhileError, set_patch
 from dlq_cli.console.reading import entry_digest, find_report, group_members
 from dlq_cli.console.site import GROUPS, Visit, page_route
-from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.archive.messages.lookup import member_rows
 from spark_reprocess.archive.messages.message_index import Member
@@ -101,8 +100,7 @@ def _preview_values(
     members = group_members(archive, plan, group_id)
     edits = {group_id: Edit(typed.patch)} if typed.patch else {}
     # A queue may have a lower limit, which the dry run knows.
-    limit = MAX_MESSAGE_BYTES
-    editor = Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=limit)
+    editor = Editor(edits, plan.plan_id)
     by_file = pc.sort_indices(members["file"].cast(pa.string()))
     rows = members.take(by_file[:PREVIEW_MESSAGES]).sort_by("sent_at").to_pylist()
     first = [Member(row["message_id"], row["file"]) for row in rows]

@@ -22,7 +22,6 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import describe
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.message_state import SETTLED
@@ -185,8 +184,7 @@ def _run(options: argparse.Namespace) -> int:
         _require_agreement(session, options.function, len(members))
     rehearsal = Rehearsal(plan.plan_id, group_id, options.function, len(members))
     client = _client(session, options.endpoint)
-    edits, limit = plan.edits, MAX_MESSAGE_BYTES
-    editor = Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=limit)
+    editor = Editor(plan.edits, plan.plan_id)
 
     def rehearse_row(row: Row, new_id: str) -> Failure | None:
         edited = editor.message({**row, "group_id": group_id, CHANGES: None})

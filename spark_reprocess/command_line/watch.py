@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Collection
 
 from dlq_replay.returns import Returns
-from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.terminal import print_error, print_line
@@ -15,11 +14,9 @@ from spark_reprocess.inspect.outcomes import Outcome, read_outcomes, read_return
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress
-from spark_reprocess.ramp.rule import LOOKS_A_MINUTE
+from spark_reprocess.ramp.rule import LOOKS_A_MINUTE, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.sending.stop_signals import Deadline
-
-_SHOWN = 20
 
 
 class Watch:
@@ -35,9 +32,10 @@ class Watch:
         now_seconds: Callable[[], float] = time.time,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
-        """Begin before the run. Raises JobError.
+        """Begin before the run; *wait* waits for an event, but no longer than so many seconds.
 
-        *wait* waits for an event, but no longer than so many seconds.
+        Raises:
+            JobError: there is no such plan.
         """
         self._options, self._archive = options, open_archive(options.archive)
         self._now_seconds, self._wait = now_seconds, wait
@@ -72,7 +70,7 @@ class Watch:
             one.group_id
             for one in self.outcomes
             if (one.returned or 0) - self._before.get(one.group_id, Returns()).returned
-            > allowed.of_sent(one.sent)
+            > returns_allowed(allowed, one.sent)
         ]
         if bad:
             print_error(f"{', '.join(bad)}: more came back than may")
@@ -87,9 +85,8 @@ class Watch:
 
     def _has_ended(self, plan: Plan) -> bool:
         now, options = self._now_seconds(), self._options
-        claimed = claimed_table(self._archive, now, since=since_plan(plan.plan_id))
         table = options.failure_table
-        found = read_outcomes(self._archive, plan, table, claimed, sqs_client) or {}
+        found = read_outcomes(self._archive, plan, table, make_client=sqs_client) or {}
         self.outcomes = tuple(one for one in found.values() if one.sent)
         return all(one.is_known(now, options.minute_seconds) for one in self.outcomes)
 
@@ -103,7 +100,5 @@ def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> 
     if sent and not failure_table:
         print_line("what comes back cannot be known: no --failure-table counts it")
         return
-    for one in sent[:_SHOWN]:
+    for one in sent:
         print_line(f"{one.group_id}: {one.sentence(time.time())}")
-    if len(sent) > _SHOWN:
-        print_line(f"and {len(sent) - _SHOWN:,} more groups; --json lists all")

@@ -1,25 +1,20 @@
 """JSON that keeps its text: what an edit does not touch is written as it was read. Pure.
 
 Numbers keep their digits (``1.10``, ``1e400``, 30-digit integers). Objects keep the order of their
-keys. The text keeps its white space and its escapes where one ``Style`` describes them; elsewhere
-the values stay the same and the white space becomes compact.
+keys. The text keeps its white space where one ``Style`` describes it; elsewhere the values stay the
+same and the white space becomes compact.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Self, TypeAlias
 
 import simplejson
 from simplejson.raw_json import RawJSON
 
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_FIRST_INDENT = re.compile(r"[\[{](\n[ \t]*)")
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
-_KEPT = re.compile(r'[A-Za-z0-9\x00-\x1f"\\]')
-_LAST_ASCII = 0x7F
+_FIRST_INDENT = re.compile(r"[\[{]\n([ \t]*)")
 _REFUSED_BY_SQS = re.compile("[\ud800-\udfff\ufffe\uffff]")
 """Characters that no body may contain (SQSAPI, SendMessage). JSON can escape them."""
 
@@ -32,8 +27,7 @@ class JsonTextError(ValueError):
 class Number(RawJSON):
     """A JSON number that keeps its digits. Equal to another of the same value (RFC 6902).
 
-    Attributes:
-        encoded_json: the number as JSON text, which simplejson writes as it is.
+    simplejson writes *encoded_json* as it is.
     """
 
     encoded_json: str
@@ -90,17 +84,13 @@ class Style:
         comma: between items, without the line break of an indented text.
         colon: between a key and its value.
         indent: what each level adds, None for one line.
-        escapes: by code point, what stands in place of a character that JSON allows unescaped.
         is_ascii: whether every character beyond ASCII is escaped.
-        margins: white space before and after.
     """
 
     comma: str = ","
     colon: str = ":"
     indent: str | None = None
-    escapes: Mapping[int, str] = field(default_factory=dict)
     is_ascii: bool = False
-    margins: tuple[str, str] = ("", "")
 
     @classmethod
     def of(cls, text: str, value: Json) -> Self:
@@ -112,13 +102,16 @@ class Style:
             JsonTextError: *value* is nested too deeply to be written.
         """
         bare = text.strip(" \t\r\n")
-        before, after = text.split(bare, 1) if bare else ("", "")
-        escapes, is_ascii = _escapes(bare)
-        for comma, colon, indent in _spacings(bare):
-            style = cls(comma, colon, indent, escapes, is_ascii)
-            if style.write(value) == bare:
-                return replace(style, margins=(before, after))
-        return cls(escapes=escapes, is_ascii=is_ascii)
+        is_ascii = "\\u" in bare and bare.isascii()
+        spacings: tuple[tuple[str, str, str | None], ...] = (
+            (",", ":", None),
+            (", ", ": ", None),
+            (",", ": ", None),
+        )
+        if first_line := _FIRST_INDENT.match(bare):
+            spacings = ((",", ": ", first_line[1]), (",", ":", first_line[1]))
+        styles = (cls(*spacing, is_ascii) for spacing in spacings)
+        return next((one for one in styles if one.write(value) == bare), cls(is_ascii=is_ascii))
 
     def write(self, value: Json) -> str:
         """Write what ``read_json`` returns. Characters that SQS refuses are escaped.
@@ -135,11 +128,7 @@ class Style:
             )
         except RecursionError as error:
             raise JsonTextError("is nested too deeply") from error
-        if self.escapes:
-            text = _STRING.sub(lambda string: string[0].translate(self.escapes), text)
-        text = _REFUSED_BY_SQS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-        before, after = self.margins
-        return f"{before}{text}{after}"
+        return _REFUSED_BY_SQS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 COMPACT = Style()
@@ -155,32 +144,3 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 def _refuse(_: str) -> None:
     raise JsonTextError("is not JSON")
-
-
-def _spacings(text: str) -> Iterator[tuple[str, str, str | None]]:
-    """Comma, colon and indent that serializers use, the most frequent ones first."""
-    first_line = _FIRST_INDENT.match(text)
-    if first_line:
-        yield ",", ": ", first_line[1][1:]
-        yield ",", ":", first_line[1][1:]
-    else:
-        yield ",", ":", None
-        yield ", ", ": ", None
-        yield ",", ": ", None
-
-
-def _escapes(text: str) -> tuple[dict[int, str], bool]:
-    """Which characters *text* escapes by choice, and whether it escapes all beyond ASCII."""
-    if "\\" not in text:
-        return {}, False
-    found: dict[int, str] = {}
-    for match in _ESCAPE.finditer(text):
-        if match[1]:
-            found[int(match[1], 16)] = match[0]
-        elif match[2] == "/":
-            found[ord("/")] = r"\/"
-    is_ascii = text.isascii() and any(code > _LAST_ASCII for code in found)
-    # simplejson has escaped control characters, quotes and backslashes before these are applied,
-    # and its escapes contain letters and digits.
-    chosen = {c: s for c, s in found.items() if not _KEPT.match(chr(c))}
-    return ({c: s for c, s in chosen.items() if c <= _LAST_ASCII} if is_ascii else chosen), is_ascii

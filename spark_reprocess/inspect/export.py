@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, from_row
 from spark_reprocess.archive.messages.lookup import member_rows
 from spark_reprocess.archive.messages.message_index import read_members
@@ -25,18 +24,11 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 
 STANDARD_OUTPUT = "-"
-_FILE_MODE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """Which messages to write, and where to.
-
-    Attributes:
-        plan: path of plan.yaml, or the id of its report; None for that of the newest report.
-        out: path of a file that must not exist; ``-`` for standard output.
-        limit: write the first so many messages; None for all.
-    """
+    """Which messages to write, and where to: the arguments of ``show --out``, see its help."""
 
     archive: str
     plan: str | None
@@ -47,12 +39,7 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """What was written.
-
-    Attributes:
-        planned: how many messages of the group the plan froze.
-        missing: how many of those to write the archive does not hold any more.
-    """
+    """How many messages of the group the plan froze; written; and not in the archive any more."""
 
     planned: int
     written: int
@@ -90,43 +77,33 @@ def json_line(row: Mapping[str, Any], group_id: str) -> str:
     the shape of SQS's API, with bytes in base64. Times are ISO 8601 in UTC. All characters are
     ASCII: JSON's escapes stand for others, so that a terminal acts on none of them.
     """
-    attributes = from_row(row).attributes
-    columns = {
-        name: in_utc(value).isoformat(timespec="milliseconds")
-        if isinstance(value := row[name], datetime)
-        else value
-        for name in ARROW_SCHEMA.names
-    }
-    shown = {name: _attribute(attribute) for name, attribute in attributes.items()}
-    return json.dumps({"group_id": group_id, **columns, "attributes": shown})
+    columns = {name: row[name] for name in ARROW_SCHEMA.names}
+    shown = {name: one.to_api() for name, one in from_row(row).attributes.items()}
+    return json.dumps({"group_id": group_id, **columns, "attributes": shown}, default=_as_json)
 
 
-def _attribute(attribute: MessageAttribute) -> dict[str, str]:
-    return {
-        key: value if isinstance(value, str) else base64.b64encode(value).decode()
-        for key, value in attribute.to_api().items()
-    }
+def _as_json(value: datetime | bytes) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return in_utc(value).isoformat(timespec="milliseconds")
 
 
 @contextmanager
 def opened(out: str) -> Iterator[TextIO]:
-    """Open *out*; remove a file that was begun if the block fails."""
+    """Open *out*, for its owner alone; remove a file that was begun if the block fails."""
     if out == STANDARD_OUTPUT:
         yield sys.stdout
         sys.stdout.flush()
         return
     try:
-        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
-    except FileExistsError as error:
-        raise InputError(f"--out {out}: exists, and is not overwritten: name another") from error
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise InputError(f"--out {out}: {error.strerror or error}") from error
+        raise InputError(f"--out {out}: {error.strerror or error}; nothing was written") from error
     try:
         with os.fdopen(descriptor, "w", encoding="ascii", newline="\n") as file:
             yield file
-    except OSError as error:
+    except BaseException as error:
         Path(out).unlink(missing_ok=True)
-        raise InputError(f"--out {out}: {error.strerror or error}; it was removed") from error
-    except BaseException:
-        Path(out).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise InputError(f"--out {out}: {error.strerror or error}; it was removed") from error
         raise

@@ -101,18 +101,14 @@ def read_outcomes(
     claimed: pa.Table | None = None,
     make_client: ClientFactory | None = None,
 ) -> dict[str, Outcome] | None:
-    """Read what became of each group of a plan.
+    """Read what became of each group of a plan, by group id; None if its table cannot be read.
 
     Args:
         archive: which has the plan's messages.
         plan: its groups are those of the answer.
         failure_table: has the counters of returns; None: what came back is not known.
         claimed: ``claimed_table`` since the plan; None reads it now.
-        make_client: for asking the destinations how long a failure takes; None, or no table, to
-            leave that out.
-
-    Returns:
-        By group id; None where the plan's table cannot be read.
+        make_client: for asking the destinations how long a failure takes; None to leave that out.
 
     Raises:
         ArchiveError: the ledger cannot be read.

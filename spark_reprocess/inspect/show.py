@@ -1,6 +1,7 @@
 """The verb ``show``: the history of one dead letter or of one run, read without Spark."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -29,16 +30,7 @@ from spark_reprocess.plan.plan_file import find_plan
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """Which message to show, and how much of it.
-
-    Attributes:
-        message_id: of an archived copy, of the first copy, or of a copy that a redrive sent; or
-            the id of a run.
-        has_body: whether to return bodies and attribute values, masked.
-        is_unmasked: whether to return them unmasked.
-        claim_ttl_seconds: how long a claim without a result counts as busy.
-        failure_table: the table in which returns are counted; None without one.
-    """
+    """Which message or run to show, and how much of it: the arguments of ``show``, see its help."""
 
     archive: str
     message_id: str
@@ -57,16 +49,15 @@ _OUTCOME_TEXTS: dict[str | None, str] = {
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """A claim of one run on a copy, and its result.
+    """A claim of one run on a copy, and its result. The times are ISO 8601, UTC.
+
+    docs/reference.md describes the fields of all values here, under "show".
 
     Attributes:
-        claimed_at: when the run claimed it; ISO 8601, UTC, like *settled_at*.
         edit: digest of the edit with which it was sent, empty without an edit.
         outcome: a ``Disposition``; None while no result is written.
         settled_at: empty without an outcome.
         detail: SQS's error code, or why no answer came.
-        step: of which step of a ramp it was, from 1; 0 outside a ramp.
-        caller_arn: see ``Caller``, as for the next two; empty where the run's record is gone.
     """
 
     plan_id: str
@@ -110,11 +101,7 @@ class ArchivedCopy:
         state: a ``Disposition`` of the ledgers, or ``pending``.
         drain_ids: every drain with a row of it; more than one if a drain was interrupted.
         redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
-        attributes: data type by name.
-        body: None unless requested.
         values: values of the attributes, bytes as hex digits; None unless requested.
-        logged: how and where a log has its error, a link, and frames, in lines; empty if the error
-            was recorded or is unknown.
     """
 
     message_id: str
@@ -145,9 +132,7 @@ class ArchivedCopy:
 class DeadLetterHistory:
     """All archived copies of one dead letter, in the order in which they were parked.
 
-    Attributes:
-        asked_id: the id in the options.
-        first_ids: of the copies; more than one only if a copy has lost its context.
+    There is more than one first id only if a copy has lost its context.
     """
 
     asked_id: str
@@ -157,11 +142,7 @@ class DeadLetterHistory:
 
 @dataclass(frozen=True, slots=True)
 class RunHistory:
-    """One run of a redrive or a restore.
-
-    Attributes:
-        outcomes: what became of each group of its plan, over all runs; empty without a plan.
-    """
+    """One run, and what became of each group of its plan, over all runs; empty without a plan."""
 
     run: RunRecord
     outcomes: tuple[Outcome, ...]
@@ -202,7 +183,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     attempts = find_attempts(archive, {row["message_id"] for row in rows}, drains)
     runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
-    by_id: dict[str, list[Row]] = {}
+    by_id = defaultdict[str, list[Row]](list)
     oldest = min((row["drain_id"] for row in rows), default="")
     without = [row for row in rows if not (row["error_type"] or row["error_message"])]
     reasons = read_reasons(archive, oldest) if without else {}
@@ -211,7 +192,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
             error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}
             row.update(error, error_message=reason["log_error_message"])
     for row in rows:
-        by_id.setdefault(row["message_id"], []).append(row)
+        by_id[row["message_id"]].append(row)
     copies = [
         _copy(
             of_one,
@@ -238,14 +219,8 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
                 f"message {asked_id}: gone from the archive, erased or expired; plan "
                 f"{entry.plan_id}: {entry.state} at {entry.time}"
             )
-        drains = len(drain_ids(archive))
-        if not drains:
-            raise InputError(
-                f"message {asked_id}: archive {archive.root} is empty: drain the parked queue into "
-                "it, then ask again"
-            )
         raise InputError(
-            f"message {asked_id}: none of the {drains:,} drains in archive "
+            f"message {asked_id}: none of the {len(drain_ids(archive)):,} drains in archive "
             f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
             "may still be in a queue: drain the parked queue, then ask again"
         )

@@ -33,16 +33,7 @@ LATEST = 20
 
 @dataclass(frozen=True, slots=True)
 class StatusOptions:
-    """What to count.
-
-    Attributes:
-        parked_queue_url: the queue, None for the archive alone.
-        claim_ttl_seconds: how long a claim without a result counts as busy.
-        failure_table: the table with what came back and, with *main_queue_url*, the circuit
-            breaker; None for none.
-        main_queue_url: the queue of the breaker.
-        dlq_url: its dead-letter queue, where held messages wait.
-    """
+    """What to count: the arguments of ``status``, see its help."""
 
     archive: str
     parked_queue_url: str | None = None
@@ -65,11 +56,7 @@ class DrainCount:
 class PlanCount:
     """A plan that was executed, at least in part, and the states of its messages.
 
-    Attributes:
-        counts: of messages that the archive has, by ``Disposition``: each counts in the plan whose
-            attempt holds. A message that every run failed to send has no state.
-        returned: how many of those that it sent came back; None if that is not known, or nobody
-            asked.
+    Each message counts in the plan whose attempt holds. One that every run failed to send has none.
     """
 
     plan_id: str
@@ -87,18 +74,14 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveStatus:
-    """All counts.
+    """All counts; docs/reference.md describes the fields, under "status".
 
     Attributes:
-        queue: SQS's counts of the parked queue; None without a queue.
-        messages: distinct messages in the archive, decided and pending.
-        counts: of them, by ``Disposition`` and ``pending``; in doubt and busy are pending, too.
-        oldest_pending_at: when the oldest pending message was sent to the parked queue.
-        examples: the first ids of those in doubt and busy, at most ``EXAMPLES`` of each.
+        counts: of distinct messages, by ``Disposition`` and ``pending``; in doubt and busy are
+            pending, too.
         waiting: pending messages of FIFO queues behind another one of their message group: they
             cannot be sent before that one is decided.
         blockers: the messages that most others wait for, at most ``EXAMPLES``.
-        dlq: the circuit breaker and what waits for it; None if nobody asked.
     """
 
     archive: str

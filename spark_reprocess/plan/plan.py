@@ -18,10 +18,8 @@ from spark_reprocess.editing.json_text import Style
 from spark_reprocess.errors import InputError
 
 _NAMED_GROUPS = 10
-_NOT_IN_YAML = (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)
-"""Characters that JSON allows and YAML refuses, or reads as the end of a line."""
-
-_JSON_IN_YAML = Style(", ", ": ", escapes={code: f"\\u{code:04x}" for code in _NOT_IN_YAML})
+_NOT_IN_YAML = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
+"""Escapes of characters that JSON allows and YAML refuses, or reads as the end of a line."""
 
 _HEAD = """\
 # What to do with the messages of an analysis, group by group. Edit the actions, then look at what
@@ -195,8 +193,9 @@ def group_text(group: PlannedGroup, indentation: str) -> str:
     text = _yaml(values)
     if group.edit and group.edit.patch:
         # JSON is YAML, and keeps each number's digits.
-        lines = [f"  - {_JSON_IN_YAML.write(dict(one))}\n" for one in group.edit.patch.operations]
-        text += "".join(["edit:\n", *lines])
+        operations = [Style(", ", ": ").write(dict(one)) for one in group.edit.patch.operations]
+        lines = [f"  - {one}\n" for one in operations]
+        text += "".join(["edit:\n", *lines]).translate(_NOT_IN_YAML)
     if group.edit and group.edit.set_attributes:
         text += _yaml({"set_attributes": dict(group.edit.set_attributes)})
     return indent(text, indentation)

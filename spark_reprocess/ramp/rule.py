@@ -6,12 +6,11 @@ is not seen is never taken for success: the step stays *unknown*, with the reaso
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from itertools import pairwise
-from typing import Self
 
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.figures import duration
@@ -26,7 +25,8 @@ _GROWTH = 2
 _FIRST, _FEW = 20, 100
 """None of the first 20 messages may come back, and one of the first 100."""
 
-_TEXT = re.compile(r"([0-9]{1,9})|((?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%)")
+_ALLOWED = re.compile(r"([0-9]{1,9})|((?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%)")
+
 _LOOKS = 2
 """SQS's counts are approximate: one look proves nothing."""
 
@@ -95,31 +95,23 @@ def step_sizes(messages: int) -> list[int]:
     return sizes
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedReturns:
-    """How many messages of a group may come back, over all its steps.
+def read_allowed(text: str) -> str:
+    """Return ``3`` or ``2.5%`` as it is. Raises ValueError, whose message names the rule."""
+    if not _ALLOWED.fullmatch(text):
+        raise ValueError("must be a whole number, or a percentage from 0% to 100%")
+    return text
 
-    Attributes:
-        text: a whole number, or a percentage of what was sent; None for none of the first 20, one
-            up to 100, and 1 % of more.
+
+def returns_allowed(text: str | None, sent: int) -> int:
+    """Return how many of *sent* messages of a group may come back, over all its steps.
+
+    *text* is that of ``read_allowed``; None: none of the first 20, one up to 100, 1 % of more.
     """
-
-    text: str | None = None
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """Read ``3`` or ``2.5%``. Raises ValueError, whose message names the rule."""
-        if not _TEXT.fullmatch(text):
-            raise ValueError("must be a whole number, or a percentage from 0% to 100%")
-        return cls(text)
-
-    def of_sent(self, sent: int) -> int:
-        """Return how many of *sent* messages may come back."""
-        if self.text is None:
-            return 0 if sent <= _FIRST else max(1, sent // _FEW)
-        if self.text.endswith("%"):
-            return math.floor(Decimal(self.text[:-1]) * sent / 100)
-        return int(self.text)
+    if text is None:
+        return 0 if sent <= _FIRST else max(1, sent // _FEW)
+    if text.endswith("%"):
+        return math.floor(Decimal(text[:-1]) * sent / 100)
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,30 +174,24 @@ class StepWatch:
 
         *expected* is how many messages of the step have succeeded if nothing else comes back.
         """
-        return next(filter(None, self._blockers(looks, expected)), "")
-
-    def _blockers(self, looks: Sequence[Reading], expected: int) -> Iterator[str]:
         last, ready_at = looks[-1], self.ready_at(looks)
-        yield last.obstacle
+        if last.obstacle:
+            return last.obstacle
         if self.left_at(looks) is None:
             waiting = f", where {last.main.total:,} messages are" if last.main else ""
-            yield f"the step may still be in the main queue{waiting}"
+            return f"the step may still be in the main queue{waiting}"
         if last.at < ready_at:
-            yield f"a failure may return for another {duration(ready_at - last.at)}"
-        recent = [look for look in looks[-_LOOKS:] if look.at >= ready_at]
-        if len(recent) < _LOOKS or not all(map(_has_no_dead_letters, recent)):
-            yield "dead letters wait in the DLQ"
-        if last.deleted is None:
-            yield "the main queue's metric NumberOfMessagesDeleted cannot be read"
-        elif last.deleted < expected:
-            yield f"the consumer deleted {last.deleted:,} messages since the step, of {expected:,}"
+            return f"a failure may return for another {duration(ready_at - last.at)}"
+        counts = [look.dead_letters for look in looks[-_LOOKS:] if look.at >= ready_at]
+        if [one.visible for one in counts if one is not None] != [0] * _LOOKS:
+            return "dead letters wait in the DLQ"
+        if last.deleted is None or last.deleted < expected:
+            deleted = "?" if last.deleted is None else f"{last.deleted:,}"
+            return f"the consumer deleted {deleted} messages since the step, of {expected:,}"
+        return ""
 
     def _is_empty(self, look: Reading) -> bool:
         """Whether SQS counts nothing, and the metric has no data since the step."""
         is_late = look.at >= self.sent_at + self.minute_seconds
         has_ages = any(at > self.sent_at for at in look.ages)
         return is_late and not has_ages and look.main is not None and not look.main.total
-
-
-def _has_no_dead_letters(look: Reading) -> bool:
-    return look.dead_letters is not None and not look.dead_letters.visible

@@ -14,7 +14,7 @@ from spark_reprocess.archive.ledger.claims import plan_folder
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import read_record, record_bytes
 from spark_reprocess.figures import counted
-from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, Verdict, step_sizes
+from spark_reprocess.ramp.rule import GroupRamp, Verdict, returns_allowed, step_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def group_ramp(
     own: Sequence[Step],
     left: int,
     returns: Returns | None,
-    allowed: AllowedReturns,
+    allowed: str | None,
     blocker: str,
     *,
     in_order: bool,
@@ -114,14 +114,14 @@ def group_ramp(
         own: its steps since it was last stopped, at least one.
         left: how many of its messages this run is to send beside them.
         returns: what is counted; None if nothing is known.
-        allowed: how many may come back.
+        allowed: see ``returns_allowed``.
         blocker: why nobody can tell yet whether the last step is good; empty if one can.
         in_order: whether what came back must go before what follows.
     """
     sent = sum(step.sent_of(group_id) for step in own)
     before = own[0].returned_before[group_id]
     returned = None if returns is None else max(0, returns.returned - before)
-    most = allowed.of_sent(sent)
+    most = returns_allowed(allowed, sent)
     verdict, why = Verdict.UNKNOWN, blocker
     if returned is not None and returned > most:
         verdict = Verdict.BAD

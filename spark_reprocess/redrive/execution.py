@@ -1,6 +1,7 @@
 """Carries out what was resolved: records the run, divides chunks among tasks, follows them."""
 
 import heapq
+import json
 import threading
 import time
 from collections import Counter, defaultdict
@@ -32,16 +33,20 @@ from spark_reprocess.archive.messages.frames import FILE, Held, read_table, writ
 from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
 from spark_reprocess.archive.messages.message_store import drain_of, rows_of_file
 from spark_reprocess.archive.storage.files import Archive, Probe
-from spark_reprocess.archive.storage.records import read_record, record_bytes
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.plan.plan import Plan, PlannedGroup
+from spark_reprocess.plan.plan import PlannedGroup
 from spark_reprocess.progress import HowFar, Progress, repeating
-from spark_reprocess.redrive.redrive_values import RedriveSummary, Sent, Tally, summarize
+from spark_reprocess.redrive.redrive_values import (
+    RedriveSummary,
+    RestoreOptions,
+    Sent,
+    Tally,
+    summarize,
+)
 from spark_reprocess.redrive.resolving.edits import with_changes
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.breaker_gate import is_waiting
 from spark_reprocess.redrive.sending.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.sending.send_task import (
     SETTLED,
@@ -54,6 +59,7 @@ from spark_reprocess.redrive.sending.send_task import (
 from spark_reprocess.redrive.sending.stop_signals import (
     TIME_IS_OVER,
     Deadline,
+    is_waiting,
     stop_marker,
     write_stop_marker,
 )
@@ -69,28 +75,16 @@ _WORK = pa.schema([*ARROW_SCHEMA, *map(pa.field, _ADDED, _ADDED.values())])
 """Messages as they are archived, and what a task must know of each."""
 
 _BATCH_ROWS = 1000
-_TROUBLE_SECONDS = 10.0
-_TROUBLE = {
-    Disposition.FAILED: "failed",
-    Disposition.IN_DOUBT: "in doubt",
-    Disposition.BUSY: "busy",
-    Disposition.WAITS: "waiting",
-}
+_TROUBLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRunner:
-    """Runs the sends of one run.
-
-    Attributes:
-        tasks: how many chunks are sent side by side at most; None for Spark's default parallelism.
-        deadline: when nothing more is sent.
-    """
+    """Runs the sends of one run. Nothing more is sent after the *deadline*."""
 
     archive: Archive
     make_sender: ClientFactory
     progress: Progress
-    tasks: int | None = None
     deadline: Deadline = field(default_factory=Deadline)
 
     def execute(
@@ -109,7 +103,7 @@ class TaskRunner:
 
         Each evaluation of *dispositions*, one row per message, must give the same rows; *planned*
         counts them. *stage* names this call among those of the run; it is part of a path. *trouble*
-        is asked every ten seconds, and says why nothing more may be sent; empty if all is well.
+        is asked every two seconds, and says why nothing more may be sent; empty if all is well.
         """
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
@@ -121,29 +115,30 @@ class TaskRunner:
         how_far = HowFar(total)
 
         def status() -> str:
-            line = status_line(how_far, total, read_progress(self.archive, folder))
-            return "; ".join(filter(None, (line, context.limit.sentence)))
+            # A task that Spark starts again counts again what its first attempt did.
+            settled = min(read_progress(self.archive, folder), total)
+            return "; ".join(filter(None, (how_far.line(settled), context.limit.sentence)))
 
         stop = partial(self._stop, stop_marker(context.plan_id, context.run_id, stage))
 
         def look() -> None:
-            if why := trouble():
+            if why := TIME_IS_OVER if self.deadline.seconds_left <= 0 else trouble():
+                # And again until the tasks have ended: to write a marker may fail.
                 stop(why)
 
         with (
             ExitStack() as stack,
             asking_to_stop(stop),
-            self.deadline.watched(stop),
             repeating(look, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
-            rows, windows, free_windows = self._rows(dispositions, total, context, stack)
-            task = SendTask(self.archive, context, self.make_sender, stage, windows, free_windows)
+            rows, windows = self._rows(dispositions, total, context, stack)
+            task = SendTask(self.archive, context, self.make_sender, stage, windows)
             # One action, once; a second evaluation would find every chunk claimed.
             sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
             settled = sends.collect()
         outcomes = [
-            Tally(row["group_id"], row["word"], row["count"], row["detail"], tuple(row["examples"]))
+            Tally(**{**row.asDict(), "examples": tuple(row["examples"])})
             for row in settled
             if row["count"]
         ]
@@ -152,10 +147,8 @@ class TaskRunner:
 
     def _rows(
         self, dispositions: DataFrame, total: int, context: RunContext, stack: ExitStack
-    ) -> tuple[DataFrame, list[int] | None, list[int] | None]:
+    ) -> tuple[DataFrame, list[int] | None]:
         """Return the messages to settle, in the partitions of their tasks; the tasks' windows.
-
-        The windows twice: with the limit of the circuit breaker, and without.
 
         Each chunk is whole and in order in one partition; for a FIFO destination each unit is, so
         that its chunks follow each other in one task. So bodies are moved once, from the task that
@@ -165,7 +158,8 @@ class TaskRunner:
         work = Held.of(frame, total, stack)
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in work.counts("unit", "chunk")}
         cores = dispositions.sparkSession.sparkContext.defaultParallelism
-        slots, rate = self.tasks or cores, context.max_rate
+        slots = context.request.tasks or cores
+        rate = context.limit.least_rate(context.request.max_rate)
         most = slots if rate is None else min(slots, most_tasks(rate))
         tasks = divide(sizes, most, in_order=context.to_fifo)
         messages = Counter[int]()
@@ -180,9 +174,10 @@ class TaskRunner:
         if not (is_in_one and len(messages) == 1):
             rows = rows.repartitionById(len(messages), F.col(TASK))
         changed = with_changes(rows.sortWithinPartitions(*POSITION), context.edits)
+        if rate is None:
+            return changed, None
         of_tasks = [messages[task] for task in sorted(messages)]
-        free_windows = _windows(context.request.max_rate, of_tasks)
-        return changed, _windows(rate, of_tasks), free_windows
+        return changed, share_window(window_messages(rate), of_tasks)
 
     def _stop(self, marker: str, why: str) -> None:
         """Write the stop marker, in a thread: a signal handler must not wait for S3."""
@@ -222,11 +217,6 @@ def read_work(
         known["drain_id"] = [drain_of(path)] * work.num_rows
         known[TASK] = [tasks[one["unit"], one["chunk"]] for one in work.to_pylist()]
         yield from pa.table(known, schema=_WORK).to_batches(_BATCH_ROWS)
-
-
-def _windows(rate: float | None, messages: Sequence[int]) -> list[int] | None:
-    """The window of each task, which has so many messages, at a rate over all tasks."""
-    return None if rate is None else share_window(window_messages(rate), messages)
 
 
 def divide(
@@ -279,17 +269,6 @@ def look_until(
     return next(iter(reasons), "")
 
 
-def status_line(how_far: HowFar, total: int, counts: Mapping[str, int]) -> str:
-    """Say how far a run is, of whose *total* messages so many are settled, by word."""
-    # A task that Spark starts again counts again what its first attempt did.
-    settled = min(sum(counts.values()), total)
-    sent = min(counts.get(Disposition.SENT, 0), settled)
-    parts = [how_far.line(settled)]
-    parts += [f"{sent:,} sent"] if sent != settled else []
-    parts += [f"{counts[word]:,} {name}" for word, name in _TROUBLE.items() if counts.get(word)]
-    return ", ".join(parts)
-
-
 def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:
     left = Counter[str]()
     for tally in work:
@@ -313,7 +292,6 @@ def dry_summary(
 
 
 def carry_out(
-    verb: str,
     groups: Sequence[PlannedGroup],
     resolved: ResolvedPlan,
     context: RunContext,
@@ -325,7 +303,8 @@ def carry_out(
     *send* settles the messages of these dispositions; it returns the results by destination.
 
     Raises:
-        ArchiveError: something cannot be recorded; then nothing was claimed.
+        InputError: the plan is sealed. Nothing was claimed.
+        ArchiveError: something cannot be recorded. Nothing was claimed.
     """
     archive = runner.archive
     region = region_of(context.destination, "us-east-1")
@@ -333,7 +312,7 @@ def carry_out(
     record = RunRecord(
         run_id=context.run_id,
         plan_id=context.plan_id,
-        verb=verb,
+        verb="restore" if isinstance(context.request, RestoreOptions) else "redrive",
         actor=context.who,
         **asdict(caller(spark.sparkContext.applicationId, region)),
         reason=context.request.reason,
@@ -343,7 +322,11 @@ def carry_out(
         policy_sha256=context.policy_sha256,
     )
     context = replace(context, probe=record_run(archive, record))
-    record_edits(archive, context)
+    for group_id, edit in context.edits.items():
+        # Each claim names the digest for each message. The first run that used the edit stays.
+        used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
+        path = f"{plan_folder(context.plan_id)}/edits/{group_id}.{edit.digest}.json"
+        archive.create(path, json.dumps({**used, "text": edit.text}).encode())
     sent = send(context, write_dispositions(archive, resolved, context))
     hindered = [tally for tally in resolved.planned if tally.word not in WORK]
     outcomes = [tally for one in sent.values() for tally in one.tallies]
@@ -384,60 +367,3 @@ def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunCon
     if not context.to_fifo:
         return written
     return written.join(resolved.messages.select(FILE, *ORDER_COLUMNS), on=["message_id", FILE])
-
-
-@dataclass(frozen=True, slots=True)
-class _UsedEdit:
-    """An edit, as ``Edit.text``, and the run that first used it; ISO 8601, UTC."""
-
-    run_id: str
-    who: str
-    time: str
-    text: str
-
-
-def record_edits(archive: Archive, context: RunContext) -> None:
-    """Write down the edits of a run before its first message is sent.
-
-    ``ledger/plan_id=<id>/edits/<group>.<digest>.json`` holds an edit, and the run that first used
-    it. Each claim names the digest for each message.
-
-    Raises:
-        ArchiveError: they cannot be written; nothing may be sent then.
-    """
-    now = timestamp(time.time())
-    for group_id, edit in context.edits.items():
-        record = _UsedEdit(context.run_id, context.who, now, edit.text)
-        path = f"{_edits_folder(context.plan_id)}/{group_id}.{edit.digest}.json"
-        archive.create(path, record_bytes(record))
-
-
-def other_edits(archive: Archive, plan: Plan, planned: Iterable[Tally]) -> Iterator[str]:
-    """Name the groups of which earlier runs sent messages with another edit than the plan's.
-
-    Raises:
-        ArchiveError: the record of an edit cannot be read, or somebody changed it.
-    """
-    records: list[tuple[str, str, str]] = []
-    for path in archive.list(_edits_folder(plan.plan_id)):
-        group_id, digest, _ = path.rsplit("/", 1)[1].split(".")
-        if used := read_record(archive, path, _UsedEdit):
-            records.append((group_id, digest, f"run {used.run_id}, {used.who}"))
-    for tally in planned:
-        if tally.word != Disposition.SENT_BEFORE:
-            continue
-        group_id = tally.group_id
-        now = plan.edits[group_id].digest if group_id in plan.edits else None
-        of_group = [(digest, run) for of, digest, run in records if of == group_id]
-        others = [f"edit {digest} ({run})" for digest, run in of_group if digest != now]
-        if now is not None and not of_group:
-            others = ["no edit"]
-        if others:
-            yield (
-                f"group {group_id}: {tally.count:,} messages were sent before, by runs with "
-                f"{', '.join(others)}; the rest goes with {f'edit {now}' if now else 'no edit'}"
-            )
-
-
-def _edits_folder(plan_id: str) -> str:
-    return f"{plan_folder(plan_id)}/edits"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import reduce
+from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -31,7 +31,8 @@ from spark_reprocess.archive.messages.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.ramp.readings import Probe
+from spark_reprocess.clients import returns_table
+from spark_reprocess.limits import read_limit
 from spark_reprocess.ramp.rule import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
@@ -43,10 +44,11 @@ from spark_reprocess.ramp.rule import (
 )
 from spark_reprocess.ramp.steps import Step, Steps, ended_steps, group_ramp
 from spark_reprocess.redrive.execution import TaskRunner, look_until
+from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.breaker_gate import WAITING, waiting_for
+from spark_reprocess.redrive.sending.stop_signals import WAITING, waiting_for
 from spark_reprocess.triage import Statement, is_group_id
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"
@@ -61,8 +63,9 @@ class Ramp:
     """The ramp of one run to one destination.
 
     Attributes:
+        options: what the operator asked for.
         rows: the dispositions of this destination's messages, and of those that make no work.
-        to_send: by group id, how many messages are to be sent.
+        work: of this destination's messages that make work, how many of each group.
         stops: by group id, how often the group was stopped before.
         ended: how many steps are sent: first, when the dispositions were resolved.
         name: of the sends among those of the run.
@@ -73,10 +76,9 @@ class Ramp:
     context: RunContext
     options: RedriveOptions
     rows: DataFrame
-    to_send: Mapping[str, int]
+    work: Sequence[Tally]
     stops: Mapping[str, int]
     probe: Probe
-    returns: ReturnsTable
     steps: Steps
     ended: int
     name: str
@@ -91,14 +93,18 @@ class Ramp:
     _stopped_by: str = ""
 
     def send(self) -> Sent:
-        """Send step after step, until all is sent or nothing more may go in this run.
+        """Record what is not sent; send step after step, until nothing more may go in this run.
 
         Raises:
             ArchiveError: the archive cannot be read or written.
         """
+        is_other = F.col("disposition").isin(Disposition.DISCARD, Disposition.RECORD)
+        others = [one for one in self.work if one.word != Disposition.SEND]
+        first = self.runner.execute(self.rows.where(is_other), others, self.context, self.name)
+        self._stopped_by = first.stopped_by
         while not self._stopped_by:
             steps = self.steps.read()
-            self._decide(steps, self._read_returns(steps))
+            self._decide(steps)
             if ended_steps(steps) != self.ended:
                 self._stopped_by = _IS_SHARED
             elif len(steps) > self.ended:
@@ -106,8 +112,8 @@ class Ramp:
             elif not self._begin_next(steps):
                 break
         steps = self.steps.read()
-        self._decide(steps, self._read_returns(steps))
-        left = Counter(self.to_send)
+        self._decide(steps)
+        left = Counter(self._to_send)
         for tally in self._tallies:
             left[tally.group_id] -= tally.count
         rest = [
@@ -115,7 +121,16 @@ class Ramp:
             for one, count in left.items()
             if count > 0
         ]
-        return Sent((*self._tallies, *rest), self._stopped_by, tuple(self._groups.values()))
+        tallies = (*first.tallies, *self._tallies, *rest)
+        return Sent(tallies, self._stopped_by, tuple(self._groups.values()))
+
+    @cached_property
+    def _returns(self) -> ReturnsTable:
+        return returns_table(self.options.failure_table or "", self.context.destination)
+
+    @cached_property
+    def _to_send(self) -> dict[str, int]:
+        return {one.group_id: one.count for one in self.work if one.word == Disposition.SEND}
 
     @property
     def _in_order(self) -> bool:
@@ -153,7 +168,7 @@ class Ramp:
     def _left(self) -> Counter[str]:
         """Return by group how many messages this run has in no step yet, if there are any."""
         drawn = sum(map(Counter, self._executed.values()), Counter[str]())
-        return Counter(self.to_send) - drawn
+        return Counter(self._to_send) - drawn
 
     def _drawn(self, steps: Sequence[Step], wanted: Mapping[str, int]) -> DataFrame:
         """Draw so many messages of each group, and say where in the step each of them is.
@@ -174,11 +189,7 @@ class Ramp:
         rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*order))
         drawn = rows.withColumn("drawn", F.coalesce(rank <= most[F.col("group_id")], F.lit(False)))  # noqa: FBT003
         if self._in_order:
-            before = F.sum(F.col("drawn").cast("int")).over(
-                arrived.rowsBetween(Window.unboundedPreceding, -1)
-            )
-            is_next = F.coalesce(before, F.lit(0)) == F.col("depth") - 1
-            drawn = drawn.withColumn("drawn", F.col("drawn") & is_next)
+            drawn = drawn.withColumn("drawn", F.min("drawn").over(arrived))
         units = in_order_units(sum(wanted.values())) if self.context.to_fifo else None
         positioned = with_positions(drawn.where("drawn"), units)
         return positioned.select("message_id", "group_id", "unit", "position")
@@ -189,14 +200,13 @@ class Ramp:
 
     def _execute(self, step: Step, steps: Sequence[Step]) -> None:
         """Send what is left of a step, and write down that it is sent."""
-        limit = self.probe.read_limit()
+        limit = read_limit(self.options.failure_table, self.context.destination)
         if why := waiting_for(limit):
             self._stopped_by = why
             return
         rows = self._rows(step)
-        found = Counter[tuple[str, str]]()
-        for row in rows.groupBy("group_id", "disposition").count().collect():
-            found[row["group_id"], row["disposition"]] = row["count"]
+        counted = rows.groupBy("group_id", "disposition").count().collect()
+        found = Counter({(row["group_id"], row["disposition"]): row["count"] for row in counted})
         opened = {one: found[one, Disposition.SEND] for one in step.messages}
         self._executed[step.number] = opened
         result = self.runner.execute(
@@ -222,8 +232,7 @@ class Ramp:
         words = {word for _, word in found} | {tally.word for tally in settled}
         others = {Disposition.BUSY, Disposition.NOT_SELECTED, Disposition.OVER_LIMIT}
         if words & (others | {Disposition.LEAVE} if self.options.group else others):
-            why = f"another run has messages of step {step.number} to send"
-            self._stopped_by = f"{_WAITS}: {why}"
+            self._stopped_by = f"{_WAITS}: another run has messages of step {step.number} to send"
         elif not self.steps.end(step, self.now_seconds(), sent):
             self._stopped_by = _IS_SHARED
         else:
@@ -256,8 +265,7 @@ class Ramp:
 
     def _trouble(self, steps: Sequence[Step]) -> str:
         """Return why a step must stop now: too much came back; empty if it need not."""
-        states = self._states(steps, self._read_returns(steps))
-        is_bad = any(one.verdict is Verdict.BAD for one in states)
+        is_bad = any(one.verdict is Verdict.BAD for one in self._states(steps))
         return f"{_WAITS}: more messages came back than may" if is_bad else ""
 
     def _await_verdicts(self, steps: Sequence[Step]) -> None:
@@ -272,7 +280,7 @@ class Ramp:
             return
         began_at = min(step.began_at for step in last)
         sent_at = max(step.sent_at or 0 for step in last) + self.probe.redelivery.delay_seconds
-        minute = self.probe.minute_seconds
+        minute = self.options.minute_seconds
         watch = StepWatch(sent_at, self.probe.redelivery.failure_seconds, minute)
         until, looks = self.now_seconds() + PATIENCE_MINUTES * minute, list[Reading]()
 
@@ -280,7 +288,7 @@ class Ramp:
             looks.append(self.probe.read(began_at, self.now_seconds()))
             returns = self._read_returns(steps)
             self._blocker = watch.blocker(looks, sum(_expected(step, returns) for step in last))
-            self._decide(steps, returns)
+            self._decide(steps)
             is_known = not self._blocker and all(one in returns for one in groups)
             is_late = max(self.now_seconds(), watch.ready_at(looks)) > until
             return is_known or is_late or all(map(self._is_bad, groups))
@@ -291,8 +299,8 @@ class Ramp:
             )
         waiting = [one for one in self._groups.values() if one.verdict is Verdict.UNKNOWN]
         if waiting and not self._stopped_by:
-            after = f"{datetime.fromtimestamp(watch.ready_at(looks), UTC):%H:%M} UTC"
-            why = f"step {waiting[0].step} can be judged after {after}: {waiting[0].why}"
+            after, first = datetime.fromtimestamp(watch.ready_at(looks), UTC), waiting[0]
+            why = f"step {first.step} can be judged after {after:%H:%M} UTC: {first.why}"
             self._stopped_by = f"{_WAITS}: {why}"
 
     def _of(self, steps: Iterable[Step], group_id: str) -> list[Step]:
@@ -302,18 +310,18 @@ class Ramp:
     def _is_bad(self, group_id: str) -> bool:
         return group_id in self._groups and self._groups[group_id].verdict is Verdict.BAD
 
-    def _decide(self, steps: Sequence[Step], returns: Mapping[str, Returns]) -> None:
+    def _decide(self, steps: Sequence[Step]) -> None:
         """Note how far the groups are, and stop those of which too many came back."""
-        for one in self._states(steps, returns):
+        for one in self._states(steps):
             if one.verdict is Verdict.BAD:
                 said = Statement(datetime.now(UTC), self.context.who, stopped=one.why)
                 if is_group_id(one.group_id):
                     add_statement(self.runner.archive, one.group_id, said)
             self._groups[one.group_id] = one
 
-    def _states(self, steps: Sequence[Step], returns: Mapping[str, Returns]) -> list[GroupRamp]:
+    def _states(self, steps: Sequence[Step]) -> list[GroupRamp]:
         """Return how far the groups are that have a step and are not stopped by this run."""
-        left = self._left()
+        left, returns = self._left(), self._read_returns(steps)
         return [
             group_ramp(
                 one,
@@ -324,15 +332,15 @@ class Ramp:
                 self._blocker,
                 in_order=self._in_order,
             )
-            for one in self.to_send
+            for one in self._to_send
             if (own := self._of(steps, one)) and not self._is_bad(one)
         ]
 
     def _read_returns(self, steps: Iterable[Step]) -> dict[str, Returns]:
         """Return what came back; a group of which that is not known is missing."""
-        groups = {*self.to_send, *(one for step in steps for one in step.messages)}
+        groups = {*self._to_send, *(one for step in steps for one in step.messages)}
         try:
-            return self.returns.read(self.context.plan_id, groups)
+            return self._returns.read(self.context.plan_id, groups)
         except TableError:
             return {}
 

@@ -6,7 +6,7 @@ destination after the other. Summarize.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -23,9 +23,6 @@ from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.clients import (
     ClientFactory,
-    aws_client,
-    region_of,
-    require_queue,
     returns_table,
     sqs_client,
     sqs_sender,
@@ -34,19 +31,18 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.limits import read_limit
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.ramp.readings import Probe, checked_probe
 from spark_reprocess.ramp.rule import Forecast, step_sizes
 from spark_reprocess.ramp.steps import Steps, ended_steps
-from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary, other_edits
+from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
 from spark_reprocess.redrive.ramp import Ramp
+from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import DESTINATION
 from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
-from spark_reprocess.redrive.resolving.queues import Attributes, find_queues
+from spark_reprocess.redrive.resolving.queues import Attributes, Queues, find_queues
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.breaker_gate import is_waiting, waiting_for
-from spark_reprocess.redrive.sending.stop_signals import Deadline
+from spark_reprocess.redrive.sending.stop_signals import Deadline, is_waiting, waiting_for
 
 
 def redrive(
@@ -75,9 +71,7 @@ def redrive(
     if options.group is not None:
         plan = plan.only(options.group)
     options.check_decisions(plan)
-    option = "--to-queue-url" if options.to_queue_url else "--main-queue-url"
-    attributes = require_queue(option, options.destination, make_client)
-    queues, destinations = find_queues(options, attributes, make_client)
+    queues, destinations = find_queues(options, make_client)
     probes, why_no_ramp = _probes(options, destinations, make_client)
     memory = read_memory(archive)
     options = replace(options, requires_room=options.requires_room or bool(probes))
@@ -85,8 +79,7 @@ def redrive(
         request=options,
         plan_id=plan.plan_id,
         destination=options.destination,
-        to_fifo=queues.is_fifo,
-        sizes=queues.sizes_of(options.destination),
+        max_message_bytes=queues.sizes[options.destination],
         edits=plan.edits,
         # The steps of a ramp have chunks of their own.
         cut="ramp" if probes else f"of-{chunk_count(plan.snapshot.messages)}",
@@ -95,8 +88,8 @@ def redrive(
     with ExitStack() as stack:
         # Before the plan is resolved: what another plan decides after that would not be seen.
         context = stack.enter_context(context.locked(archive))
-        steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in destinations}
-        ended = {url: ended_steps(steps[url].read()) for url in probes}
+        steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in probes}
+        ended = {url: ended_steps(of.read()) for url, of in steps.items()}
         resolved = stack.enter_context(
             resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
@@ -106,7 +99,6 @@ def redrive(
         stopped = {one.group_id for one in resolved.planned if one.word == Disposition.STOPPED}
         notes = (
             *resolved.notes,
-            *other_edits(archive, plan, resolved.planned),
             *(f"group {one} is stopped: {memory.stopped[one]}; decide again" for one in stopped),
             *([why_no_ramp] if why_no_ramp else []),
         )
@@ -119,48 +111,25 @@ def redrive(
             return replace(
                 dry_summary(plan.groups, resolved, context),
                 samples=samples,
-                notes=(*notes, *_limits_in_words(options, work)),
+                notes=notes,
                 forecast=_forecast(probes, work, options) if probes else None,
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
             )
-        runner = TaskRunner(archive, make_sender, progress, options.tasks, deadline)
+        runner = TaskRunner(archive, make_sender, progress, deadline)
         notes += tuple(_begin_to_count(options, plan.plan_id, work, is_ramp=bool(probes)))
 
-        def ramp(url: str, rows: DataFrame, to_here: RunContext, name: str) -> Sent:
-            planned = {t.group_id: t.count for t in work[url] if t.word == Disposition.SEND}
-            others = [one for one in work[url] if one.word != Disposition.SEND]
-            is_other = F.col("disposition").isin(Disposition.DISCARD, Disposition.RECORD)
-            first = runner.execute(rows.where(is_other), others, to_here, name)
-            if first.stopped_by:
-                sends = [one for one in work[url] if one.word == Disposition.SEND]
-                return replace(first, tallies=(*first.tallies, *not_reached(sends)))
-            sent = Ramp(
-                runner,
-                to_here,
-                options,
-                rows,
-                planned,
-                {one: memory.state(one).stops for one in planned},
-                probes[url],
-                returns_table(options.failure_table or "", url),
-                steps[url],
-                ended[url],
-                name,
-                now_seconds,
-                wait,
+        def send_to(url: str, rows: DataFrame, to_here: RunContext, name: str) -> Sent:
+            if not probes:
+                return runner.execute(rows, work[url], to_here, name)
+            stops = {one.group_id: memory.state(one.group_id).stops for one in work[url]}
+            return Ramp(
+                *(runner, to_here, options, rows, work[url], stops),
+                *(probes[url], steps[url], ended[url], name, now_seconds, wait),
             ).send()
-            return replace(sent, tallies=(*first.tallies, *sent.tallies))
 
-        def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
-            contexts = {
-                url: replace(context, destination=url, sizes=queues.sizes_of(url)) for url in work
-            }
-            return _send_all(
-                runner, options, dispositions, contexts, work, ramp if probes else None
-            )
-
-        summary = carry_out("redrive", plan.groups, resolved, context, runner, send)
+        send = partial(_send_all, options, queues, work, send_to)
+        summary = carry_out(plan.groups, resolved, context, runner, send)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
 
@@ -175,36 +144,18 @@ def _probes(
     Raises:
         InputError: a ramp is asked for, and what comes back could not be seen.
     """
-    table = options.failure_table
     if options.ramp is False:
         return {}, ""
     try:
-        _check_table(table, options.destination)
-        region = region_of(options.destination, "us-east-1")
-        probes = {
-            url: checked_probe(
-                url,
-                attributes,
-                options.parked_queue_url,
-                make_client,
-                partial(aws_client, region=region),
-                options.function_arn,
-                options.main_queue_url,
-            )
+        _check_table(options.failure_table, options.destination)
+        return {
+            url: Probe.of(options, url, attributes, make_client)
             for url, attributes in destinations.items()
-        }
+        }, ""
     except InputError as error:
         if options.ramp:
             raise InputError(f"--ramp: {error}; --at-once sends everything in one step") from error
         return {}, f"everything goes at once: {error}"
-    return {
-        url: replace(
-            probe,
-            minute_seconds=options.minute_seconds,
-            read_limit=partial(read_limit, table, url),
-        )
-        for url, probe in probes.items()
-    }, ""
 
 
 def _check_table(table: str | None, url: str) -> None:
@@ -248,17 +199,17 @@ def _begin_to_count(
         yield f"what comes back of this run is not counted: {why}"
 
 
-RampTo = Callable[[str, DataFrame, RunContext, str], Sent]
-"""Sends one destination's rows by ramp: URL, rows, context, name of the sends."""
+SendTo = Callable[[str, DataFrame, RunContext, str], Sent]
+"""Sends one destination's rows: URL, rows, context, name of the sends."""
 
 
 def _send_all(
-    runner: TaskRunner,
     options: RedriveOptions,
+    queues: Queues,
+    work: Mapping[str, Sequence[Tally]],
+    send_to: SendTo,
+    context: RunContext,
     dispositions: DataFrame,
-    contexts: Mapping[str, RunContext],
-    planned: Mapping[str, Sequence[Tally]],
-    ramp: RampTo | None,
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow.
 
@@ -266,43 +217,23 @@ def _send_all(
     ones come last.
     """
     sent: dict[str, Sent] = {}
-    limits = {url: read_limit(options.failure_table, url) for url in planned}
-    for url in sorted(planned, key=lambda url: bool(limits[url].sentence)):
-        tallies = planned[url]
-        if any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
-            sent[url] = Sent(not_reached(tallies))
-            continue
+    limits = {url: read_limit(options.failure_table, url) for url in work}
+    for url in sorted(work, key=lambda url: bool(limits[url].sentence)):
         limit = read_limit(options.failure_table, url)
-        if why := waiting_for(limit):
-            sent[url] = Sent(not_reached(tallies), why)
+        why = waiting_for(limit)
+        if why or any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
+            not_reached = [replace(one, word=Disposition.NOT_REACHED) for one in work[url]]
+            sent[url] = Sent(tuple(not_reached), why)
             continue
-        to_here = replace(contexts[url], limit=limit)
+        size = queues.sizes[url]
+        to_here = replace(context, destination=url, max_message_bytes=size, limit=limit)
         # The operator's destination has the run's own name.
-        name = to_here.run_id
-        if url != options.destination:
-            name = f"{name}-{_name(url)}"
+        is_first = url == options.destination
+        name = to_here.run_id if is_first else f"{to_here.run_id}-{_name(url)}"
         is_work = F.col("disposition").isin(*WORK)
         rows = dispositions.where(~is_work | (F.col(DESTINATION) == url))
-        if ramp is None:
-            sent[url] = runner.execute(rows, tallies, to_here, name)
-        else:
-            sent[url] = ramp(url, rows, to_here, name)
-    return {url: sent[url] for url in planned}
-
-
-def not_reached(planned: Sequence[Tally]) -> tuple[Tally, ...]:
-    """Return the result of messages that something before them kept from being sent."""
-    return tuple(replace(one, word=Disposition.NOT_REACHED) for one in planned)
-
-
-def _limits_in_words(options: RedriveOptions, urls: Iterable[str]) -> Iterator[str]:
-    """Say which destinations are limited now, and of which that is not known."""
-    for url in urls:
-        limit = read_limit(options.failure_table, url)
-        if limit.fault:
-            yield f"{_name(url)}: its limit is not known: {limit.fault}"
-        elif limit.sentence:
-            yield f"{_name(url)}: {limit.sentence}"
+        sent[url] = send_to(url, rows, to_here, name)
+    return {url: sent[url] for url in work}
 
 
 def _name(url: str) -> str:

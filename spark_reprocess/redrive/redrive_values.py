@@ -2,33 +2,31 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from spark_reprocess.actor import require_reason
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
-from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
+from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.redrive.sending.rate_limiter import LEAST_RATE
 
 EXAMPLES = 5
-_UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
+UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
 
 
 @dataclass(frozen=True, slots=True)
 class ResendOptions:
-    """What a redrive and a restore have in common.
+    """What a redrive and a restore have in common: arguments of the verbs, see their help.
 
     Attributes:
-        where: a Spark SQL condition over the archive's columns; what it does not match stays open.
-        limit: messages to act on in this run, at least 1; None for all.
         max_rate: messages a second, at least ``LEAST_RATE``; None for as fast as it goes.
         in_doubt: what to do with what may have been sent before: ``leave`` it, ``send`` it again,
             or record that it ``arrived``, with the operator as the witness.
-        claim_ttl_seconds: how long a claim without a result counts as busy.
-        reason: why, for the ledger; required with *execute*.
-        execute: without it nothing is sent or written.
+        tasks: how many chunks are sent side by side, None for Spark's default parallelism.
+        failure_table: the table with the circuit breakers of the destinations and the counters of
+            what comes back; None: no limits are kept to, and nothing is counted.
     """
 
     archive: str
@@ -40,6 +38,8 @@ class ResendOptions:
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     reason: str = ""
     execute: bool = False
+    tasks: int | None = None
+    failure_table: str | None = None
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""
@@ -53,34 +53,16 @@ class ResendOptions:
 
 @dataclass(frozen=True, slots=True)
 class RedriveOptions(ResendOptions):
-    """Which plan, where to, and how.
+    """Which plan, where to, and how: the arguments of ``redrive``, see its help.
 
     Attributes:
-        plan: the plan's file, or the id of its report; None for that of the newest report.
-        group: the one group to redrive, whatever the plan does with it; None for the plan's
-            actions.
         to_queue_url: the destination of all messages that are not known to be foreign; None for
             each message's own source queue, as far as that is *main_queue_url*.
-        main_queue_url: the source queue of messages that do not name theirs.
-        parked_queue_url: whose messages the run acts on; None where the plan has messages of one
-            parked queue alone.
-        include_foreign: act also on messages that came from another queue, or may have.
-        allow_reordering: send messages although an earlier one of their message group stays.
         requires_room: leave messages that have no room for the plan's id.
-        keep_counter: keep the replay count instead of starting afresh.
-        masks: regular expressions of what previews of edits must not show, besides our own.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
-        ramp: whether to send in steps, each judged before the next; None to do so where it can be
-            seen what comes back.
-        allow_returns: how many messages of a group may come back.
-        function_arn: of the replay function, whose trigger and errors a ramp looks at; None to look
-            at neither.
+        ramp: whether to send in steps; None to do so where it can be seen what comes back.
+        allow_returns: how many messages of a group may come back; see ``returns_allowed``.
         minute_seconds: a period of CloudWatch; shorter in a demonstration.
-        tasks: how many chunks are sent side by side, None for Spark's default parallelism.
-        time_budget_seconds: when to stop, counted from the start of the verb; None for never. What
-            is left is not reached then, and nothing is in doubt.
-        failure_table: the table with the circuit breakers of the destinations and the counters of
-            what comes back; None: no limits are kept to, and nothing is counted.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
         watches: whether the verb goes on after the send, to say what comes back.
     """
@@ -95,14 +77,12 @@ class RedriveOptions(ResendOptions):
     keep_counter: bool = False
     masks: tuple[str, ...] = ()
     has_samples: bool = True
-    tasks: int | None = None
     ramp: bool | None = None
-    allow_returns: AllowedReturns = field(default_factory=AllowedReturns)
+    allow_returns: str | None = None
     function_arn: str | None = None
     minute_seconds: float = 60
     group: str | None = None
     time_budget_seconds: float | None = None
-    failure_table: str | None = None
     decisions_sha256: str | None = None
     watches: bool = False
 
@@ -165,11 +145,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """One group: how many of its messages met which ``Disposition``.
-
-    Attributes:
-        is_edited: whether what is sent of it is edited first.
-    """
+    """One group: how many of its messages met which ``Disposition``."""
 
     group_id: str
     title: str
@@ -184,17 +160,14 @@ class RedriveSummary:
 
     Attributes:
         run_id: empty for a dry run.
-        destinations: how many messages were sent to each queue, by its URL; in a dry run, how many
-            would be.
+        destinations: how many messages were sent to each queue, or would be, by its URL.
         groups: every group of the plan, in its order.
         problems: what stands in the way of messages that the plan wants settled, over all groups.
         stopped_by: why the run ended early, empty where it did not.
-        samples: in a dry run, what the plan's edits would do to some messages.
         notes: what else the operator should know, a sentence each.
         forecast: in a dry run, the ramp that it would be; None where everything would go at once.
         ramp: how far each group is in its ramp; empty where everything went at once.
-        max_rate: messages a second, None for no limit.
-        decisions_sha256: see ``Plan.decisions_sha256``; empty where there is no plan.
+        decisions_sha256: empty where there is no plan.
     """
 
     plan_id: str
@@ -240,13 +213,7 @@ class RedriveSummary:
     @property
     def is_unfinished(self) -> bool:
         """Whether this run should have settled messages that it could not."""
-        return self.executed and self.count(*_UNFINISHED) > 0
-
-    @property
-    def only_waits(self) -> bool:
-        """Whether all that is unfinished waits for messages that a person must decide about."""
-        others = (word for word in _UNFINISHED if word is not Disposition.WAITS)
-        return self.is_unfinished and self.count(*others) == 0
+        return self.executed and self.count(*UNFINISHED) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +223,6 @@ class Sent:
     Attributes:
         tallies: of every one of them, what was not reached included.
         stopped_by: why the run ended early, empty where it did not.
-        ramp: how far each group is; empty without a ramp.
     """
 
     tallies: tuple[Tally, ...]

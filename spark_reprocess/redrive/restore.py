@@ -7,7 +7,6 @@ decided: it is in the parked queue again, and comes back with the next drain und
 """
 
 import time
-from collections import Counter
 from contextlib import ExitStack
 from hashlib import sha256
 
@@ -15,17 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table
-from spark_reprocess.archive.messages.frames import FILE, Held, read_archive
+from spark_reprocess.archive.messages.frames import FILE, read_archive
 from spark_reprocess.archive.messages.message_order import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
     keep_groups_whole,
-    limited,
     parked_queue,
     with_positions,
     with_waiting,
@@ -39,10 +36,14 @@ from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks, with_dispositions
 from spark_reprocess.redrive.resolving.editor import FAULT
-from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues, SizeLimits
-from spark_reprocess.redrive.resolving.resolve import ResolvedPlan, hindered
+from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
+from spark_reprocess.redrive.resolving.resolve import (
+    ResolvedPlan,
+    hindered,
+    is_selected,
+    limited_to,
+)
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.spark.allowed_sql import condition
 from spark_reprocess.spark.failures import explained
 
 _IN_ORDER_UNITS = 8
@@ -64,7 +65,7 @@ def restore(
     options.check()
     archive = open_archive(options.archive)
     url = options.parked_queue_url
-    queue = require_queue("--parked-queue-url", url, sqs_client)
+    require_queue("--parked-queue-url", url, sqs_client)
     is_fifo = QueueAddress.from_url(url).is_fifo
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
     # A power of two, so that it is the same in most runs although drains go on.
@@ -73,8 +74,6 @@ def restore(
         request=options,
         plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
         destination=url,
-        to_fifo=is_fifo,
-        sizes=SizeLimits(int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))),
         cut="" if is_fifo else f"of-{chunks}",
     )
     with ExitStack() as stack:
@@ -82,19 +81,14 @@ def restore(
         messages = read_archive(spark, archive)
         with progress("resolving each message", str), explained(options.where):
             dispositions = _dispositions(messages, archive, context, options, chunks)
-            held = Held.of(dispositions, rows, stack)
-            if options.limit is not None:
-                fewer = limited(held.frame, options.limit, to_fifo=context.to_fifo)
-                held = Held.of(fewer, rows, stack)
+            held = limited_to(options.limit, dispositions, rows, stack, to_fifo=is_fifo)
             counts = sorted(held.counts("group_id", "disposition"), key=lambda row: row["group_id"])
         planned = tuple(Tally(row["group_id"], row["disposition"], row["count"]) for row in counts)
         problems = tuple(hindered(held.frame, planned))
         resolved = ResolvedPlan(messages, held, planned, {url: planned}, problems, ())
         # Each drain is a group of the summary, as if a plan said to send all of it.
-        sizes = Counter[str]()
-        for tally in planned:
-            sizes[tally.group_id] += tally.count
-        groups = [PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items()]
+        drains = dict.fromkeys(tally.group_id for tally in planned)
+        groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
         if not options.execute:
             return dry_summary(groups, resolved, context)
         runner = TaskRunner(archive, sqs_sender, progress)
@@ -102,21 +96,18 @@ def restore(
         def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
             return {url: runner.execute(dispositions, planned, context, context.run_id)}
 
-        return carry_out("restore", groups, resolved, context, runner, send)
+        return carry_out(groups, resolved, context, runner, send)
 
 
 def _dispositions(
     messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions, chunks: int
 ) -> DataFrame:
-    is_selected = F.lit(True)  # noqa: FBT003 - a value
-    if options.where is not None:
-        is_selected = condition(messages.drop(FILE), options.where)
     slim = messages.select(
         *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS),
         parked_queue().alias(PARKED_QUEUE),
         F.col("drain_id").alias("group_id"),
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
-        F.coalesce(is_selected, F.lit(False)).alias("selected"),  # noqa: FBT003 - a value
+        is_selected(messages, options.where).alias("selected"),
     )
     positioned = with_positions(slim, _IN_ORDER_UNITS if context.to_fifo else None)
     numbered = with_chunks(positioned, chunks).withColumn(FAULT, F.lit(None))

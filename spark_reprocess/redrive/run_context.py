@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import has_room_for_redrive, redriven_entry, restored_entry
+from dlq_replay.outgoing import redriven_entry, restored_entry
+from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
@@ -16,7 +17,6 @@ from spark_reprocess.editing.edit import Edit
 from spark_reprocess.limits import Limit
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
 from spark_reprocess.redrive.resolving.editor import Editor
-from spark_reprocess.redrive.resolving.queues import SizeLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +26,22 @@ class RunContext:
     Attributes:
         request: what the operator asked for.
         destination: URL of the queue that messages go to.
-        sizes: the destination's. A copy that is larger loses its context on the way.
+        max_message_bytes: how large a copy may be on its way; a larger one has no context.
         edits: how messages are changed on their way, by group id.
-        step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
-        unproven_groups: ids of the groups whose messages are parked at their first return.
         cut: how messages are divided into chunks. Runs of a plan share the lock only if it is the
             same, because other chunks' claims keep nobody away. Empty: shared with no other run.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
-        probe: each task checks it before its first claim; None in a dry run.
-        lock: the plan lock, which each task observes; None in a dry run.
+        step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
+        unproven_groups: ids of the groups whose messages are parked at their first return.
+        probe: each task checks it before its first claim.
+        lock: the plan lock, which each task observes. Neither is there in a dry run.
         limit: what the circuit breaker allowed when sending to *destination* began.
     """
 
     request: RedriveOptions | RestoreOptions
     plan_id: str
     destination: str
-    to_fifo: bool
-    sizes: SizeLimits = field(default_factory=SizeLimits)
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     edits: Mapping[str, Edit] = field(default_factory=dict)
     cut: str = ""
     policy_sha256: str | None = None
@@ -72,41 +71,15 @@ class RunContext:
             yield replace(self, lock=lock.view)
 
     @property
-    def max_rate(self) -> float | None:
-        """Messages a second over all tasks, by the request and by the limit; None for no limit."""
-        return self.limit.least_rate(self.request.max_rate)
-
-    @property
-    def editor(self) -> Editor:
-        """What makes messages of rows."""
-        keeps_counter = isinstance(self.request, RedriveOptions) and self.request.keep_counter
-        return Editor(self.edits, self.plan_id, keeps_counter, self.sizes.message)
-
-    def entry(self, message: Message, group_id: str) -> SendEntry:
-        """The copy of *message* to send; ask ``has_room`` first."""
-        if isinstance(self.request, RestoreOptions):
-            return restored_entry(message, self.plan_id, to_fifo=self.to_fifo)
-        return redriven_entry(
-            self._moved(message),
-            self.plan_id,
-            to_fifo=self.to_fifo,
-            group_id=group_id,
-            is_canary=group_id in self.unproven_groups,
-            keep_counter=self.request.keep_counter,
-            max_message_bytes=self.sizes.message,
-        )
-
-    def _moved(self, message: Message) -> Message:
-        """Return *message* as one of the destination, whose dead letter it is when it fails."""
-        name = QueueAddress.from_url(self.destination).name
-        context = replace(message.history.context, source_queue=name)
-        return message.with_history(replace(message.history, context=context))
-
-    @property
     def lock_holder(self) -> LockHolder:
         """Who holds the plan lock for this run."""
         claims = f"{self.plan_id} {self.cut or self.run_id}"
         return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
+
+    @property
+    def to_fifo(self) -> bool:
+        """Whether the destination keeps the order of message groups."""
+        return QueueAddress.from_url(self.destination).is_fifo
 
     @property
     def confirmed(self) -> Disposition:
@@ -114,9 +87,23 @@ class RunContext:
         is_restore = isinstance(self.request, RestoreOptions)
         return Disposition.RESTORED if is_restore else Disposition.SENT
 
-    def has_room(self, message: Message, group_id: str) -> bool:
-        """Whether the copy can carry what it must; others can do without our attributes."""
-        if not (isinstance(self.request, RedriveOptions) and self.request.requires_room):
-            return True
-        room = self.sizes.room
-        return has_room_for_redrive(self._moved(message), self.plan_id, room, group_id)
+    @property
+    def editor(self) -> Editor:
+        """What makes messages of rows."""
+        return Editor(self.edits, self.plan_id, self.max_message_bytes)
+
+    def entry(self, message: Message, group_id: str) -> SendEntry:
+        """The copy of *message* to send: a message of the destination, whose dead letter it is."""
+        if isinstance(self.request, RestoreOptions):
+            return restored_entry(message, self.plan_id, to_fifo=self.to_fifo)
+        name = QueueAddress.from_url(self.destination).name
+        context = replace(message.history.context, source_queue=name)
+        return redriven_entry(
+            message.with_history(replace(message.history, context=context)),
+            self.plan_id,
+            to_fifo=self.to_fifo,
+            group_id=group_id,
+            is_canary=group_id in self.unproven_groups,
+            keep_counter=self.request.keep_counter,
+            max_message_bytes=self.max_message_bytes,
+        )

@@ -40,7 +40,8 @@ from spark_reprocess.clients import Redelivery, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command
 from spark_reprocess.logs.reading import LogReading
-from spark_reprocess.ramp.readings import Probe
+from spark_reprocess.redrive.readings import Probe
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
@@ -388,7 +389,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
     make: Any = boto3.client
     redelivery = Redelivery(30, 5, "")
-    probe = Probe(main, dead_letters, redelivery, sqs_client, make, "MainQueue", function)
+    asked = RedriveOptions("a", main_queue_url=main, function_arn=function)
+    probe = Probe(asked, main, dead_letters, redelivery, sqs_client, make)
     probe.read(time.time() - 600, time.time())
     # So does a run with --logs.
     assert list(LogReading(boto3.client("logs")).read(["/shop/orders"], 0, 1)) == []

@@ -347,7 +347,7 @@ def test_the_command_beside_an_edit_writes_the_same(
     [
         (
             '[{"op": "replace", "path": "/zip", "value": 1}, {"op": "add"}]',
-            "operation 2: add needs",
+            "operation 2: Operation must have",
         ),
         ("[{", "the text"),
         ("{}", "must be a list"),

@@ -12,7 +12,7 @@ from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from tests.integration.conftest import MakeQueue
-from tests.integration.desk import MakeDesk, standard
+from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import OWN, archive_of, bodies, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, filler, message, text
@@ -101,12 +101,11 @@ def test_message_that_the_edit_does_not_fit_is_left_and_named(
         "[the body is not JSON]: m-text",
         "[operation 1 (test /type): another value is there, or none]: m-other",
         "[the body repeats a key of an object]: m-twice",
-        "sqs-dlq-context, which names the message's origin]: m-full",
-        "[it would be larger than the queue's MaximumMessageSize, 1,024 bytes]: m-large",
+        "or be larger than MaximumMessageSize of a queue on its way, 1,024 bytes]: m-full, m-large",
     ):
         assert fault in said
     assert bodies(receive_all(destination)) == ['{"type":"Order","id":1000000000000000000000.10}']
-    assert said.count("1 left: the plan's edit does not fit them [") == 5
+    assert said.count(" left: the plan's edit does not fit them [") == 4
 
 
 def test_dry_run_shows_some_messages_before_and_after(
@@ -173,22 +172,6 @@ def test_expression_that_fails_on_a_message_stops_before_anything_is_sent(
         desk.redrive(plan)
     assert not desk.arrived()
     assert desk.archive.list("ledger") == []
-
-
-def test_rest_of_a_group_that_goes_with_another_edit_is_told(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(3))
-    plain = Path(desk.plan).read_text()
-    first = desk.redrive(limit=1)
-    second = desk.redrive(with_edit(desk.plan, SET), limit=1)
-    Path(desk.plan).write_text(plain)
-    third = desk.redrive(with_edit(desk.plan, RAISE_ID), execute=False)
-
-    assert first.notes == ()
-    (note,) = second.notes
-    assert "1 messages were sent before, by runs with no edit; the rest goes with edit" in note
-    (note,) = third.notes
-    assert "2 messages were sent before, by runs with edit" in note
-    assert second.run_id in note
 
 
 def test_fifo_group_waits_behind_a_message_that_cannot_be_edited(make_desk: MakeDesk) -> None:

@@ -4,17 +4,13 @@ import json
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
-from dlq_replay.outgoing import parked_entry
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.messages.dead_letter_schema import Row, to_row, to_table
-from spark_reprocess.archive.messages.message_order import PARKED_QUEUE, parked_queue
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
@@ -33,7 +29,7 @@ from tests.integration.spark_world import (
     receive_all,
 )
 from tests.support.approved_plan import planned
-from tests.support.builders import context, counter, filler, message, policy, queue_arn, queue_url
+from tests.support.builders import context, counter, filler, message, queue_arn, queue_url
 from tests.support.small_jobs import REDRIVE_ALL
 
 if TYPE_CHECKING:
@@ -121,48 +117,6 @@ def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(
     for row in rows.where("parked_queue = '123456789012/parked'").collect():
         was_foreign = row["parked_reason"] == "foreign_source" and row["source_queue"] != "main"
         assert (row["disposition"] == "foreign_source") == was_foreign, row
-
-
-def parked_by_the_function(seed: int, count: int) -> list[tuple[str, str, Row]]:
-    """Rows of messages that the function parked, of two main queues, many without room.
-
-    Returns:
-        Of each its main queue, the parked queue that it was drained from, and its row.
-    """
-    random = Random(seed)
-    rules = policy(max_message_bytes=2048)
-    rows = []
-    for number in range(count):
-        source, parking = random.choice(["main", "invoices"]), random.choice(["parked", "other"])
-        own = filler(random.choice([0, 3, 8, 9, 10]))
-        body = "x" * random.choice([1, 900, 2000])
-        letter = message(f"m-{number}", body, own, DeadLetterQueueSourceArn=queue_arn(source))
-        reason = "foreign_source" if source == "invoices" else "attempts_exhausted"
-        sent = parked_entry(letter, reason, 1_700_000_000, rules)
-        copy = message(f"p-{number}", sent.body, sent.attributes)
-        rows.append((source, parking, to_row(copy, queue_url(parking), NOW)))
-    return rows
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("is_named", [True, False])
-def test_whatever_room_there_was_no_foreign_message_goes_to_the_main_queue(
-    spark: "SparkSession", seed: int, *, is_named: bool
-) -> None:
-    parked_rows = parked_by_the_function(seed, 300)
-    queues = Queues(queue_url("main"), queue_url("parked"), is_named=is_named, is_shared=True)
-    rows = spark.createDataFrame(to_table([row for _, _, row in parked_rows]))
-    dispositions = rows.withColumn(PARKED_QUEUE, parked_queue()).withColumn(
-        "disposition", queues.hindrance()[0]
-    )
-
-    found = {row["message_id"]: row["disposition"] for row in dispositions.collect()}
-
-    sent = [one for one in parked_rows if found[one[2]["message_id"]] is None]
-    assert sent
-    assert {(source, parking) for source, parking, _ in sent} == {("main", "parked")}
-    left = [one for one in parked_rows if found[one[2]["message_id"]] == "unknown_source"]
-    assert {source for source, _, _ in left} == {"main", "invoices"}
 
 
 DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
@@ -339,21 +293,6 @@ def of_source(name: str, number: int) -> Message:
     """Message *number* as the function parks what came from another queue than its own."""
     foreign = context(first_id=f"f-{number}", reason="foreign_source", source_queue=name)
     return message(f"m-{number}", f"{name} {number}", foreign)
-
-
-def test_each_message_goes_back_to_its_own_source_queue(stack: Stack) -> None:
-    invoices = stack.make_source("invoices")
-    name = invoices.url.rpartition("/")[2]
-    archive = stack.archived(parked(0), *(of_source(name, number) for number in range(3)))
-
-    summary = stack.redrive(archive)
-
-    assert counts(summary, "sent", "foreign_source") == [4, 0]
-    assert summary.destinations == {stack.main.url: 1, invoices.url: 3}
-    assert stack.sent() == [parked(0).body]
-    assert sorted(bodies(receive_all(invoices))) == [f"{name} {number}" for number in range(3)]
-    (record,) = Path(stack.archive, "ledger").glob("runs/*/*.json")
-    assert json.loads(record.read_text())["destinations"] == [stack.main.url, invoices.url]
 
 
 def test_a_queue_whose_dead_letters_go_elsewhere_is_no_source(stack: Stack) -> None:

@@ -25,7 +25,6 @@ from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.watch import Watch
-from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.integration.conftest import MakeQueue
 from tests.support.console_works import World, redrive_answer
@@ -304,7 +303,7 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
     def wait(_: threading.Event) -> None:
         waits.append(returned.table.add(returned.plan_id, group, returned=ids))
 
-    watch, ended_with = watch_of(returned, wait, allow_returns=AllowedReturns(allowed))
+    watch, ended_with = watch_of(returned, wait, allow_returns=allowed)
 
     assert ended_with == exit_code
     assert [one.returned for one in watch.outcomes] == [2 + new]

@@ -57,15 +57,6 @@ def test_plan_of_another_archive_is_refused(make_desk: MakeDesk, tmp_path: Path)
     assert not desk.arrived()
 
 
-def test_group_that_the_plan_invents_is_refused(make_desk: MakeDesk) -> None:
-    desk = make_desk([parked(0)])
-    plan = Path(desk.plan)
-    plan.write_text(plan.read_text().replace("id: g-", "id: x-"))
-
-    with pytest.raises(InputError, match="its snapshot has no group"):
-        desk.redrive()
-
-
 def test_what_is_drained_since_does_not_disturb_a_plan(make_desk: MakeDesk) -> None:
     """By a drain that goes on, or a later one."""
     desk = make_desk([parked(0)])

@@ -21,24 +21,6 @@ CHUNK = 130
 """A chunk has about 100 messages, by a hash of their ids. Two tasks send one each."""
 
 
-def test_queue_that_disappears_stops_the_run(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(600))
-    arrived = Counter[str]()
-
-    def delete() -> None:
-        arrived.update(desk.arrived())
-        desk.destination.client.delete_queue(QueueUrl=desk.destination.url)
-
-    desk.at_send(15, delete)
-    summary = desk.redrive()
-
-    assert "NonExistentQueue" in summary.stopped_by
-    assert summary.count("sent") + summary.count("failed", "not_reached") == 600
-    assert summary.count("failed") <= 2 * CHUNK
-    assert summary.is_unfinished
-    assert set(arrived) <= desk.recorded(Disposition.SENT)
-
-
 def test_credentials_that_expire_stop_the_run_and_the_next_one_goes_on(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(600))
     desk.at_send(15, lambda: desk.meet(Effect.REFUSE, code="ExpiredToken"))
@@ -76,16 +58,6 @@ def test_a_claim_that_was_long_in_writing_is_not_acted_on(
 
     assert (summary.count("not_reached"), summary.count("in_doubt")) == (10, 0)
     assert desk.arrived() == Counter()
-
-
-def test_throttling_delays_and_loses_nothing(make_desk: MakeDesk) -> None:
-    """One task, so that its calls meet the same faults each time: no message six of them."""
-    desk = make_desk(standard(200))
-    desk.meet(Effect.THROTTLE, probability=0.2, seed=7)
-    desk.meet(Effect.FAIL_ENTRIES, probability=0.2, seed=8, entries=(0, 3), code="InternalError")
-
-    assert desk.redrive(tasks=1).count("sent") == 200
-    assert desk.arrived() == Counter({one.message_id: 1 for one in desk.sent})
 
 
 def test_lost_answers_are_named_and_only_those_can_arrive_twice(make_desk: MakeDesk) -> None:

@@ -70,33 +70,26 @@ def frame_of(spark: "SparkSession", rows: list[Row]) -> "DataFrame":
     return spark.createDataFrame(rows, SCHEMA)
 
 
+@pytest.mark.parametrize("to_fifo", [True, False])
 @pytest.mark.parametrize(("seed", "limit"), [(1, 1), (2, 7), (3, 12), (4, 1000)])
-def test_limit_takes_the_first_of_the_plans_order(
-    spark: "SparkSession", seed: int, limit: int
+def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
+    spark: "SparkSession", seed: int, limit: int, *, to_fifo: bool
 ) -> None:
-    rows = some_rows(seed, 4)
-    ids = [row.message_id for row in sorted(rows, key=lambda row: (row.unit, row.place))]
-    work = [one for one in ids if {r.message_id: r.disposition for r in rows}[one] in WORK]
+    def group_of(row: Row) -> str:
+        return (row.message_group_id if to_fifo else None) or row.message_id
 
-    found = fates_of(limited(frame_of(spark, rows), limit, to_fifo=False))
-
-    assert found == changed(rows, set(work[limit:]), Disposition.OVER_LIMIT)
-
-
-@pytest.mark.parametrize(("seed", "limit"), [(1, 1), (2, 7), (3, 12), (4, 1000)])
-def test_limit_takes_whole_groups_on_fifo(spark: "SparkSession", seed: int, limit: int) -> None:
     rows = some_rows(seed, 6)
     work = [r for r in sorted(rows, key=lambda r: (r.unit, r.place)) if r.disposition in WORK]
-    sizes = Counter(row.message_group_id or row.message_id for row in work)
+    sizes = Counter(map(group_of, work))
     taken, within = 0, set()
-    for group in dict.fromkeys(row.message_group_id or row.message_id for row in work):
+    for group in dict.fromkeys(map(group_of, work)):
         if sizes[group] <= limit:
             taken += sizes[group]
             within |= {group} if taken <= limit else set()
 
-    found = fates_of(limited(frame_of(spark, rows), limit, to_fifo=True))
+    found = fates_of(limited(frame_of(spark, rows), limit, to_fifo=to_fifo))
 
-    over = {r.message_id for r in work if (r.message_group_id or r.message_id) not in within}
+    over = {row.message_id for row in work if group_of(row) not in within}
     assert found == changed(rows, over, Disposition.OVER_LIMIT)
     assert sum(disposition in WORK for disposition in found.values()) <= limit
 

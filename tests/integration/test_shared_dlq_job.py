@@ -13,6 +13,7 @@ from dlq_replay.outgoing import parked_entry
 from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.sending import Confirmed
 from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.ledger.claims import find_runs
 from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
@@ -90,6 +91,7 @@ def test_each_parked_message_goes_back_to_its_own_queue(
     assert summary.destinations == {orders.url: COUNT} | (
         {} if suffix else {invoices.url: COUNT - 1}
     )
+    assert [*find_runs(archive)[0].destinations] == [*summary.destinations]
     sent_home(orders, names[0], range(COUNT))
     sent_home(invoices, names[1], () if suffix else range(1, COUNT))
 

@@ -99,7 +99,7 @@ def test_queue_is_counted_where_it_is_named(
 def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None:
     assert main(["status", "--archive", archive.root]) == 0
 
-    lines = capsys.readouterr().out.splitlines()
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0].startswith(f"archive {archive.root} at ")
     assert lines[1:3] == [
         "messages  pending  sent  discarded  restored  in doubt  busy",

@@ -38,7 +38,7 @@ from spark_reprocess.archive.ledger.run_results import (
 from spark_reprocess.archive.messages.lookup import find_attempts
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.send_task import ChunkSender, Item, settle_all
+from spark_reprocess.redrive.sending.send_task import ChunkSender, Item
 from tests.support.builders import message, queue_url
 from tests.support.fake_limits import FakeSignals
 from tests.support.inline_executor import InlineExecutor
@@ -132,7 +132,6 @@ class Run:
     chunks: Chunks = ()
     act: Callable[[Any], object] | None = None
     root: str = "memory"
-    url: str = queue_url("main")
     is_over: bool = False
     is_killed: bool = False
     error: BaseException | None = None
@@ -141,6 +140,10 @@ class Run:
     until: float = math.inf
     go: Semaphore = field(default_factory=lambda: Semaphore(0))
     has_paused: Semaphore = field(default_factory=lambda: Semaphore(0))
+
+    @property
+    def url(self) -> str:
+        return queue_url("main.fifo" if self.world.is_fifo else "main")
 
     def start(self) -> "Run":
         self.thread = Thread(target=self._run, daemon=True)
@@ -174,9 +177,7 @@ class Run:
         self._settle(archive)
 
     def _settle(self, archive: Any) -> None:
-        context = RunContext(
-            OPTIONS, "p-1", self.url, to_fifo=self.world.is_fifo, run_id=self.name, who="me"
-        )
+        context = RunContext(OPTIONS, "p-1", self.url, run_id=self.name, who="me")
         sender = ChunkSender(
             queue_until=self._queue_until,
             claim_messages=self._claim_messages,
@@ -186,7 +187,7 @@ class Run:
             signals=FakeSignals(),
             now_seconds=lambda: self.world.now,
         )
-        list(settle_all(sender, self.chunks))
+        list(sender.settle_all(self.chunks))
 
     def _queue_until(self, until: float) -> "Run":
         self.until = until

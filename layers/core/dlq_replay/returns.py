@@ -36,7 +36,7 @@ there are no counters. ``returns_table.ReturnsTable.add``; raises TableError."""
 class Returns:
     """How many messages of one plan and group came back, and how many were parked again.
 
-    The ids are the first ids of the first 100 of them.
+    The ids are the first ids of the first 100 of them, or of some more.
     """
 
     returned: int = 0

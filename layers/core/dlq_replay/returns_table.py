@@ -1,16 +1,16 @@
 """The counters of returns in the failure table, as botocore speaks DynamoDB. An adapter.
 
 Item ``returns#<plan>#<group>`` has the counters of one plan and group: the first ids of the first
-100 messages (``returned_ids``, ``parked_ids``), so that a message that is counted again changes
-nothing, and the number of those beyond (``returned``, ``parked``).
+100 to 199 messages (``returned_ids``, ``parked_ids``), so that a message that is counted again
+changes nothing, and the number of those beyond (``returned``, ``parked``).
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dlq_replay.breaker_table import read_items, update_item
-from dlq_replay.errors import TableError
 from dlq_replay.failure_table import MAX_READS
 from dlq_replay.returns import Returns
 
@@ -18,12 +18,10 @@ KEPT_SECONDS = 90 * 24 * 3600
 """How long an item lives after the last ``begin``."""
 
 MAX_IDS = 100
-"""The most ids in one set."""
+"""A set of so many ids is full."""
 
 _KEY = "message_id"
 _KINDS = ("returned", "parked")
-_WRITE_TRIES = 4
-"""Of one ``add``: others that write in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,56 +73,41 @@ class ReturnsTable:
         """Add messages by their first ids; False where there are no counters.
 
         Ids that are in the set already change nothing. The change may have been made although this
-        raises: then ids beyond the first 100 count twice if they are added again.
+        raises: then ids beyond a full set count twice if they are added again.
         """
         return all(
-            self._add(plan_id, group_id, kind, ids)
+            self._add(plan_id, group_id, kind, sorted(ids)[start : start + MAX_IDS])
             for kind, ids in zip(_KINDS, (returned, parked), strict=True)
+            for start in range(0, len(ids), MAX_IDS)
         )
 
-    def _add(self, plan_id: str, group_id: str, kind: str, ids: frozenset[str]) -> bool:
-        known: frozenset[str] = frozenset()
-        for _ in range(_WRITE_TRIES):
-            new = sorted(ids - known)
-            if not new:
-                return True
-            is_done, item = update_item(
-                self.client,
-                TableName=self.table_name,
-                Key=_item_key(plan_id, group_id),
-                **_addition(kind, new, len(known)),
+    def _add(self, plan_id: str, group_id: str, kind: str, ids: list[str]) -> bool:
+        exists = f"attribute_exists({_KEY})"
+        update = partial(
+            update_item, self.client, TableName=self.table_name, Key=_item_key(plan_id, group_id)
+        )
+        is_done, item = update(
+            UpdateExpression="ADD #ids :ids",
+            ConditionExpression=(
+                f"{exists} AND (attribute_not_exists(#ids) OR size(#ids) < :most)"
+            ),
+            ExpressionAttributeNames={"#ids": f"{kind}_ids"},
+            ExpressionAttributeValues={":ids": {"SS": ids}, ":most": {"N": str(MAX_IDS)}},
+        )
+        # Nobody adds to a full set any more.
+        beyond = len({*ids} - _ids(item, kind))
+        if item and beyond:
+            is_done, item = update(
+                UpdateExpression="ADD #count :beyond",
+                ConditionExpression=exists,
+                ExpressionAttributeNames={"#count": kind},
+                ExpressionAttributeValues={":beyond": {"N": str(beyond)}},
             )
-            if is_done or not item:
-                return is_done
-            known = _ids(item, kind)
-        raise TableError("others changed the counters at each try")
+        return is_done or bool(item)
 
 
 def _item_key(plan_id: str, group_id: str) -> dict[str, dict[str, str]]:
     return {_KEY: {"S": f"returns#{plan_id}#{group_id}"}}
-
-
-def _addition(kind: str, new: list[str], known_count: int) -> dict[str, Any]:
-    """The expressions that add *new* ids to a set of so many known ones, and the rest as a number.
-
-    Sets only grow. So one that has no more ids than are known has none of the new ones.
-    """
-    room = MAX_IDS - known_count
-    most = known_count if len(new) > room else MAX_IDS - len(new)
-    values: dict[str, Any] = {
-        ":most": {"N": str(most)},
-        ":beyond": {"N": str(len(new[room:]))},
-    }
-    if new[:room]:
-        values[":ids"] = {"SS": new[:room]}
-    return {
-        "UpdateExpression": "ADD #count :beyond" + (", #ids :ids" if new[:room] else ""),
-        "ConditionExpression": (
-            "attribute_exists(#key) AND (attribute_not_exists(#ids) OR size(#ids) <= :most)"
-        ),
-        "ExpressionAttributeNames": {"#key": _KEY, "#ids": f"{kind}_ids", "#count": kind},
-        "ExpressionAttributeValues": values,
-    }
 
 
 def _returns(item: Mapping[str, Any]) -> Returns:

@@ -29,7 +29,7 @@ from spark_reprocess.command_line.verb import (
 from spark_reprocess.command_line.watch import Watch, print_outcomes
 from spark_reprocess.figures import counted, duration
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.ramp.rule import AllowedReturns, Forecast, GroupRamp, Verdict
+from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict, read_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
 _ABOUT = """\
@@ -120,7 +120,6 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--allow-returns",
         type=_allowed,
-        default=AllowedReturns(),
         metavar="N|P%",
         help="how many messages of a group may come back (default: none of the first 20, one up "
         "to 100, then 1%% of what was sent)",
@@ -133,9 +132,9 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _allowed(text: str) -> AllowedReturns:
+def _allowed(text: str) -> str:
     try:
-        return AllowedReturns.of(text)
+        return read_allowed(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 

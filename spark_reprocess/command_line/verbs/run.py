@@ -30,6 +30,7 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.command_line.verbs.collect import analysis_fields, print_collected
 from spark_reprocess.command_line.verbs.redrive import add_ramp, print_redrive, redrive_fields
+from spark_reprocess.redrive.redrive_values import UNFINISHED
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -139,8 +140,10 @@ def _exit_code(summary: "RunSummary") -> int:
     redriven = summary.redriven
     if redriven and redriven.executed and redriven.is_stopped:
         return STOPPED
+    # A person must decide before what waits can go.
+    waits = redriven.count(Disposition.WAITS) if redriven else 0
     is_cut = redriven and (
-        redriven.stopped_by or (redriven.is_unfinished and not redriven.only_waits)
+        redriven.stopped_by or (redriven.executed and redriven.count(*UNFINISHED) > waits)
     )
     if summary.postponed or is_cut:
         return NOT_ALL_SENT

@@ -1,7 +1,7 @@
 """The edits of a plan on single messages: applied, checked and shown. Needs no Spark.
 
 An edited copy always carries ``sqs-dlq-context`` with the message's first id, which shows where it
-came from. A message without room for that is left.
+came from. A message without room for that, and for what the replay function adds, is left.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,23 +15,25 @@ from dlq_replay.attributes import MAX_ATTRIBUTES, MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from dlq_replay.outgoing import redriven_entry
-from spark_reprocess.analysis.groups.mask import Masks, shorten
+from dlq_replay.outgoing import has_room_for_redrive
+from dlq_replay.policy import MAX_MESSAGE_BYTES
+from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
 from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
+from spark_reprocess.figures import cut
 
 FAULT = "edit_fault"
 """A column: why a message cannot be edited; null if it can, or if its group has no edit."""
 
+FAULTS = pa.schema([("message_id", pa.string()), (FAULT, pa.string())])
+"""What ``Editor.faults`` yields."""
+
 LIMIT = "max_message_bytes"
-"""A column: how large the edited message may be."""
+"""A column: how large a copy may be on its way."""
 
 CHANGES = "attribute_changes"
 """A column: the values of the group's ``set_attributes`` for this message."""
-
-ANY_SIZE = 2**63
-"""As a limit: none."""
 
 _CONTEXT_LINES = 2
 _MOST_LINES = 40
@@ -45,13 +47,12 @@ class Editor:
 
     Attributes:
         plan_id: goes into the context of what is sent, and so counts against its size.
-        max_message_bytes: the destination's limit, for rows without ``LIMIT``.
+        max_message_bytes: how large a copy may be on its way, for rows without ``LIMIT``.
     """
 
     edits: Mapping[str, Edit]
     plan_id: str
-    keep_counter: bool
-    max_message_bytes: int
+    max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def message(self, row: Mapping[str, Any]) -> Message:
         """Return the message of an archived row that also has ``group_id`` and ``CHANGES``.
@@ -66,15 +67,13 @@ class Editor:
         if edit is None:
             return original
         edited = edit.apply(original, [_attribute_change(one) for one in row[CHANGES] or ()])
-        if not self._has_room(edited, ANY_SIZE):
-            raise EditError(
-                f"SQS takes {MAX_ATTRIBUTES} attributes, and one must be {CONTEXT_ATTRIBUTE}, "
-                "which names the message's origin"
-            )
         max_message_bytes = row.get(LIMIT, self.max_message_bytes)
-        if not self._has_room(edited, max_message_bytes):
-            limit = f"{max_message_bytes:,} bytes"
-            raise EditError(f"it would be larger than the queue's MaximumMessageSize, {limit}")
+        if not has_room_for_redrive(edited, self.plan_id, max_message_bytes, row["group_id"]):
+            raise EditError(
+                f"with {' and '.join(_OURS)}, which name its origin, it would have more than "
+                f"{MAX_ATTRIBUTES} attributes, or be larger than MaximumMessageSize of a queue on "
+                f"its way, {max_message_bytes:,} bytes"
+            )
         return edited
 
     def faults(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,20 +84,8 @@ class Editor:
                 try:
                     self.message(row)
                 except EditError as error:
-                    found.append((row["message_id"], str(error)))
-            ids, faults = zip(*found, strict=True) if found else ((), ())
-            columns = [pa.array(ids, pa.string()), pa.array(faults, pa.string())]
-            yield pa.RecordBatch.from_arrays(columns, ["message_id", FAULT])
-
-    def _has_room(self, edited: Message, max_message_bytes: int) -> bool:
-        entry = redriven_entry(
-            edited,
-            self.plan_id,
-            to_fifo=False,
-            keep_counter=self.keep_counter,
-            max_message_bytes=max_message_bytes,
-        )
-        return CONTEXT_ATTRIBUTE in entry.attributes
+                    found.append({"message_id": row["message_id"], FAULT: str(error)})
+            yield pa.RecordBatch.from_pylist(found, FAULTS)
 
 
 def _attribute_change(change: Mapping[str, Any]) -> AttributeChange:
@@ -123,16 +110,10 @@ def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) ->
     Both are masked before they are compared, so the difference shows nothing that a mask hides.
     """
     old, new = list(_lines(before, masks)), list(_lines(after, masks))
-    found = unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)
-    # Their indentation stays.
-    parts = [(line[0], line[1:].lstrip(" "), line[1:]) for line in found][2:]
-    lines = [
-        f"{sign}{line[: len(line) - len(bare)]}{shorten(bare, _LINE_CHARACTERS)}"
-        for sign, bare, line in parts
-    ]
+    found = [*unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)]
+    lines = [cut(line, _LINE_CHARACTERS) for line in found[2:]]
     if not lines:
-        same = (before.body, before.attributes) == (after.body, after.attributes)
-        lines = [" nothing changes" if same else " only what is masked changes"]
+        lines = [" nothing changes, or only what is masked"]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f" … {len(lines) - _MOST_LINES} more lines"]
     return EditSample(group_id, before.message_id, tuple(lines))

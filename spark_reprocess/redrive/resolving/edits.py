@@ -6,6 +6,7 @@ from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -15,6 +16,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import text_of
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.ledger.disposition import Disposition
@@ -24,9 +26,9 @@ from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import SqlCheck
 from spark_reprocess.redrive.resolving.editor import (
-    ANY_SIZE,
     CHANGES,
     FAULT,
+    FAULTS,
     LIMIT,
     Editor,
     EditSample,
@@ -35,7 +37,6 @@ from spark_reprocess.redrive.resolving.editor import (
 from spark_reprocess.spark.allowed_sql import attribute_value
 
 _CHANGE = "struct<name: string, data_type: string, string_value: string, binary_value: binary>"
-_FAULT_SCHEMA = "message_id string, edit_fault string"
 
 _PREVIEW_SAMPLES = 3
 """Messages shown of each group."""
@@ -78,7 +79,7 @@ def with_edit_faults(numbered: DataFrame, messages: DataFrame, editor: Editor) -
     groups = numbered.where(F.col("selected") & F.col("group_id").isin(*editor.edits))
     known = groups.select("message_id", FILE, "group_id", LIMIT)
     rows = messages.join(known, on=["message_id", FILE])
-    faults = with_changes(rows, editor.edits).mapInArrow(editor.faults, _FAULT_SCHEMA)
+    faults = with_changes(rows, editor.edits).mapInArrow(editor.faults, from_arrow_schema(FAULTS))
     return numbered.drop(LIMIT).join(faults, on="message_id", how="left")
 
 
@@ -121,10 +122,12 @@ def edit_samples(
         .where(F.col("rank") <= _PREVIEW_SAMPLES)
         .select("message_id", FILE, "group_id", "rank")
     )
-    rows = messages.join(chosen, on=["message_id", FILE])
-    table = with_changes(rows, editor.edits).orderBy("group_id", "rank").toArrow()
+    edited = messages.join(chosen, on=["message_id", FILE])
+    table = with_changes(edited, editor.edits).orderBy("group_id", "rank").toArrow()
     return tuple(
         # These were found to fit their destinations.
-        edit_sample(row["group_id"], from_row(row), editor.message({**row, LIMIT: ANY_SIZE}), masks)
+        edit_sample(
+            row["group_id"], from_row(row), editor.message({**row, LIMIT: MAX_MESSAGE_BYTES}), masks
+        )
         for row in table.to_pylist()
     )

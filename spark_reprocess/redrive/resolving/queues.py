@@ -1,11 +1,10 @@
 """The queues of a redrive: where messages come from, and where they go."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -20,11 +19,10 @@ from spark_reprocess.clients import (
     ClientFactory,
     Redelivery,
     dead_letter_sources,
+    require_queue,
     require_queue_url,
 )
-
-if TYPE_CHECKING:
-    from spark_reprocess.redrive.redrive_values import RedriveOptions
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 
 SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
 """What tells which queue a message came from first."""
@@ -32,19 +30,6 @@ SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at"
 _REASON_FOREIGN = "foreign_source"
 
 Attributes = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class SizeLimits:
-    """How large a copy may be on its way to one destination, in bytes.
-
-    Attributes:
-        message: the destination's own limit.
-        room: the smallest limit of the queues that a copy passes before it is parked again.
-    """
-
-    message: int = MAX_MESSAGE_BYTES
-    room: int = MAX_MESSAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +45,8 @@ class Queues:
         sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
             always one of them.
         dead_letter_queue: name of the destination's dead-letter queue; None for none.
-        sizes: by the URL of a destination.
+        sizes: by the URL of a destination, how large a copy may be on its way until it is parked
+            again, in bytes.
         is_shared: whether other queues than the destination use its dead-letter queue, or might.
         includes_foreign: whether messages of other and of unknown sources go, too.
     """
@@ -70,7 +56,7 @@ class Queues:
     is_named: bool = True
     sources: Mapping[str, str] = field(default_factory=dict)
     dead_letter_queue: str | None = None
-    sizes: Mapping[str, SizeLimits] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     is_shared: bool = False
     includes_foreign: bool = False
 
@@ -116,20 +102,14 @@ class Queues:
         pairs = [F.lit(part) for pair in self._known.items() for part in pair]
         return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
 
-    def sizes_of(self, url: str) -> SizeLimits:
-        """Return the limits of a destination."""
-        return self.sizes.get(url, SizeLimits())
-
-    def limit_of(self, size: Callable[[SizeLimits], int]) -> Column:
-        """Return a limit of the queue that a message goes to if nothing hinders it."""
+    def room(self) -> Column:
+        """Return how large a copy may be on the way to where a message goes if nothing hinders."""
         usual = F.lit(MAX_MESSAGE_BYTES)
-        pairs = [F.lit(one) for url, of in self.sizes.items() for one in (url, size(of))]
+        pairs = [F.lit(one) for pair in self.sizes.items() for one in pair]
         return F.coalesce(F.create_map(*pairs)[self.destination_of()], usual) if pairs else usual
 
     @property
     def _known(self) -> Mapping[str, str]:
-        if self.is_named:
-            return {QueueAddress.from_url(self.destination).name: self.destination}
         return {**self.sources, QueueAddress.from_url(self.destination).name: self.destination}
 
     def _source(self) -> Column:
@@ -145,29 +125,30 @@ def _has_context() -> Column:
 
 
 def find_queues(
-    options: "RedriveOptions", attributes: Attributes, make_client: ClientFactory
+    options: RedriveOptions, make_client: ClientFactory
 ) -> tuple[Queues, dict[str, Attributes]]:
     """Find the queues that the run's messages pass, and the source queues that it may send to.
 
     Any producer can write a source queue's name into a message. So a queue counts as one only if
     SQS says that its dead letters reach the same dead-letter queue or the run's parked queue, in
-    the account of the destination, and if the run may see it. *attributes* are those of the
-    destination that the operator gave.
+    the account of the destination, and if the run may see it.
 
     Returns:
         The queues, and the attributes of each possible destination by its URL; the one that the
         operator gave is the first.
 
     Raises:
-        InputError: ``--parked-queue-url`` is no queue URL.
+        InputError: ``--parked-queue-url`` is no queue URL, or SQS does not describe the operator's
+            destination.
     """
     main, parked = options.destination, options.parked_queue_url
+    option = "--to-queue-url" if options.to_queue_url else "--main-queue-url"
+    attributes = require_queue(option, main, make_client)
     if parked is not None:
         require_queue_url("--parked-queue-url", parked)
-    redelivery = Redelivery.of(attributes)
-    dead_letters = redelivery.dead_letter_url(main)
+    dead_letters = Redelivery.of(attributes).dead_letter_url(main)
     sources, is_shared = _sources(main, dead_letters, parked, make_client)
-    destinations = {main: attributes}
+    destinations: dict[str, Attributes] = {main: attributes}
     if not options.to_queue_url:
         destinations |= dict(_described(sources, make_client))
     queues = Queues(
@@ -209,25 +190,18 @@ def _sources(
 
 def _sizes(
     destinations: Mapping[str, Attributes], parked: str | None, make_client: ClientFactory
-) -> dict[str, SizeLimits]:
-    """Return the limits of each destination: its own, and those of its DLQ and the parked queue."""
-    dead_letters = {
-        url: Redelivery.of(attributes).dead_letter_url(url)
-        for url, attributes in destinations.items()
+) -> dict[str, int]:
+    """Return the smallest limit of each destination, its DLQ and the parked queue."""
+    paths = {
+        url: {url, Redelivery.of(one).dead_letter_url(url) or url, parked or url}
+        for url, one in destinations.items()
     }
-    on_the_way = sorted({*dead_letters.values(), parked} - {None}, key=str)
-    limit_of = {
-        url: _max_message_bytes(one)
-        for url, one in _described(filter(None, on_the_way), make_client)
+    others = set[str]().union(*paths.values()) - destinations.keys()
+    known = {**destinations, **dict(_described(sorted(others), make_client))}
+    limits = {
+        url: int(one.get("MaximumMessageSize", MAX_MESSAGE_BYTES)) for url, one in known.items()
     }
-    own = {url: _max_message_bytes(one) for url, one in destinations.items()}
-    return {
-        url: SizeLimits(
-            limit,
-            min(limit, *(limit_of.get(one or "", limit) for one in (dead_letters[url], parked))),
-        )
-        for url, limit in own.items()
-    }
+    return {url: min(limits[one] for one in path & limits.keys()) for url, path in paths.items()}
 
 
 def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tuple[str, Attributes]]:
@@ -235,7 +209,3 @@ def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tupl
     for url in urls:
         with suppress(QueueError):
             yield url, SqsQueue(make_client(url), url).describe()
-
-
-def _max_message_bytes(attributes: Attributes) -> int:
-    return int(attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import message_table, plan_messages
@@ -92,14 +92,17 @@ def resolved_plan(
     """Resolve the plan, for as long as the block lasts.
 
     Raises:
-        InputError: the plan names a group that its messages do not have, they are of several parked
-            queues and nobody said which is meant, or the operator's SQL fails on one of them.
+        InputError: the plan's messages are of several parked queues and nobody said which is meant,
+            or the operator's SQL fails on one of them.
     """
     with ExitStack() as stack:
         edits = plan.edits.items()
         expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
         with progress("resolving each message", str), explained(options.where, expressions):
-            messages, held = _resolve(stack, spark, archive, plan, options, queues, editor)
+            messages, dispositions = _dispositions(spark, archive, plan, options, queues, editor)
+            held = limited_to(
+                options.limit, dispositions, plan.snapshot.messages, stack, to_fifo=queues.is_fifo
+            )
             counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
             work = defaultdict[str, list[dict[str, Any]]](list)
             for row in counts:
@@ -115,86 +118,76 @@ def resolved_plan(
                     "are left"
                 )
             planned = _tallies(counts)
-            unknown = plan.actions.keys() - {tally.group_id for tally in planned}
             gone = plan.snapshot.messages - sum(tally.count for tally in planned)
             are = "is" if gone == 1 else "are"
             note = f"{counted(gone, 'message')} of the plan {are} gone: erased or expired"
-            notes = (note,) if gone else ()
-            # A group of which all is gone is named in the plan and has no message.
-            if unknown and not gone:
-                names = ", ".join(sorted(unknown))
-                raise InputError(f"plan {plan.plan_id}: its snapshot has no group {names}")
             problems = tuple(hindered(held.frame, planned))
+        notes = (note,) if gone else ()
         yield ResolvedPlan(messages, held, planned, by_destination, problems, notes)
 
 
-def _resolve(
-    stack: ExitStack,
+def limited_to(
+    limit: int | None, dispositions: DataFrame, rows: int, stack: ExitStack, *, to_fifo: bool
+) -> Held:
+    """Hold *dispositions* of so many *rows*, of which at most *limit* make work; None for all."""
+    held = Held.of(dispositions, rows, stack)
+    if limit is None:
+        return held
+    return Held.of(limited(held.frame, limit, to_fifo=to_fifo), rows, stack)
+
+
+def is_selected(messages: DataFrame, where: str | None) -> Column:
+    """Whether a run's condition takes a message."""
+    if where is None:
+        return F.lit(True)  # noqa: FBT003 - a value
+    taken = condition(messages.drop(FILE), where)
+    return F.coalesce(taken, F.lit(False))  # noqa: FBT003 - a value
+
+
+def _dispositions(
     spark: SparkSession,
     archive: Archive,
     plan: Plan,
     options: RedriveOptions,
     queues: Queues,
     editor: Editor,
-) -> tuple[DataFrame, Held]:
+) -> tuple[DataFrame, DataFrame]:
     """Return messages and dispositions of ``ResolvedPlan``."""
-    chunks = chunk_count(plan.snapshot.messages)
-    places = with_chunks(message_table(spark, archive, plan), chunks)
+    places = with_chunks(message_table(spark, archive, plan), chunk_count(plan.snapshot.messages))
     # A condition may name any column. Without one, bodies need not be read.
     columns = None if options.where else _COLUMNS
-    messages, numbered = plan_messages(archive, plan, places, columns)
-    dispositions = _dispositions(archive, plan, messages, numbered, options, queues, editor)
-    held = Held.of(dispositions, plan.snapshot.messages, stack)
-    if options.limit is not None:
-        fewer = limited(held.frame, options.limit, to_fifo=queues.is_fifo)
-        held = Held.of(fewer, plan.snapshot.messages, stack)
-    return messages, held
-
-
-def _dispositions(
-    archive: Archive,
-    plan: Plan,
-    messages: DataFrame,
-    columns: DataFrame,
-    options: RedriveOptions,
-    queues: Queues,
-    editor: Editor,
-) -> DataFrame:
-    is_selected = F.lit(True)  # noqa: FBT003 - a value
-    if options.where is not None:
-        is_selected = condition(messages.drop(FILE), options.where)
-    numbered = columns.withColumns(
+    messages, rows = plan_messages(archive, plan, places, columns)
+    numbered = rows.withColumns(
         {
-            "selected": F.coalesce(is_selected, F.lit(False)),  # noqa: FBT003 - a value
-            "has_room": has_room(queues.limit_of(lambda sizes: sizes.room)),
-            LIMIT: queues.limit_of(lambda sizes: sizes.message),
+            "selected": is_selected(messages, options.where),
+            "has_room": has_room(queues.room()),
+            LIMIT: queues.room(),
             PARKED_QUEUE: parked_queue(),
         }
     ).select(*_NUMBERED)
-    spark, ttl = messages.sparkSession, options.claim_ttl_seconds
     ids = read_table_columns(archive, plan.plan_id, ["message_id"], plan.snapshot.table_sha256)
     claimed = claimed_table(
         archive,
         time.time(),
-        ttl,
+        options.claim_ttl_seconds,
         since=since_plan(plan.plan_id),
         wanted=lambda rows: is_in(rows["message_id"], ids["message_id"]),
     )
-    states = spark.createDataFrame(strongest(claimed, "message_id"))
     dispositions = with_dispositions(
         with_edit_faults(numbered, messages, editor),
-        states,
+        spark.createDataFrame(strongest(claimed, "message_id")),
         plan.actions,
         queues,
         in_doubt=options.in_doubt,
         requires_room=options.requires_room,
         stopped=read_memory(archive).stopped,
     )
-    if queues.is_fifo and not options.allow_reordering:
-        if options.where is not None:
-            dispositions = keep_groups_whole(dispositions)
-        dispositions = with_waiting(dispositions, _pending_elsewhere(archive, numbered, ttl))
-    return dispositions
+    if not queues.is_fifo or options.allow_reordering:
+        return messages, dispositions
+    if options.where is not None:
+        dispositions = keep_groups_whole(dispositions)
+    pending = _pending_elsewhere(archive, numbered, options.claim_ttl_seconds)
+    return messages, with_waiting(dispositions, pending)
 
 
 def _pending_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> DataFrame:

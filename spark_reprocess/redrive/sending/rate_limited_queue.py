@@ -37,9 +37,6 @@ _GLOBAL = frozenset(
         *("InvalidAddress", "NonExistentQueue", "QueueDoesNotExist", "UnsupportedOperation"),
         # The caller's rights.
         *("AccessDenied", "InvalidSecurity", "NotAuthorized", "OptInRequired"),
-        # The key of the queue.
-        *("KmsAccessDenied", "KmsDisabled", "KmsInvalidKeyUsage", "KmsInvalidState"),
-        *("KmsNotFound", "KmsOptInRequired"),
         # Credentials: missing, not accepted, over.
         *("CredentialRetrievalError", "MetadataRetrievalError", "MissingAuthenticationToken"),
         *("NoCredentialsError", "PartialCredentialsError", "SSOTokenLoadError"),
@@ -49,7 +46,7 @@ _GLOBAL = frozenset(
         *("ExpiredToken", "RequestExpired"),
     )
 )
-
+"""Beside all other codes that begin with ``Kms``: those of the queue's key."""
 
 UNANSWERED_MESSAGES = 50
 """So many in a row that SQS neither took nor refused for their own sake, and the run stops."""
@@ -104,26 +101,18 @@ class GlobalErrorDetector:
         row to which SQS had no answer or was busy: going on would put the rest in doubt, too.
         """
         with self._counting:
-            for result in results:
-                if why := self._reason(result):
-                    return why
-        return ""
+            return next(filter(None, map(self._reason, results)), "")
 
     def _reason(self, result: SendResult) -> str:
         match result:
-            case Confirmed():
-                return self._answered()
             case NotSent():
                 return ""
             case InDoubt(cause):
                 return self._not_answered(cause)
-            case Refused(code, text) if _short(code) in _GLOBAL:
-                return text or code
             case Refused(code, text) if is_transient(result):
                 return self._not_answered(text or code)
-        return self._answered()
-
-    def _answered(self) -> str:
+            case Refused(code, text) if _short(code) in _GLOBAL or _short(code).startswith("Kms"):
+                return text or code
         self._answers += 1
         self._unanswered_in_a_row = 0
         return ""
@@ -219,7 +208,7 @@ class RateLimitedQueue:
         return results
 
     def _parts(self, entries: Sequence[SendEntry]) -> Iterator[Sequence[SendEntry]]:
-        size = self.limiter.call_messages  # a lifted limiter allows more from one call to the next
+        size = self.limiter.call_messages
         for start in range(0, len(entries), size):
             yield entries[start : start + size]
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 
 WINDOW_SECONDS = 10.0
 LEAST_RATE = 1 / WINDOW_SECONDS
@@ -27,6 +28,9 @@ _CATCH_UP_SECONDS = 0.5
 """How much lateness is made up for. More would send in bursts after each pause."""
 
 MAX_CALL_MESSAGES = 10
+_NO_LIMIT = 10**9
+"""The window without a limit: more than any task sends in ten seconds."""
+
 _CHECK_SECONDS = 1.0
 """How often a call that waits asks whether it still may begin."""
 
@@ -50,13 +54,8 @@ def share_window(window: int, messages: Sequence[int]) -> list[int]:
         A window for each task, in order; their sum is *window*.
     """
     spare, total = window - len(messages), sum(messages)
-    quotas = [divmod(spare * one, total) for one in messages]
-    windows = [1 + whole for whole, _ in quotas]
-    # Largest remainders: what rounding down left goes to those that lost most by it.
-    by_remainder = sorted(range(len(messages)), key=lambda task: -quotas[task][1])
-    for task in by_remainder[: window - sum(windows)]:
-        windows[task] += 1
-    return windows
+    edges = [spare * so_far // total for so_far in accumulate(messages, initial=0)]
+    return [1 + end - begin for begin, end in pairwise(edges)]
 
 
 def most_tasks(messages_per_second: float) -> int:
@@ -77,22 +76,16 @@ class SlidingWindow:
 
         With *begins_at* the first call waits from then on as if a whole one had just gone.
         """
-        self._next_at: float | None = None
-        self._in_flight = 0
-        self._ended: deque[tuple[float, int]] = deque()
-        self._recent = 0
-        self.allow(window)
-        if begins_at is not None:
-            self._next_at = begins_at + self.call_messages * self._seconds_each
-
-    def allow(self, window: int) -> None:
-        """Allow *window* messages in ten seconds from now on, no fewer than before."""
-        self._next_at = None
         rate = window / WINDOW_SECONDS / _TOLERANCE
         self._seconds_each = 1 / rate
         self._window = window
         self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
         self.claim_messages = max(1, math.floor(rate * WINDOW_SECONDS + 1e-9))
+        self._next_at: float | None = None
+        if begins_at is not None:
+            self._next_at = begins_at + self.call_messages * self._seconds_each
+        self._in_flight = self._recent = 0
+        self._ended: deque[tuple[float, int]] = deque()
 
     def seconds_until(self, messages: int, now: float) -> float:
         """Return how long a call of so many messages, at most *call_messages*, has to wait.
@@ -128,7 +121,7 @@ class SlidingWindow:
 
 
 class RateLimiter:
-    """Lets calls of one task begin, first come, first served. Thread-safe."""
+    """Lets calls of one task begin. Thread-safe. Its attributes are those of its window."""
 
     def __init__(
         self,
@@ -142,29 +135,11 @@ class RateLimiter:
         With *waits_first* the first call waits, too: see ``SlidingWindow``.
         """
         begins_at = now_seconds() if waits_first else None
-        self._window = None if window is None else SlidingWindow(window, begins_at)
+        self._window = SlidingWindow(_NO_LIMIT if window is None else window, begins_at)
+        self.call_messages = self._window.call_messages
+        self.claim_messages = self._window.claim_messages
         self._now_seconds = now_seconds
         self._changed = threading.Condition()
-        self._queue: deque[object] = deque()
-
-    def lift(self, window: int | None) -> None:
-        """Allow *window* messages in ten seconds from now on, no fewer than before; None: all."""
-        with self._changed:
-            if window is None:
-                self._window = None
-            elif self._window is not None:
-                self._window.allow(window)
-            self._changed.notify_all()
-
-    @property
-    def call_messages(self) -> int:
-        """The most messages for one call, 1 to 10."""
-        return MAX_CALL_MESSAGES if self._window is None else self._window.call_messages
-
-    @property
-    def claim_messages(self) -> float:
-        """The most messages for one claim, at least 1; infinite without a rate."""
-        return math.inf if self._window is None else self._window.claim_messages
 
     def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
         """Wait until a call of so many messages may begin; return whether it may.
@@ -176,33 +151,18 @@ class RateLimiter:
         Returns:
             True: the call is counted, and the caller calls ``release`` whatever comes of it.
         """
-        if self._window is None:
-            return may_wait()
-        place = object()
-        with self._changed:
-            self._queue.append(place)
-        try:
-            while may_wait():
-                with self._changed:
-                    seconds = _CHECK_SECONDS
-                    if self._window is None:
-                        return True
-                    if self._queue[0] is place:
-                        now = self._now_seconds()
-                        seconds = self._window.seconds_until(messages, now)
-                        if seconds <= 0:
-                            self._window.start(messages, now)
-                            return True
-                    self._changed.wait(min(seconds, _CHECK_SECONDS))
-            return False
-        finally:
+        while may_wait():
             with self._changed:
-                self._queue.remove(place)
-                self._changed.notify_all()
+                now = self._now_seconds()
+                seconds = self._window.seconds_until(messages, now)
+                if seconds <= 0:
+                    self._window.start(messages, now)
+                    return True
+                self._changed.wait(min(seconds, _CHECK_SECONDS))
+        return False
 
     def release(self, messages: int) -> None:
         """Say that a call has ended, in whatever way."""
         with self._changed:
-            if self._window is not None:
-                self._window.end(messages, self._now_seconds())
-                self._changed.notify_all()
+            self._window.end(messages, self._now_seconds())
+            self._changed.notify_all()

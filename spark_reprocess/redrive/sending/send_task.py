@@ -5,13 +5,12 @@ message that may be on its way. Only what SQS confirmed is called sent.
 """
 
 import gc
-import json
 import random
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
@@ -20,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from dlq_replay.message import Message, SendEntry
+from dlq_replay.message import Message
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
@@ -50,10 +49,9 @@ from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.limits import read_limit
 from spark_reprocess.progress import repeating
-from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions
+from spark_reprocess.redrive.redrive_values import EXAMPLES
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.breaker_gate import READ_SECONDS, BreakerGate
 from spark_reprocess.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals, stop_marker
@@ -61,8 +59,8 @@ from spark_reprocess.redrive.sending.stop_signals import StopSignals, stop_marke
 _COLUMNS: dict[str, pa.DataType] = {
     "group_id": pa.string(),
     "word": pa.string(),
-    "detail": pa.string(),
     "count": pa.int64(),
+    "detail": pa.string(),
     "examples": pa.list_(pa.string()),
 }
 SETTLED = pa.schema(_COLUMNS)
@@ -78,6 +76,8 @@ TASK_COLUMNS = (
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
 
 _PROGRESS_SECONDS = 2.0
+_LIMIT_SECONDS = 10.0
+"""How often a task reads the circuit breaker's limit."""
 
 # Shares of a claim's life, which begins at the claim's own time. Calls may begin until the first,
 # answers are waited for until the second. When the life is over, others may take the messages for
@@ -93,14 +93,12 @@ class Item:
     Attributes:
         place: in its chunk; others may have the same.
         drain_id: of the drain that brought it.
-        entry: the copy to send; None where nothing is to be sent.
     """
 
     group_id: str
     place: int
     disposition: str
     message: Message
-    entry: SendEntry | None = None
     drain_id: str = ""
 
     @property
@@ -135,6 +133,22 @@ class ChunkSender:
     signals: StopSignals
     now_seconds: Callable[[], float]
     _blocked_groups: set[str] = field(default_factory=set)
+
+    def settle_all(
+        self, chunks: Iterable[tuple[str, int, Sequence[Item]]]
+    ) -> Iterator[list[Settled]]:
+        """Settle chunk after chunk, see ``settle``, until all are done or the task must stop.
+
+        Where the ledger cannot be used, the whole run stops.
+        """
+        for unit, chunk, items in chunks:
+            if not self.signals.look():
+                return
+            try:
+                yield from self.settle(unit, chunk, items)
+            except ArchiveError as error:
+                self.signals.stop(str(error))
+                return
 
     def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> Iterator[list[Settled]]:
         """Send or discard the items of one chunk that are still open, claim by claim.
@@ -250,33 +264,38 @@ class ChunkSender:
     def _act(
         self, work: Sequence[Item], claimed_at: float, record: Callable[[list[Result]], None]
     ) -> list[Settled]:
-        answers: Mapping[str, SendResult] = {}
-        sends = [item for item in work if item.disposition == Disposition.SEND]
-        if is_closing := self._is_closing():
-            answers = dict.fromkeys((item.message_id for item in work), NotSent())
+        if self._is_closing():
+            answers: Mapping[str, SendResult] = {item.message_id: NotSent() for item in work}
         else:
-            answers = self._send(sends, claimed_at)
+            answers = self._send(claimed_at, work)
         time = timestamp(self.now_seconds())
-        confirmed = self.context.confirmed
-        results = [
-            Result(item.message_id, Disposition.SENT, time, detail=Disposition.ARRIVED)
-            if item.disposition == Disposition.RECORD and not is_closing
-            else _result(item.message_id, answers.get(item.message_id), time, confirmed)
-            for item in work
-        ]
+        results = [self._result(item, answers.get(item.message_id), time) for item in work]
         try:
             record(results)
         except ArchiveError as error:
             self.signals.stop(str(error))
             return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
         return [
-            Settled(item, Disposition.NOT_REACHED)
-            if isinstance(answers.get(item.message_id), NotSent)
-            else Settled(item, Disposition.ARRIVED)
-            if item.disposition == Disposition.RECORD
+            Settled(item, Disposition(result.detail))
+            if result.detail in (Disposition.NOT_REACHED, Disposition.ARRIVED)
             else Settled(item, result.outcome, result.detail)
             for item, result in zip(work, results, strict=True)
         ]
+
+    def _result(self, item: Item, answer: SendResult | None, time: str) -> Result:
+        result = partial(Result, item.message_id, time=time)
+        match answer:
+            case Confirmed(new_message_id):
+                return result(self.context.confirmed, new_message_id=new_message_id)
+            case Refused(code):
+                return result(Disposition.FAILED, detail=code)
+            case InDoubt(cause):
+                return result(Disposition.IN_DOUBT, detail=cause)
+            case NotSent():
+                return result(Disposition.FAILED, detail=Disposition.NOT_REACHED)
+        if item.disposition == Disposition.RECORD:
+            return result(Disposition.SENT, detail=Disposition.ARRIVED)
+        return result(Disposition.DISCARDED)
 
     def _is_closing(self) -> bool:
         """Whether the claim that was made just now may be missing in the run's result file."""
@@ -289,15 +308,15 @@ class ChunkSender:
             self.signals.stop_task("another run has closed this one, which seemed dead")
         return is_closing
 
-    def _send(self, items: Sequence[Item], claimed_at: float) -> Mapping[str, SendResult]:
+    def _send(self, claimed_at: float, work: Sequence[Item]) -> Mapping[str, SendResult]:
         ttl = self.context.request.claim_ttl_seconds
         queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
         answers_until = claimed_at + ttl * _ANSWERS_SHARE
-        groups: dict[str, list[Shipment[str]]] = {}
-        for item in items:
-            entry = item.entry or self.context.entry(item.message, item.group_id)
-            shipment = Shipment(item.message_id, queue, entry)
-            groups.setdefault(self._group_of(item), []).append(shipment)
+        groups: defaultdict[str, list[Shipment[str]]] = defaultdict(list)
+        for item in work:
+            if item.disposition == Disposition.SEND:
+                entry = self.context.entry(item.message, item.group_id)
+                groups[self._group_of(item)].append(Shipment(item.message_id, queue, entry))
         return send_groups(
             groups.values(), self.executor, lambda: answers_until - self.now_seconds()
         )
@@ -316,26 +335,6 @@ class ChunkSender:
             }
 
 
-def settle_all(
-    sender: ChunkSender, chunks: Iterable[tuple[str, int, Sequence[Item]]]
-) -> Iterator[list[Settled]]:
-    """Settle chunk after chunk until all are done.
-
-    Ends early if the task must stop. Yields after each claim.
-
-    What is not yielded was not reached: nothing of it was sent. Where the ledger cannot be used,
-    the whole run stops.
-    """
-    for unit, chunk, items in chunks:
-        if not sender.signals.look():
-            return
-        try:
-            yield from sender.settle(unit, chunk, items)
-        except ArchiveError as error:
-            sender.signals.stop(str(error))
-            return
-
-
 @dataclass(frozen=True, slots=True)
 class SendTask:
     """What each task carries; ``run`` is what Spark calls.
@@ -343,7 +342,6 @@ class SendTask:
     Attributes:
         stage: names the sends among those of the run.
         windows: of each task, the messages that it may send in ten seconds; None for no limit.
-        free_windows: the same, once the limit of the circuit breaker is gone.
     """
 
     archive: Archive
@@ -351,7 +349,6 @@ class SendTask:
     make_sender: ClientFactory
     stage: str
     windows: Sequence[int] | None = None
-    free_windows: Sequence[int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Settle the rows of one partition, sorted by ``POSITION``; yield the counts.
@@ -365,46 +362,37 @@ class SendTask:
         first = next(rows, None)
         if first is None:
             return
-        task, spark_task = first[TASK], TaskContext.get()
-        is_repeated = spark_task is not None and spark_task.attemptNumber() > 0
+        context, task = self.context, first[TASK]
         signals = StopSignals(
-            self.archive,
-            stop_marker(self.context.plan_id, self.context.run_id, self.stage),
-            self.context.lock,
+            self.archive, stop_marker(context.plan_id, context.run_id, self.stage), context.lock
         )
-        folder = progress_folder(self.context, self.stage)
+        folder = progress_folder(context, self.stage)
         counts = _Counts(self.archive, f"{folder}/task-{task:05d}.json")
-        if self._may_start(signals, is_repeated=is_repeated):
+        if self._may_start(signals):
             window = None if self.windows is None else self.windows[task]
-            editor = self.context.editor
+            of_chunks = groupby(chain([first], rows), lambda row: (row["unit"], row["chunk"]))
+            editor = context.editor
             chunks = (
-                (unit, chunk, [_item(row, self.context, editor) for row in of_chunk])
-                for (unit, chunk), of_chunk in groupby(
-                    chain([first], rows), key=lambda row: (row["unit"], row["chunk"])
-                )
+                (unit, chunk, [_item(row, editor) for row in of_chunk])
+                for (unit, chunk), of_chunk in of_chunks
             )
-            with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
-                is_limited = self.context.limit.per_minute is not None
-                limiter = RateLimiter(window, waits_first=is_limited)
-                sender = self._sender(signals, limiter, executor)
-                with self._watching_limit(task, signals, limiter):
-                    for settled in settle_all(sender, chunks):
-                        counts.add(settled)
+            limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)
+            with ExitStack() as stack:
+                executor = stack.enter_context(
+                    ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
+                )
+                if context.request.failure_table:
+                    look = partial(self._keep_to_limit, signals)
+                    stack.enter_context(repeating(look, _LIMIT_SECONDS, "breaker"))
+                for settled in self._sender(signals, limiter, executor).settle_all(chunks):
+                    counts.add(settled)
         yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
 
-    def _watching_limit(
-        self, task: int, signals: StopSignals, limiter: RateLimiter
-    ) -> AbstractContextManager[None]:
-        request = self.context.request
-        if not (isinstance(request, RedriveOptions) and request.failure_table):
-            return nullcontext()
-        read = partial(read_limit, request.failure_table, self.context.destination)
-        free_window = None if self.free_windows is None else self.free_windows[task]
-        gate = BreakerGate(read, self.context.limit, limiter, signals, free_window)
-        gate.look()
-        return repeating(gate.look, READ_SECONDS, "breaker")
+    def _keep_to_limit(self, signals: StopSignals) -> None:
+        now = read_limit(self.context.request.failure_table, self.context.destination)
+        signals.keep_to(self.context.limit, now)
 
-    def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
+    def _may_start(self, signals: StopSignals) -> bool:
         if self.context.probe:
             try:
                 self.context.probe.check(self.archive)
@@ -412,7 +400,8 @@ class SendTask:
                 # A claim on this machine's own disk would keep nobody else from sending, and a stop
                 # marker would reach nobody.
                 signals.stop_task(str(error))
-        if is_repeated and self.windows is not None:
+        spark_task = TaskContext.get()
+        if spark_task and spark_task.attemptNumber() > 0 and self.windows is not None:
             # What the attempt before this one sent last still counts against the rate.
             signals.wait(WINDOW_SECONDS)
         return not signals.stopped_by
@@ -425,14 +414,7 @@ class SendTask:
         return ChunkSender(
             claim_messages=lambda: limiter.claim_messages,
             queue_until=lambda until: RateLimitedQueue(
-                queue,
-                signals,
-                limiter,
-                errors,
-                until,
-                time.time,
-                random.uniform,
-                is_fifo=is_fifo,
+                *(queue, signals, limiter, errors, until, time.time, random.uniform), is_fifo
             ),
             executor=executor,
             ledger=Ledger(self.archive, self.context.plan_id),
@@ -442,19 +424,16 @@ class SendTask:
         )
 
 
-def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
-    group_id = row["group_id"]
-    item = partial(Item, group_id, row["place"], drain_id=row["drain_id"])
-    if row["disposition"] != Disposition.SEND:
-        return item(row["disposition"], from_row(row))
-    try:
-        message = editor.message(row)
-    except EditError:
-        # Resolving the plan found no fault, so an expression gave another value now: leave it.
-        return item(Disposition.EDIT_FAILED, from_row(row))
-    if not context.has_room(message, group_id):
-        return item(Disposition.NO_ROOM, message)
-    return item(Disposition.SEND, message, context.entry(message, group_id))
+def _item(row: dict[str, Any], editor: Editor) -> Item:
+    disposition, message = row["disposition"], None
+    if disposition == Disposition.SEND:
+        try:
+            message = editor.message(row)
+        except EditError:
+            # Resolving the plan found no fault, so an expression gave another value now: leave it.
+            disposition = Disposition.EDIT_FAILED
+    message = message or from_row(row)
+    return Item(row["group_id"], row["place"], disposition, message, row["drain_id"])
 
 
 class _Counts:
@@ -468,38 +447,27 @@ class _Counts:
         self._examples: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
 
     def add(self, settled: Iterable[Settled]) -> None:
-        """Count the messages of a chunk, and keep the ids of the first few."""
+        """Count the messages of a claim, and keep the ids of the first few."""
         for one in settled:
             key = (one.item.group_id, one.word, one.detail)
             self._counts[key] += 1
             if len(self._examples[key]) < EXAMPLES:
                 self._examples[key].append(one.item.message_id)
         if time.monotonic() - self._published_at >= _PROGRESS_SECONDS:
-            self._publish()
-
-    def _publish(self) -> None:
-        self._published_at = time.monotonic()
-        words = Counter[str]()
-        for (_, word, _), count in self._counts.items():
-            words[word] += count
-        # For the operator's eyes alone: an archive that cannot be written stops the next claim.
-        with suppress(ArchiveError):
-            self._archive.write(self._progress_file, json.dumps(words).encode())
+            self._published_at = time.monotonic()
+            # For the operator's eyes alone: an archive that cannot be written stops the next claim.
+            with suppress(ArchiveError):
+                self._archive.write(self._progress_file, str(self._counts.total()).encode())
 
     def rows(self, stopped_by: str) -> list[dict[str, Any]]:
         """Return a row for each group, word and detail, and one that says why the task stopped."""
-        stop = {"word": Disposition.NOT_REACHED, "detail": stopped_by, "count": 0}
-        counted = [
-            {
-                "group_id": group_id,
-                "word": word,
-                "detail": detail,
-                "count": count,
-                "examples": self._examples[group_id, word, detail],
-            }
+        rows = [
+            (group_id, word, count, detail, self._examples[group_id, word, detail])
             for (group_id, word, detail), count in self._counts.items()
         ]
-        return [*counted, *([stop] if stopped_by else [])]
+        if stopped_by:
+            rows.append(("", Disposition.NOT_REACHED, 0, stopped_by, []))
+        return [dict(zip(SETTLED.names, row, strict=True)) for row in rows]
 
 
 def progress_folder(context: RunContext, stage: str) -> str:
@@ -507,32 +475,10 @@ def progress_folder(context: RunContext, stage: str) -> str:
     return f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
 
 
-def read_progress(archive: Archive, folder: str) -> Counter[str]:
-    """Add up what the tasks of a run have written of how far they are: messages by word.
-
-    A task writes every two seconds at most, so this lags behind.
+def read_progress(archive: Archive, folder: str) -> int:
+    """Return how many messages the tasks of a run have settled, about two seconds ago.
 
     Raises:
         ArchiveError: the folder cannot be read.
     """
-    counts = Counter[str]()
-    for path in archive.list(folder):
-        with suppress(ValueError):
-            counts.update(json.loads(archive.read(path) or b"{}"))
-    return counts
-
-
-def _result(
-    message_id: str, answer: SendResult | None, time: str, confirmed: Disposition
-) -> Result:
-    match answer:
-        case None:
-            return Result(message_id, Disposition.DISCARDED, time)
-        case Confirmed(new_message_id):
-            return Result(message_id, confirmed, time, new_message_id)
-        case Refused(code):
-            return Result(message_id, Disposition.FAILED, time, detail=code)
-        case InDoubt(cause):
-            return Result(message_id, Disposition.IN_DOUBT, time, detail=cause)
-        case NotSent():
-            return Result(message_id, Disposition.FAILED, time, detail="not reached")
+    return sum(int(archive.read(path) or 0) for path in archive.list(folder))

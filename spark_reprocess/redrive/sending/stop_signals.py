@@ -10,20 +10,36 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 from spark_reprocess.archive.ledger.claims import plan_folder
 from spark_reprocess.archive.plan_lock import LockObserver, LockView
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import repeating
+from spark_reprocess.limits import Limit
 
 LOOK_SECONDS = 1.0
 """The age from which a look is repeated before a call."""
 
 TIME_IS_OVER = "its time budget is over"
 """The reason of a run that its deadline stopped."""
+
+WAITING = "waiting"
+"""How the reason begins for which one destination must wait: for a limit, or for a verdict."""
+
+
+def waiting_for(limit: Limit) -> str:
+    """Return why nothing may be sent under a limit of the circuit breaker; empty if something may.
+
+    At a limit of 1 nothing is sent: the consumer does not work.
+    """
+    return f"{WAITING} for the breaker: {limit.sentence}" if limit.per_minute == 1 else ""
+
+
+def is_waiting(stopped_by: str) -> bool:
+    """Whether this is why one destination waits; any other reason stops the whole run."""
+    return stopped_by.startswith(WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +62,6 @@ class Deadline:
     def seconds_left(self) -> float:
         """The time until then: infinite without a deadline, 0 or less when it is over."""
         return self.until_seconds - self.now_seconds()
-
-    def watched(self, stop: Callable[[str], object]) -> AbstractContextManager[None]:
-        """Call *stop* in a thread, with ``TIME_IS_OVER``, once the time is over within the block.
-
-        And again each second until the block ends: to write a marker may fail.
-        """
-
-        def look() -> None:
-            if self.seconds_left <= 0:
-                stop(TIME_IS_OVER)
-
-        return repeating(look, LOOK_SECONDS, "deadline")
 
 
 def stop_marker(plan_id: str, run_id: str, stage: str) -> str:
@@ -131,6 +135,16 @@ class StopSignals:
         # Where the archive cannot be written, the other tasks meet the same error themselves.
         with suppress(ArchiveError):
             write_stop_marker(self._archive, self._marker, why)
+
+    def keep_to(self, began_with: Limit, now: Limit) -> None:
+        """Stop this task where the circuit breaker's limit has fallen since the send began.
+
+        Another task may be ahead of its share: a new run divides the lower limit. What is not known
+        stops nothing, for example because executors do not reach the table.
+        """
+        before, after = (one.per_minute or math.inf for one in (began_with, now))
+        if not now.fault and after < before:
+            self.stop_task(f"{WAITING} for the breaker: {now.sentence}")
 
     def stop_task(self, why: str) -> None:
         """Stop this task alone. The first reason is the one that counts."""

@@ -206,18 +206,6 @@ def test_a_table_that_fails_is_left_alone_for_5_seconds_and_reported_once_a_minu
     assert not any(context_of(copy).is_back for copy in worker.main.sent)
 
 
-def test_what_could_not_be_counted_is_counted_the_next_time() -> None:
-    counters = FakeCounters.of([KEY], denied)
-    worker = Worker(counters)
-    worker.replay(returned())
-    counters.faults = lambda: None
-    worker.seconds += 5
-    (copy,) = worker.main.sent
-    worker.replay(message("again", copy.body, copy.attributes, **returned().system))
-
-    assert worker.counted() == ({"first-a"}, set())
-
-
 def test_a_slow_table_delays_a_batch_by_a_second_and_a_call() -> None:
     def slow() -> None:
         worker.seconds += 0.2
@@ -239,13 +227,6 @@ def test_an_error_in_the_code_stops_no_message_and_does_not_quote_it() -> None:
 
     assert [type(fate) for fate in fates(outcome)] == [Replay]
     assert outcome.returns_fault == "KeyError"
-
-
-def test_without_a_table_only_a_canary_is_missed() -> None:
-    outcome = Worker(None).replay(returned("a"), returned("b", is_canary=True, looks=9))
-
-    assert outcome.uncounted_returns == 1
-    assert outcome.returns_fault is None
 
 
 FIFO = policy("main.fifo", rate_seconds=0.001, **KNOWN)

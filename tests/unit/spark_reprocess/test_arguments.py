@@ -5,7 +5,6 @@ import pytest
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions
 from spark_reprocess.command_line.cli import exit_code_of, main, parse
-from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.run import RunOptions
 
@@ -73,13 +72,13 @@ OF_REDRIVE = RedriveOptions("a", "p.yaml", "u")
         ),
         (
             [*RUN, "--ramp", "--allow-returns", "5"],
-            replace(OF_RUN, ramp=True, allow_returns=AllowedReturns("5")),
+            replace(OF_RUN, ramp=True, allow_returns="5"),
         ),
         ([*RUN, "--at-once"], replace(OF_RUN, ramp=False)),
         (REDRIVE, OF_REDRIVE),
         (
             [*REDRIVE, "--allow-returns", "2.5%", "--function-arn", "arn"],
-            replace(OF_REDRIVE, allow_returns=AllowedReturns("2.5%"), function_arn="arn"),
+            replace(OF_REDRIVE, allow_returns="2.5%", function_arn="arn"),
         ),
         (
             [*REDRIVE, *MANY],

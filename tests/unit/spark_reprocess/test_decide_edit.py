@@ -62,7 +62,7 @@ def test_a_decision_alone_keeps_the_edit_and_an_empty_list_takes_it_away(archive
 @pytest.mark.parametrize(
     ("patch", "why"),
     [
-        ('[{"op":"drop","path":"/vat"}]', "--edit: operation 1: op must be one of"),
+        ('[{"op":"drop","path":"/vat"}]', "--edit: operation 1: Unknown operation"),
         ("[{", "--edit: "),
         ("nowhere.json", "--edit nowhere.json: cannot be read"),
     ],

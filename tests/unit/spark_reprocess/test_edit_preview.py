@@ -32,7 +32,9 @@ def test_difference_names_what_changes_line_by_line() -> None:
 
 
 def test_edit_that_changes_nothing_says_so() -> None:
-    assert lines(message("m-1", BODY), message("m-1", BODY)) == [" nothing changes"]
+    assert lines(message("m-1", BODY), message("m-1", BODY)) == [
+        " nothing changes, or only what is masked"
+    ]
 
 
 def test_body_that_is_no_json_is_shown_as_it_is() -> None:

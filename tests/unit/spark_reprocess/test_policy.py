@@ -9,7 +9,6 @@ from spark_reprocess.command_line.verbs import run
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
-from spark_reprocess.ramp.rule import AllowedReturns
 from spark_reprocess.run import RunOptions
 from tests.support.golden import assert_stored, stored_texts
 
@@ -61,7 +60,7 @@ def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_
         time_budget_seconds=0.5,
         masks=("body.customer.name", "C-[0-9]+"),
         ramp=False,
-        allow_returns=AllowedReturns("2.5%"),
+        allow_returns="2.5%",
     )
     for text in (GOOD, f"{GOOD}run:\n", GOOD + "run: {max_rate: }\n"):
         assert OPEN.with_settings(read_policy(text).run) == OPEN
@@ -75,7 +74,7 @@ def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
         time_budget_seconds=60,
         masks=("sender_id",),
         ramp=True,
-        allow_returns=AllowedReturns("3"),
+        allow_returns="3",
     )
 
     masks = ("sender_id", "body.customer.name", "C-[0-9]+")
@@ -96,7 +95,7 @@ def test_a_fault_of_the_options_of_a_run_is_named_with_its_place(run: str) -> No
 def test_allowed_returns_are_what_the_option_takes(share: str) -> None:
     settings = read_policy(f"{GOOD}run: {{allow_returns: {share}}}\n").run
 
-    assert OPEN.with_settings(settings).allow_returns == AllowedReturns.of(share)
+    assert OPEN.with_settings(settings).allow_returns == share
 
 
 def test_a_policy_has_the_hash_of_its_file_and_another_file_is_refused() -> None:

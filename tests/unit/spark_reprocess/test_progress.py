@@ -1,7 +1,6 @@
 import json
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from local_sqs.clock import VirtualClock
 from spark_reprocess import progress
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import HowFar, in_file, in_lines, on_stderr, share_of
-from spark_reprocess.redrive.execution import status_line
 
 OFTEN = on_stderr("", "\n", 0.001)
 
@@ -51,21 +49,6 @@ def test_rate_is_that_of_late() -> None:
         line = how_far.line(6_000 + 5 * (second + 1))
 
     assert "6,300 of 100,000 messages, 5/s" in line
-
-
-def test_trouble_of_a_run_is_named() -> None:
-    counts = Counter(sent=90, failed=3, in_doubt=5, busy=2)
-
-    assert status_line(HowFar(100, VirtualClock().time), 100, counts) == (
-        "100 of 100 messages, 0/s, 90 sent, 3 failed, 5 in doubt, 2 busy"
-    )
-
-
-def test_task_that_runs_again_does_not_count_beyond_the_total() -> None:
-    assert (
-        status_line(HowFar(100, VirtualClock().time), 100, Counter(sent=120))
-        == "100 of 100 messages, 0/s"
-    )
 
 
 def twice(answers: Iterator[str]) -> tuple[Callable[[], str], threading.Event]:

@@ -16,17 +16,15 @@ from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.send_task import ChunkSender, Item, Settled, settle_all
+from spark_reprocess.redrive.sending.send_task import ChunkSender, Item, Settled
 from tests.support.builders import FakeQueue, context, context_of, counter, message, queue_url
 from tests.support.fake_limits import FakeSignals
 from tests.support.ledgers import attempts_of
 
 REQUEST = RedriveOptions("a", reason="it is fixed")
-CONTEXT = RunContext(
-    REQUEST, "p-1", queue_url("main"), to_fifo=False, run_id="run-1", who="me@here"
-)
+CONTEXT = RunContext(REQUEST, "p-1", queue_url("main"), run_id="run-1", who="me@here")
 REFUSED = Refused("InvalidMessageContents")
-FIFO = replace(CONTEXT, to_fifo=True, destination=queue_url("main.fifo"))
+FIFO = replace(CONTEXT, destination=queue_url("main.fifo"))
 
 
 def test_copy_is_one_of_the_queue_that_it_goes_to() -> None:
@@ -232,13 +230,6 @@ def test_no_claim_is_made_once_the_run_is_stopped(bench: Bench) -> None:
     assert len(bench.archive.list("ledger")) == 2
 
 
-def test_fifo_group_that_stopped_in_one_claim_waits_in_the_next(bench: Bench) -> None:
-    items = [item("a-1", "a", place=0), item("b-1", "b", place=1), item("a-2", "a", place=2)]
-    sender = replace(bench.sender(refusing("a-1"), FIFO), claim_messages=lambda: 2)
-
-    assert words(sender.settle("in-order", 1, items)) == ["failed", "sent", "waits"]
-
-
 def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
     queue = FakeQueue()
 
@@ -253,18 +244,6 @@ def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
     assert queue.calls == []
 
 
-def test_concurrent_runs_send_each_message_once(bench: Bench) -> None:
-    queue = FakeQueue()
-    chunks = [("g-1", n, [item(f"m-{n}-{i}") for i in range(5)]) for n in range(1, 11)]
-
-    with ThreadPoolExecutor(4) as runs:
-        list(runs.map(lambda _: list(settle_all(bench.sender(queue), chunks)), range(4)))
-
-    assert sorted(entry.body for entry in queue.sent) == sorted(
-        f"body of {one.message_id}" for _, _, items in chunks for one in items
-    )
-
-
 def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
     class Full(Ledger):
         def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
@@ -273,7 +252,7 @@ def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
     queue = FakeQueue()
     sender = bench.sender(queue, ledger=Full(bench.archive, "p-1"))
 
-    assert list(settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
+    assert list(sender.settle_all([("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
     assert queue.calls == []
     assert sender.signals.stopped_by == "no room for g 1 1 run-1 0"
 
@@ -288,7 +267,7 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
 
     chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
 
-    assert words(settle_all(sender, chunks)) == ["in_doubt"]
+    assert words(sender.settle_all(chunks)) == ["in_doubt"]
     assert sender.signals.stopped_by == "no room"
     assert [entry.body for entry in queue.sent] == ["body of a"]
     assert bench.states(in_seconds=901) == {"a": Disposition.IN_DOUBT}
@@ -338,7 +317,7 @@ def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:
 
 def test_no_chunk_begins_once_the_run_is_stopped(bench: Bench) -> None:
     sender = bench.sender(FakeQueue())
-    settled = settle_all(sender, [("g", n, [item("abc"[n])]) for n in range(3)])
+    settled = sender.settle_all([("g", n, [item("abc"[n])]) for n in range(3)])
 
     assert [one.word for one in next(settled)] == ["sent"]
     sender.signals.stop("there is no such queue")

@@ -65,7 +65,7 @@ def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path)
     model = SqsModel(Clock())
     main = model.url_of(model.create_queue("main", {}))
     client = client_for(model)
-    context = RunContext(RedriveOptions("a"), "p-1", main, to_fifo=False)
+    context = RunContext(RedriveOptions("a"), "p-1", main)
     held: list[int] = []
     before = live_messages()
 

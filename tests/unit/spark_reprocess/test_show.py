@@ -160,7 +160,7 @@ def test_unmasked_body_is_shown_as_it_is(archive: Archive, capsys: Capture) -> N
 
 
 def test_empty_archive_knows_no_message(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"archive .*new is empty: drain the parked queue"):
+    with pytest.raises(InputError, match=r"none of the 0 drains in archive .*new brought it"):
         show(ShowOptions(str(tmp_path / "new"), "m-1"))
 
 

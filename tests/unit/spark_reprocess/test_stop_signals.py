@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 
 import pytest
 
@@ -11,11 +10,9 @@ from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.plan_lock import LockHolder, PlanLock, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.redrive.sending import stop_signals
+from spark_reprocess.limits import Limit
 from spark_reprocess.redrive.sending.stop_signals import (
     LOOK_SECONDS,
-    TIME_IS_OVER,
-    Deadline,
     StopSignals,
     stop_marker,
     write_stop_marker,
@@ -152,18 +149,29 @@ def test_wait_ends_by_itself(archive: Archive, clock: VirtualClock) -> None:
     assert not signals.stopped_by
 
 
-def test_deadline_asks_to_stop_until_the_work_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first marker may not be written, and Glue would end the run by force."""
-    monkeypatch.setattr(stop_signals, "LOOK_SECONDS", 0.001)
-    reasons: list[str] = []
-    is_asked_again = Event()
+@pytest.mark.parametrize(
+    ("began", "now", "is_stopped"),
+    [
+        *((None, None, False), (90, 90, False), (90, 120, False), (90, None, False)),
+        *((90, 1, True), (None, 1, True)),
+    ],
+)
+def test_a_task_stops_where_the_limit_falls(
+    archive: Archive, began: int | None, now: int | None, *, is_stopped: bool
+) -> None:
+    signals = StopSignals(archive, MARKER, None)
 
-    def stop(why: str) -> None:
-        reasons.append(why)
-        if len(reasons) > 1:
-            is_asked_again.set()
+    signals.keep_to(Limit(began), Limit(now, "limited"))
+    assert signals.stopped_by == ("waiting for the breaker: limited" if is_stopped else "")
 
-    with Deadline(100.0, lambda: 100.0).watched(stop):
-        assert is_asked_again.wait(60)
 
-    assert set(reasons) == {TIME_IS_OVER}
+def test_a_task_that_cannot_read_the_table_goes_on(archive: Archive) -> None:
+    signals = StopSignals(archive, MARKER, None)
+
+    signals.keep_to(Limit(90), Limit(1, fault="no way to it"))
+    assert not signals.stopped_by
+
+
+def test_a_limit_is_a_rate() -> None:
+    assert (Limit(90).least_rate(None), Limit(90).least_rate(1)) == (1.5, 1)
+    assert (Limit().least_rate(None), Limit().least_rate(7)) == (None, 7)

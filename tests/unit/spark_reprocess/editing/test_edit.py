@@ -16,7 +16,6 @@ from spark_reprocess.editing.edit import (
     name_fault,
 )
 from tests.support.builders import context, context_of, message, text
-from tests.support.golden import assert_stored, stored_texts
 
 OLD = {"tenant": text("acme", "String.name"), "size": text("7", "Number.int"), "debug": text("on")}
 
@@ -28,14 +27,16 @@ def test_name_that_sqs_takes_is_taken(name: str) -> None:
     assert name_fault(name) is None
 
 
-@pytest.mark.parametrize("name", stored_texts("refused_names"))
-def test_name_that_may_not_be_set_says_why(name: str) -> None:
-    assert_stored("refused_names", name, str(name_fault(name)))
-
-
-@pytest.mark.parametrize("name", ["", "x" * 257, 7])
-def test_name_of_another_length_or_type_may_not_be_set(name: object) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "x" * 257, 7, ".a", "a.", "a..b", "AWS.trace", "amazon.x", "tenant id", "é"]
+)
+def test_name_that_sqs_refuses_is_refused(name: object) -> None:
     assert "must be 1 to 256" in str(name_fault(name))
+
+
+@pytest.mark.parametrize("name", ["SQS-DLQ-x", "sqs-dlq-context", "sqs-dlq-replay-nb"])
+def test_names_of_this_product_are_refused(name: str) -> None:
+    assert "this product's own" in str(name_fault(name))
 
 
 def test_attributes_are_set_added_and_removed() -> None:
@@ -57,28 +58,10 @@ def test_attributes_are_set_added_and_removed() -> None:
     assert list(OLD) == ["tenant", "size", "debug"]
 
 
-@pytest.mark.parametrize(
-    ("new", "fault"),
-    [
-        (text(""), "is empty"),
-        (MessageAttribute("Binary", b""), "is empty"),
-        (text("NaN", "Number"), "is not a number"),
-        (text("Infinity", "Number"), "is not a number"),
-        (text("1E200", "Number"), "is not a number"),
-        (text("1E-200", "Number"), "is not a number"),
-        (text("1" * 39, "Number"), "is not a number"),
-        (text("a\x00b"), "a character that SQS refuses"),
-        (text("a\ufffe"), "a character that SQS refuses"),
-    ],
-)
-def test_value_that_sqs_refuses_leaves_the_message(new: MessageAttribute, fault: str) -> None:
-    with pytest.raises(EditError, match=f"attribute tenant: its new value .*{fault}"):
+@pytest.mark.parametrize("new", [text(""), MessageAttribute("Binary", b"")])
+def test_empty_value_leaves_the_message(new: MessageAttribute) -> None:
+    with pytest.raises(EditError, match="attribute tenant: its new value is empty"):
         changed(OLD, [("tenant", new)])
-
-
-@pytest.mark.parametrize("number", ["0", "-0.00", "1E126", "1E-128", "9" * 38, "1" + "0" * 60])
-def test_number_that_sqs_takes_is_taken(number: str) -> None:
-    assert changed({}, [("n", text(number, "Number"))])["n"].value == number
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.text("xy", min_size=1)), st.data())

@@ -12,7 +12,9 @@ from botocore.exceptions import ClientError
 from spark_reprocess.clients import ClientFactory, QueueCounts
 from spark_reprocess.errors import InputError
 from spark_reprocess.limits import Limit
-from spark_reprocess.ramp.readings import Probe, checked_probe
+from spark_reprocess.redrive import readings
+from spark_reprocess.redrive.readings import Probe
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.support.builders import queue_arn, queue_url
 
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:replay"
@@ -95,11 +97,11 @@ def aws() -> FakeAws:
     return FakeAws(own)
 
 
-def checked(aws: FakeAws, parked: str | None = queue_url("parked"), **fields: Any) -> Probe:
-    make = cast("ClientFactory", aws)
-    stack = fields.pop("stack_queue_url", None)
-    main = aws.queues["main"]
-    return replace(checked_probe(queue_url("main"), main, parked, make, aws, ARN, stack), **fields)
+def checked(aws: FakeAws, parked: str | None = queue_url("parked"), **changes: Any) -> Probe:
+    given = {"parked_queue_url": parked, "function_arn": ARN, **changes}
+    options, make = RedriveOptions("a", **given), cast("ClientFactory", aws)
+    probe = Probe.of(options, queue_url("main"), aws.queues["main"], make)
+    return replace(probe, make_aws_client=aws)
 
 
 def test_reading_has_everything(aws: FakeAws) -> None:
@@ -158,10 +160,10 @@ def test_what_aws_does_not_say_is_an_obstacle(aws: FakeAws, fails: str, obstacle
     assert (reading.obstacle == "", reading.main) == (not obstacle, None)
 
 
-def test_limit_of_the_breaker_is_an_obstacle(aws: FakeAws) -> None:
-    probe = checked(aws, read_limit=lambda: Limit(1, "paused"))
+def test_limit_of_the_breaker_is_an_obstacle(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "read_limit", lambda *_: Limit(1, "paused"))
 
-    assert probe.read(HOUR_AGO, NOW).obstacle == "paused"
+    assert checked(aws).read(HOUR_AGO, NOW).obstacle == "paused"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_faults_of_the_last_15_minutes_count_and_uncounted_returns_since_the_ste
 
 
 def test_metrics_of_the_functions_dlq_are_those_of_the_stacks_main_queue(aws: FakeAws) -> None:
-    checked(aws, stack_queue_url=queue_url("orders")).read(HOUR_AGO, NOW)
+    checked(aws, main_queue_url=queue_url("orders")).read(HOUR_AGO, NOW)
 
     dimensions = {
         name: {one["Name"]: one["Value"] for one in aws.asked[name]["Dimensions"]}

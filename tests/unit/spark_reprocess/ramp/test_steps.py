@@ -8,7 +8,7 @@ import pytest
 from dlq_replay.returns import Returns
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.ramp.rule import AllowedReturns, GroupRamp, Verdict
+from spark_reprocess.ramp.rule import GroupRamp, Verdict
 from spark_reprocess.ramp.steps import Step, Steps, ended_steps, group_ramp
 
 NONE = Returns()
@@ -69,7 +69,7 @@ def test_verdict(
     verdict: Verdict,
     why: str,
 ) -> None:
-    ramp = group_ramp("g", own, left, returns, AllowedReturns(allowed), blocker, in_order=False)
+    ramp = group_ramp("g", own, left, returns, allowed, blocker, in_order=False)
 
     assert ramp.verdict is verdict
     assert (ramp.why == "") is (why == "")
@@ -78,7 +78,7 @@ def test_verdict(
 
 def test_on_fifo_a_return_that_may_come_still_goes_first() -> None:
     ramp, free = (
-        group_ramp("g", [ONE, TWO], 7, Returns(1), AllowedReturns("5"), "", in_order=in_order)
+        group_ramp("g", [ONE, TWO], 7, Returns(1), "5", "", in_order=in_order)
         for in_order in (True, False)
     )
 
