@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger.claims import timestamp
+from spark_reprocess.archive.ledger.claims import require_unsealed, timestamp
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.archive.messages.message_store import message_files
 from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
@@ -237,7 +237,7 @@ def unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
         plan = find_plan(archive, str(plan_id), takes_files=False).plan()
         require_unsealed(archive, plan.plan_id)
     except InputError:
-        # Somebody removed the report.
+        # Somebody removed the report, or the plan's claims have expired.
         return None
     if plan.snapshot.policy_sha256 != policy.sha256:
         return None

@@ -30,8 +30,8 @@ from spark_reprocess.archive.ledger.erasures import (
     mark_done,
     record_erasure,
 )
-from spark_reprocess.archive.ledger.message_state import is_in
-from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
+from spark_reprocess.archive.ledger.open_set import claimed_table, is_in, read_messages
+from spark_reprocess.archive.ledger.run_results import clear_plans
 from spark_reprocess.archive.messages.lookup import sent_copies
 from spark_reprocess.archive.messages.message_index import REPORTS, planned_copies
 from spark_reprocess.archive.messages.message_store import (
@@ -187,6 +187,8 @@ def erase(
         if days is not None:
             with progress("erasing", str):
                 _clear_commands(archive)
+                lock.require()
+                clear_plans(archive, timestamp(now - days * _DAY_SECONDS))
                 return _expire(archive, now, days, lock)
         with progress("finding the messages", str):
             work = _find(archive, spark, options, now)

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from spark_reprocess.archive.ledger.claims import list_runs
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
-from spark_reprocess.archive.ledger.message_state import PENDING, field_in, is_in
-from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
+from spark_reprocess.archive.ledger.message_state import PENDING, field_in
+from spark_reprocess.archive.ledger.open_set import claimed_table, is_in, read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.messages.message_store import first_rows, rows_by_file
 from spark_reprocess.archive.storage.files import Archive, open_archive

@@ -18,7 +18,7 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.errors import TableError
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger.claims import chunk_count
+from spark_reprocess.archive.ledger.claims import chunk_count, require_unsealed
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.clients import (
@@ -68,6 +68,7 @@ def redrive(
     masks = compile_masks(options.masks)
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan(sql_check(spark))
+    require_unsealed(archive, plan.plan_id)
     if options.group is not None:
         plan = plan.only(options.group)
     options.check_decisions(plan)

@@ -18,6 +18,9 @@ covers, and that nobody is sending any more.
   its claims after that. A task looks for it after it has made a claim, and before it sends. So each
   claim that sends is listed.
 - ``<run id>.parquet``: the results of the run; see ``run_results``.
+- ``sealed``: the plan is never carried out again. A run looks for it after it has written its
+  record; whoever seals the plan lists the runs after that, and closes each.
+- ``cleared``: the claims that the plan's result files have are removed.
 """
 
 import json
@@ -37,7 +40,7 @@ from spark_reprocess.archive.storage.records import (
     record_of,
     values_of,
 )
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.errors import ArchiveError, InputError
 
 LEDGER = "ledger"
 RUNS = f"{LEDGER}/runs"
@@ -57,6 +60,7 @@ _CLAIM_FILE = re.compile(
 )
 _RUN_FILE = re.compile(rf"{RUNS}/(?P<plan_id>[^/]+)/(?P<run_id>[^/]+)\.(?P<kind>[a-z]+)")
 RECORD, CLOSING, RESULTS = "json", "closing", "parquet"
+SEALED, CLEARED = "sealed", "cleared"
 
 RunName = tuple[str, str]
 """The plan's id, and the run's."""
@@ -223,7 +227,11 @@ class Ledger:
             name = name._replace(number=name.number + 1, first=0)
 
     def attempt(self, name: AttemptName) -> Attempt | None:
-        """Read one attempt of this plan, None where there is none."""
+        """Read one attempt of this plan, None where there is none.
+
+        Raises:
+            ArchiveError: it cannot be read, or somebody changed it.
+        """
         path = f"{self._path(*name[1:])}.claim.json"
         claim = read_record(self.archive, path, Claim)
         if claim is None:
@@ -235,7 +243,10 @@ class Ledger:
         return Attempt(name, claim, self.results(name))
 
     def results(self, name: AttemptName) -> tuple[Result, ...] | None:
-        """Read the results of one attempt of this plan, None while nobody has written them."""
+        """Read the results of one attempt of this plan, None while nobody has written them.
+
+        Raises: as ``attempt`` does.
+        """
         path = f"{self._path(*name[1:])}.result.jsonl"
         if (content := self.archive.read(path)) is None:
             return None
@@ -243,12 +254,25 @@ class Ledger:
             lines = content.decode().splitlines()
             return tuple(record_of(Result, json.loads(line)) for line in lines)
 
+    def discard(self, name: AttemptName) -> None:
+        """Remove the claim and the results of an attempt that a result file has. Never raises."""
+        for suffix in ("claim.json", "result.jsonl"):
+            self.archive.discard(f"{self._path(*name[1:])}.{suffix}")
+
     def is_closing(self, run_id: str) -> bool:
-        """Whether somebody closes this run, so that a claim that was made now is not to send."""
+        """Whether somebody closes this run, so that a claim that was made now is not to send.
+
+        Raises:
+            ArchiveError: the archive does not say.
+        """
         return self.archive.read(run_path(self.plan_id, run_id, CLOSING)) is not None
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
-        """Make attempt *number*'s claim from place *first* on, durably; False if there is one."""
+        """Make attempt *number*'s claim from place *first* on, durably.
+
+        Returns:
+            False where somebody else has made it.
+        """
         path = f"{self._path(unit, chunk, number, first)}.claim.json"
         return self.archive.create(path, record_bytes(claim))
 
@@ -290,17 +314,32 @@ def timestamp(now_seconds: float) -> str:
 def record_run(archive: Archive, record: RunRecord) -> Probe:
     """Write the record durably; return what proves to a task that it sees the same archive.
 
-    After an ArchiveError nothing may be claimed.
+    Raises:
+        InputError: the plan is sealed; nothing may be claimed.
+        ArchiveError: it cannot be written; nothing may be claimed then.
     """
     path = run_path(record.plan_id, record.run_id)
     content = record_bytes(record)
     if not archive.create(path, content):
         raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")
+    require_unsealed(archive, record.plan_id)
     return Probe(path, content)
 
 
+def require_unsealed(archive: Archive, plan_id: str) -> None:
+    """Raise InputError if the plan is sealed."""
+    if archive.read(f"{RUNS}/{plan_id}/{SEALED}") is not None:
+        raise InputError(
+            f"plan {plan_id}: is too old to be carried out: its claims have expired; analyze anew"
+        )
+
+
 def run_records(archive: Archive, runs: Collection[RunName]) -> dict[RunName, RunRecord]:
-    """Read the records of these runs."""
+    """Read the records of these runs.
+
+    Raises:
+        ArchiveError: one cannot be read, or somebody changed it.
+    """
     found = {run: read_record(archive, run_path(*run), RunRecord) for run in runs}
     return {run: record for run, record in found.items() if record is not None}
 
@@ -316,7 +355,10 @@ def list_runs(archive: Archive, plan_id: str = "") -> dict[RunName, bool]:
 
 
 def find_runs(archive: Archive, plan_id: str = "", run_id: str | None = None) -> list[RunRecord]:
-    """Return the records of the runs of a plan, or of the run of this id, the oldest first."""
+    """Return the records of the runs of a plan, or of the run of this id, the oldest first.
+
+    Raises: as ``run_records`` does.
+    """
     runs = [run for run in list_runs(archive, plan_id) if run_id in (None, run[1])]
     return [*run_records(archive, sorted(runs)).values()]
 

@@ -120,7 +120,11 @@ def claimed_rows(
 def claimed_in(
     file: ResultFile, now_seconds: float, claim_ttl_seconds: float
 ) -> tuple[pa.Table, bool]:
-    """Return ``CLAIMED`` of a result file, and whether all its claims have their results."""
+    """Return ``CLAIMED`` of a result file, and whether all its claims have their results.
+
+    Raises:
+        ArchiveError: the file is damaged, or a result that has come since.
+    """
     batches, lacks_results, is_whole = [], False, True
     for rows in file.batches(_READ):
         has_result = rows.column("has_result")
@@ -165,31 +169,29 @@ def field_in(entries: Any, name: str) -> Any:  # noqa: ANN401 - Arrow's columns
     return pc.list_element(pc.split_pattern(entries, _BETWEEN), Entry._fields.index(name))
 
 
+def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return the state that each of these texts says; ``PENDING`` for null."""
+    return pc.fill_null(field_in(entries, "state"), PENDING)
+
+
 def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
     """Return *keys* and the ``state`` that holds of each combination of them."""
     entries = claimed.append_column("entry", entry_texts(claimed))
     holding = entries.group_by(list(keys)).aggregate([("entry", "max")])
-    return holding.select(list(keys)).append_column(
-        "state", field_in(holding["entry_max"], "state")
-    )
+    return holding.select(list(keys)).append_column("state", states_in(holding["entry_max"]))
 
 
 def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return the state of each of these messages, in their order."""
-    states = strongest(claimed.filter(is_in(claimed["message_id"], message_ids)), "message_id")
+    states = strongest(claimed.filter(_is_in(claimed["message_id"], message_ids)), "message_id")
     places = pc.index_in(message_ids, value_set=combined(states["message_id"]))
     return pc.fill_null(pc.take(combined(states["state"]), places), PENDING)
+
+
+def _is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    return pc.is_in(column, value_set=combined(values))
 
 
 def combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return the column in one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    """Return of each value in *column* whether it is among *values*."""
-    values = pa.array(values, pa.string()) if isinstance(values, list) else values
-    if len(values) > len(column):
-        # Arrow makes a set of the values, of 80 bytes each: of few it is smaller.
-        values = values.filter(pc.is_in(values, value_set=combined(column)))
-    return pc.is_in(column, value_set=combined(values))

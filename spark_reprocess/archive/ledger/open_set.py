@@ -37,9 +37,9 @@ from spark_reprocess.archive.ledger.message_state import (
     Entry,
     claimed_in,
     claimed_rows,
+    combined,
     entry_texts,
     field_in,
-    is_in,
     states_among,
 )
 from spark_reprocess.archive.ledger.run_results import ResultFile, ledger_files, read_results
@@ -98,7 +98,7 @@ class OpenSet:
     runs: Mapping[str, str]
 
     def write(self, archive: Archive) -> None:
-        """Replace the stored one."""
+        """Replace the stored one. Raises ArchiveError."""
         decided = [(*key, number) for key, number in sorted(self.decided.items())]
         covers = record_bytes(_Covers(self.drains, decided, self.runs))
         rows = self.rows.replace_schema_metadata({_COVERS: covers})
@@ -137,7 +137,11 @@ class Messages:
 def read_messages(
     archive: Archive, now_seconds: float, claim_ttl_seconds: float = CLAIM_TTL_SECONDS
 ) -> Messages:
-    """Read which messages are pending now, of all drains."""
+    """Read which messages are pending now, of all drains.
+
+    Raises:
+        ArchiveError: a file of the archive cannot be read.
+    """
     results, attempts = ledger_files(archive)
     base = stored_open_set(archive)
     runs = {path: base.runs[path] for path in results if path in base.runs}
@@ -263,6 +267,9 @@ def claimed_table(
 
     *since* leaves out results that are known to be older, but for what is pending by them; see
     ``since_plan``. *by_plan* is for the runs of one plan. *wanted* returns which rows to keep.
+
+    Raises:
+        ArchiveError: a file of the ledger cannot be read.
     """
     now_seconds = time.time() if now_seconds is None else now_seconds
     paths, attempts = ledger_files(archive, by_plan)
@@ -295,6 +302,9 @@ def planned_states(
     """Return the state of each of these messages of a plan; the archive may have lost some.
 
     *claimed* is ``claimed_table`` since the plan, if the caller has read it before.
+
+    Raises:
+        ArchiveError: a file of the ledger cannot be read.
     """
     if claimed is None:
         claimed = claimed_table(archive, now_seconds, since=since_plan(plan_id))
@@ -340,6 +350,15 @@ def _without(rows: pa.Table, mask: Any) -> pa.Table:  # noqa: ANN401 - an Arrow 
 def _is_decided(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return of each entry, or null, whether the message needs no decision any more."""
     return is_in(field_in(entries, "state"), [str(one) for one in DECIDED])
+
+
+def is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return of each value in *column* whether it is among *values*."""
+    values = pa.array(values, pa.string()) if isinstance(values, list) else values
+    if len(values) > len(column):
+        # Arrow makes a set of the values, of 80 bytes each: of few it is smaller.
+        values = values.filter(pc.is_in(values, value_set=combined(column)))
+    return pc.is_in(column, value_set=combined(values))
 
 
 def _counted(rows: pa.Table, entries: Any) -> Counter[Count]:  # noqa: ANN401 - Arrow's columns

@@ -2,8 +2,8 @@
 
 ``ledger/runs/<plan id>/<run id>.parquet`` has a row for each claim of the run: its name, all fields
 of the claim and, for each message, all fields of its result. The run writes it when it ends, if
-absent. Of a run that died, the next run that ends writes it. Until then readers list the claims of
-the run's plan, and open those that no result file has.
+absent. Of a run that died, the next run that ends or erases writes it. Until then readers list the
+claims of the run's plan, and open those that no result file has.
 
 An attempt without a result stands in the file as such. For those alone readers look whether a
 result has been written since. A claim that its run's file lacks was made after the run was closed:
@@ -13,6 +13,7 @@ it sends nothing, and readers ignore it.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, TypeVar
 
@@ -21,8 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.ledger.claims import (
+    CLEARED,
     CLOSING,
     RESULTS,
+    RUNS,
+    SEALED,
     Attempt,
     AttemptName,
     Claim,
@@ -30,6 +34,7 @@ from spark_reprocess.archive.ledger.claims import (
     Result,
     RunName,
     attempt_names,
+    find_runs,
     list_runs,
     run_path,
 )
@@ -119,7 +124,11 @@ class ResultFile:
                 yield from self.attempts_of(self.parquet.read_row_group(group).filter(has_any))
 
     def attempts_of(self, rows: pa.RecordBatch | pa.Table) -> list[Attempt]:
-        """Return the attempts of *rows*, with the results that have come since."""
+        """Return the attempts of *rows*, with the results that have come since.
+
+        Raises:
+            ArchiveError: the file or a result is damaged.
+        """
         with damage_named(self.archive, self.path, DAMAGE, ADVICE):
             found = list(map(_attempt, rows.to_pylist()))
         return [
@@ -133,12 +142,19 @@ class ResultFile:
 def read_results(
     archive: Archive, paths: Sequence[str], read: Callable[[ResultFile], _Read]
 ) -> Iterator[_Read]:
-    """Return what *read* makes of each of these result files, several at once, in their order."""
+    """Return what *read* makes of each of these result files, several at once, in their order.
+
+    Raises:
+        ArchiveError: one is gone, or somebody changed it.
+    """
 
     def act(path: str) -> _Read:
         with opened(archive, path, ADVICE) as parquet:
             if parquet is None:
-                raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
+                raise ArchiveError(
+                    f"archive {archive.root}: {path} was there and is gone; the driver and all "
+                    "executors must share the archive"
+                )
             if not parquet.schema_arrow.equals(_SCHEMA):
                 raise pa.ArrowInvalid("it has other columns")
             return read(ResultFile(archive, path, parquet))
@@ -153,6 +169,9 @@ def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterat
 
     Returns:
         The paths of the result files; and the attempts of the runs that have none, read lazily.
+
+    Raises:
+        ArchiveError: a file is damaged, or the archive cannot be listed.
     """
     runs = list_runs(archive, plan_id)
     closed = {run for run, is_closed in runs.items() if is_closed}
@@ -169,20 +188,29 @@ def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterat
     return [run_path(*run, RESULTS) for run in sorted(closed)], open_ones
 
 
-def names_of(file: ResultFile) -> list[AttemptName]:
-    """Return the name of each attempt in this file."""
-    rows = file.parquet.read([*AttemptName._fields])
+def names_of(file: ResultFile, *, finished: bool = False) -> list[AttemptName]:
+    """Return the name of each attempt, or of each that has a result in this file."""
+    rows = file.parquet.read([*AttemptName._fields, "has_result"])
+    rows = rows.filter(rows["has_result"]) if finished else rows
     columns = (rows[name].to_pylist() for name in AttemptName._fields)
     return [*map(AttemptName._make, zip(*columns, strict=True))]
 
 
 def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
-    """Read claims and results, several at once; return them in the order of *names*."""
+    """Read claims and results, several at once; return them in the order of *names*.
+
+    Raises:
+        ArchiveError: one cannot be read, or is gone.
+    """
 
     def read(name: AttemptName) -> Attempt:
         attempt = Ledger(archive, name.plan_id).attempt(name)
         if attempt is None:
-            raise ArchiveError(f"archive {archive.root}: the claim of {name} was there and is gone")
+            raise ArchiveError(
+                f"archive {archive.root}: the claim of attempt {name.number} at chunk "
+                f"{name.chunk} of {name.unit} in plan {name.plan_id} was there and is gone; the "
+                "driver and all executors must share the archive"
+            )
         return attempt
 
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
@@ -232,6 +260,34 @@ def _claimed(archive: Archive, run: RunName) -> Iterator[Attempt]:
     """Read the attempts of a run that has no result file."""
     _, attempts = ledger_files(archive, run[0])
     return (attempt for attempt in attempts if attempt.claim.run_id == run[1])
+
+
+def clear_plans(archive: Archive, oldest: str) -> None:
+    """Seal the plans of which no redrive began at *oldest* or later, and remove their claims.
+
+    *oldest* is ISO 8601, UTC. Nobody but the caller may act on the archive. A call after one that
+    was killed completes it. An attempt without a result stays as it is: its result may come.
+
+    Raises:
+        ArchiveError: a file cannot be read or written.
+    """
+    marks = set(archive.list(RUNS))
+    for plan_id in sorted({plan_id for plan_id, _ in list_runs(archive)}):
+        cleared = f"{RUNS}/{plan_id}/{CLEARED}"
+        records = () if cleared in marks else find_runs(archive, plan_id)
+        if not records or any(one.verb != "redrive" or one.time >= oldest for one in records):
+            continue
+        archive.create(f"{RUNS}/{plan_id}/{SEALED}", b"")
+        # Listed after the seal: a run that is not among them finds it.
+        runs = list_runs(archive, plan_id)
+        for run in (run for run, is_closed in runs.items() if not is_closed):
+            _close(archive, run)
+        ledger = Ledger(archive, plan_id)
+        with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
+            paths = [run_path(*run, RESULTS) for run in runs]
+            for names in read_results(archive, paths, partial(names_of, finished=True)):
+                list(executor.map(ledger.discard, names))
+        archive.create(cleared, b"")
 
 
 def _row(attempt: Attempt) -> dict[str, Any]:
