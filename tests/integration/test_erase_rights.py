@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_replay.message import Message
+from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import open_archive
@@ -23,6 +25,7 @@ from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
 from tests.integration.spark_world import analyzed, parked
 from tests.support.builders import NOW, context, message, queue_url
+from tests.support.ledgers import begin
 from tests.support.recorded_aws import serve_recorded_aws
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ class Erased:
         with_jane: a deleted file of messages that had her.
         without: a deleted file of messages that had her not.
         report: the folder of the report that quoted her, whose page was deleted.
-        calls: all that the erase made.
+        calls: all that the erase made, and an expiry that removed claims before it.
     """
 
     printed: str
@@ -91,6 +94,16 @@ def erased(started_spark: "SparkSession") -> Erased:
             AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
             BillingMode="PAY_PER_REQUEST",
         )
+        ledger = begin(archive, "p-old")
+        ledger.claim("u", 1, 1, Claim("run-1", "me", "", "https://q", timestamp(NOW), ("m-000",)))
+        ledger.record("u", 1, 1, [Result("m-000", Disposition.SENT, timestamp(NOW))])
+        aws.calls.clear()
+        with redirect_stdout(StringIO()):
+            assert (
+                main(["erase", "--archive", archive.root, "--older-than-days", "15", "--execute"])
+                == 0
+            )
+        expired = list(aws.calls)
         store_command(archive, ["collect", "--where", "body LIKE 'Jane%'"])
         aws.calls.clear()
         argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--failure-table", "failures"]
@@ -98,7 +111,7 @@ def erased(started_spark: "SparkSession") -> Erased:
         with redirect_stdout(StringIO()) as printed:
             assert main([*argv, "--execute", "--reason", "asked to"]) == 0
 
-        calls = list(aws.calls)
+        calls = [*expired, *aws.calls]
         answer = s3.list_object_versions(Bucket=bucket)
         kept = [(one["Key"], one["VersionId"]) for one in answer["Versions"]]
         marks = [one["Key"] for one in answer.get("DeleteMarkers", [])]

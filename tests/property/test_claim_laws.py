@@ -2,12 +2,13 @@
 
 Each run is a thread that pauses before and after each call to the store and to SQS. Chance says
 which one goes on, which one is killed there, and which one sleeps there until others have closed
-it.
+it, sealed its plan or removed its claims.
 """
 
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from random import Random
@@ -23,19 +24,24 @@ from spark_reprocess.archive.ledger.claims import (
     CLOSING,
     PLACES,
     RESULTS,
+    RUNS,
+    SEALED,
     Ledger,
     run_path,
+    timestamp,
 )
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import entries_of, strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table
 from spark_reprocess.archive.ledger.run_results import (
+    clear_plans,
     close_runs,
     ledger_files,
     names_of,
     read_results,
 )
 from spark_reprocess.archive.messages.lookup import find_attempts
+from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.send_task import ChunkSender, Item
@@ -173,8 +179,9 @@ class Run:
         if self.act:
             self.act(archive)
             return
-        begin(archive, "p-1", self.name, seconds=self.world.now)
-        self._settle(archive)
+        with suppress(InputError):
+            begin(archive, "p-1", self.name, seconds=self.world.now)
+            self._settle(archive)
 
     def _settle(self, archive: Any) -> None:
         context = RunContext(OPTIONS, "p-1", self.url, run_id=self.name, who="me")
@@ -267,12 +274,12 @@ def some(random: Random, chunks: Chunks) -> Chunks:
 
 def closers(world: World, number: int) -> list[Run]:
     """What the holders of the plan lock do beside sending, each of which may be killed, too."""
-    run = ("p-1", "nobody")
-
-    def close(archive: Any) -> object:
-        return close_runs(archive, run, world.now)
-
-    return [Run(world, f"closer-{number}", act=close).start()]
+    oldest, run = timestamp(world.now - 1), ("p-1", "nobody")
+    acts: list[Callable[[Any], object]] = [
+        lambda archive: close_runs(archive, run, world.now),
+        lambda archive: clear_plans(archive, oldest),
+    ]
+    return [Run(world, f"closer-{number}", act=world.random.choice(acts)).start()]
 
 
 def check_readers(world: World) -> None:
@@ -342,11 +349,13 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
     assert len(without) <= kills
     items = [item for _, _, of_chunk in chunks for item in of_chunk]
     blocked = set[str | None]()
+    is_sealed = f"{RUNS}/p-1/{SEALED}" in world.files
     for item in items:
         state = world.states.get(item.message_id)
         group = item.message.message_group_id if is_fifo else item.message_id
-        # Behind a message in doubt the others of its message group wait for a person.
-        assert state in ("sent", OPEN, "in_doubt") or group in blocked
+        # Behind a message in doubt the others of its message group wait for a person. A sealed plan
+        # is not carried out again.
+        assert state in ("sent", OPEN, "in_doubt") or group in blocked or is_sealed
         blocked |= {group} if state != "sent" else set()
     for group in "abc" if is_fifo else "":
         in_group = [message_id for message_id in world.arrived if groups[message_id] == group]

@@ -24,14 +24,14 @@ from spark_reprocess.archive.ledger.claims import (
     timestamp,
 )
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
-from spark_reprocess.archive.ledger.message_state import PENDING, field_in, states_among
+from spark_reprocess.archive.ledger.message_state import states_among, states_in
 from spark_reprocess.archive.ledger.open_set import (
     OPEN_SET,
     claimed_table,
     read_messages,
     since_plan,
 )
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import clear_plans, close_runs
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import (
     drain_of,
@@ -42,6 +42,7 @@ from spark_reprocess.archive.messages.message_store import (
     with_files,
     write_messages,
 )
+from spark_reprocess.errors import InputError
 from tests.support.builders import message, queue_url
 from tests.support.ledgers import NOW, MemoryArchive, begin
 
@@ -103,7 +104,10 @@ class World:
         first = {row["message_id"]: row["drain_id"] for row in reversed(rows)}
         ids = self.some(sorted(first))
         run_id, plan_id = f"r-{self.number}", f"p-{self.number // 4}"
-        ledger = begin(self.archive, plan_id, run_id, seconds=self.now)
+        try:
+            ledger = begin(self.archive, plan_id, run_id, seconds=self.now)
+        except InputError:
+            return  # Its plan is sealed.
         claim = Claim(
             *(run_id, "me", "", "https://q", timestamp(self.now), tuple(ids), 900),
             end=CHUNK_MESSAGES,
@@ -128,6 +132,9 @@ class World:
         runs = list_runs(self.archive)
         if runs:
             assert close_runs(self.archive, self.random.choice(sorted(runs)), self.now) == ()
+
+    def clear(self) -> None:
+        clear_plans(self.archive, timestamp(self.now))
 
     def erase(self) -> None:
         ids, self.has_erased = self.some(sorted(self.drained)), True
@@ -169,8 +176,7 @@ class World:
         found = read_messages(self.archive, self.now)
 
         rows = found.pending()
-        known = pc.fill_null(field_in(rows["entry"], "state"), PENDING)
-        pending = rows.set_column(2, "state", known).to_pylist()
+        pending = rows.set_column(2, "state", states_in(rows["entry"])).to_pylist()
         assert {one["message_id"]: one["state"] for one in pending} == {
             one: state for one, state in said.items() if state not in DECIDED
         }
@@ -180,8 +186,8 @@ class World:
             # The same for its messages, without older results.
             of_plan = column.filter(pc.is_in(column, value_set=pa.array(planned, pa.string())))
             newer = claimed_table(self.archive, self.now, since=since_plan(plan_id))
-            later = zip(of_plan.to_pylist(), states_among(newer, of_plan).to_pylist(), strict=True)
-            assert all(state == said[str(one)] for one, state in later)
+            known = zip(of_plan.to_pylist(), states_among(newer, of_plan).to_pylist(), strict=True)
+            assert all(state == said[str(one)] for one, state in known)
         counts = Counter[str]()
         for (_, _, state), number in found.counts().items():
             counts[state] += number
@@ -191,7 +197,7 @@ class World:
 STEPS = (
     *(World.drain, World.go_on, World.run, World.run, World.run, World.finish, World.close),
     *(World.run, World.go_on, World.analyze, World.analyze, World.analyze, World.erase),
-    *(World.lose_it, World.bring_an_old_one),
+    *(World.clear, World.lose_it, World.bring_an_old_one),
 )
 
 

@@ -14,8 +14,13 @@ from spark_reprocess.analysis.message_table import message_table, plan_messages
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
-from spark_reprocess.archive.ledger.message_state import is_in, strongest
-from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages, since_plan
+from spark_reprocess.archive.ledger.message_state import strongest
+from spark_reprocess.archive.ledger.open_set import (
+    claimed_table,
+    is_in,
+    read_messages,
+    since_plan,
+)
 from spark_reprocess.archive.messages.frames import FILE, Held, read_some
 from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.archive.messages.message_order import (

@@ -1,8 +1,12 @@
 """A run's result file: what it holds, who writes it, and what is never in none of the files."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,17 +19,23 @@ from spark_reprocess.archive.ledger.claims import (
     Ledger,
     Result,
     list_runs,
+    require_unsealed,
     timestamp,
 )
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import entries_of, strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
-from spark_reprocess.archive.ledger.run_results import close_runs, ledger_files
+from spark_reprocess.archive.ledger.run_results import clear_plans, close_runs, ledger_files
+from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.lookup import find_attempts, find_sender
+from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.run import STATUS_FILE, unfinished_ramp
+from tests.support.approved_plan import planned
+from tests.support.builders import message, queue_url
 from tests.support.ledgers import NOW, RUNS, MemoryArchive, Try, attempts_of, begin, tries, write
 
 TTL = 900.0
@@ -93,6 +103,10 @@ def test_readers_say_the_same_whichever_runs_are_closed(
     ids = {message_id for attempt in said for message_id in attempt.claim.message_ids}
     found = {attempt.name: attempt for attempt in find_attempts(archive, ids)}
     assert found == {one.name: one for one in said if one.claim.message_ids}
+
+    # Whoever removes claims first seals the plans and closes their runs.
+    clear_plans(archive, timestamp(NOW + 1))
+    assert states(archive) == {one: entry.state for one, entry in entries.items()}
 
 
 def test_result_that_comes_after_the_file_wins(archive: Archive) -> None:
@@ -199,6 +213,34 @@ def test_run_that_cannot_be_closed_is_noted_and_stays_open(archive: Archive, rea
     assert states(archive) == {"m-1": "sent"}
 
 
+def test_sealed_plan_is_not_carried_out_again(archive: Archive) -> None:
+    run_of(archive, 1, "m-1")
+    run_of(archive, 2, "m-2", run_id="run-2")
+    closed(archive)
+    clear_plans(archive, timestamp(NOW))
+    require_unsealed(archive, "p-1")
+
+    clear_plans(archive, timestamp(NOW + 1))
+
+    for act in (
+        lambda: require_unsealed(archive, "p-1"),
+        lambda: begin(archive, "p-1", "run-3"),
+    ):
+        with pytest.raises(InputError, match=r"plan p-1: is too old to be carried out.*anew"):
+            act()
+    assert archive.list("ledger/plan_id=p-1") == []
+    assert states(archive) == {"m-1": "sent", "m-2": "sent"}
+
+
+def test_restores_are_never_sealed(archive: Archive) -> None:
+    """Their plan id is their queue's own, for ever."""
+    begin(archive, "restore-1", verb="restore")
+
+    clear_plans(archive, timestamp(NOW + 1))
+
+    require_unsealed(archive, "restore-1")
+
+
 def rewrite(archive: Archive, change: Callable[[pa.Table], pa.Table]) -> None:
     path = Path(archive.root, FILE)
     pq.write_table(change(pq.ParquetFile(path).read()), path)
@@ -245,3 +287,19 @@ def test_unknown_outcome_is_refused(archive: Archive) -> None:
 
     with pytest.raises(ArchiveError, match="has an unknown outcome"):
         states(archive)
+
+
+def test_ramp_of_a_sealed_plan_is_left(tmp_path: Path) -> None:
+    """Every scheduled run would end there."""
+    archive = open_archive(str(tmp_path), creates=True)
+    row = to_row(message("m-1"), queue_url("p"), datetime.fromtimestamp(NOW, UTC))
+    write_messages(archive, "d-1", 0, [row])
+    plan_id = Path(planned(archive)).parent.name
+    begin(archive, plan_id)
+    archive.write(STATUS_FILE, json.dumps({"ramp": plan_id}).encode())
+    policy: Any = SimpleNamespace(sha256=None)
+    assert unfinished_ramp(archive, policy) == plan_id
+
+    clear_plans(archive, timestamp(NOW + 1))
+
+    assert unfinished_ramp(archive, policy) is None
