@@ -147,7 +147,7 @@ def _run_of_the_job(
 ) -> int:
     from dlq_cli.stack_values import list_installations, required
 
-    asks_for_help = any(word in {"-h", "--help"} for word in words)
+    asks_for_help = any(word in {"-h", "--help", "--help-all"} for word in words)
     is_bare = ON_GLUE not in words and set(_without_place(words)) <= {"--json"}
     if name == "status" and not stack and is_bare:
         verb = replace(load(name), run=lambda _: list_installations(make_session()))

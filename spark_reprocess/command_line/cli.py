@@ -135,9 +135,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def unknown_word(kind: str, word: str, known: Collection[str]) -> NoReturn:
-    """Exit with 2: there is no such verb or option. Name the *known* one that is close."""
+    """Exit with 2: there is no such verb or option. Name the *known* one that is close, or all."""
     close = difflib.get_close_matches(word, known, 1)
-    hint = f"did you mean {close[0]}?" if close else "--help lists those that there are"
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
     print_error(f"{word}: no such {kind}; {hint}")
     raise SystemExit(BAD_INPUT)
 
@@ -185,3 +185,27 @@ def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
         parser.add_argument(
             "--json", dest="as_json", action="store_true", help="answer with one JSON object"
         )
+    groups = parser._action_groups if verb.rare else []  # noqa: SLF001 - argparse has no other list
+    hidden = [one for group in groups if group.title == verb.rare for one in group._group_actions]  # noqa: SLF001
+    if hidden:
+        helps = [(action, action.help) for action in hidden]
+        parser.add_argument(
+            "--help-all",
+            action=_HelpAll,
+            nargs=0,
+            const=helps,
+            default=argparse.SUPPRESS,
+            help="list all options",
+        )
+        for action in hidden:
+            action.help = argparse.SUPPRESS
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help with the options that ``--help`` leaves out: those of *const*."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        for action, text in self.const:
+            action.help = text
+        parser.print_help()
+        parser.exit()

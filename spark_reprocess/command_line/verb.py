@@ -80,6 +80,7 @@ class Verb:
             JobError with a sentence.
         examples: what its ``--help`` ends with.
         has_json: whether it takes ``--json``; see ``terminal.print_answer``.
+        rare: the title of the arguments that ``--help`` leaves out; ``--help-all`` lists them.
     """
 
     about: str
@@ -88,6 +89,7 @@ class Verb:
     run: Callable[[Any], int]
     examples: str = ""
     has_json: bool = True
+    rare: str = ""
 
 
 def suggestion(verb: str, archive: str, *words: str) -> str:

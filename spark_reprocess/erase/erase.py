@@ -349,7 +349,7 @@ def _expire(
         drains += [drain_id] * bool(len(leaving))
         if lock:
             counts["rows"] += remove_messages(
-                archive, drain_id, list(map(str, leaving.to_pylist())), lock.require
+                archive, drain_id, list(map(str, leaving.to_pylist())), lock.require, merges=True
             )
     return EraseSummary(
         erase_id="",

@@ -7,7 +7,7 @@ message id.
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
@@ -27,7 +27,10 @@ from spark_reprocess.errors import InputError
 FILE_MESSAGES = 2000
 """Messages of a full file."""
 
-_KEYS = ("message_id", "drained_at", "receive_count")
+_FILE_BYTES = 8 * 1024 * 1024
+"""So large a file is not made larger. A reader holds a file as a whole."""
+
+_KEYS = ("message_id", "drained_at", "receive_count", "body_bytes")
 _CONCURRENT_READS = 8
 _FILES_AT_ONCE = 4 * _CONCURRENT_READS
 _DRAIN = "drain_id="
@@ -197,12 +200,15 @@ def remove_messages(
     drain_id: str,
     message_ids: Collection[str],
     before_each: Callable[[], None],
+    *,
+    merges: bool = False,
 ) -> int:
     """Remove these messages from a drain's files; return how many rows went.
 
     A file that loses rows is written anew, and removed once the new one is durable. A call that was
-    killed in between leaves rows in two files: the next one removes the second. *before_each* is
-    called before each change and may raise. Nobody else may remove messages meanwhile.
+    killed in between leaves rows in two files: the next one removes the second. *merges* also
+    writes small files into one of ``FILE_MESSAGES``. *before_each* is called before each change and
+    may raise. Nobody else may remove messages meanwhile.
     """
     files = dict(rows_by_file(archive, message_files(archive, [drain_id]), _KEYS))
     rows = with_files(files.items(), _KEYS)
@@ -210,19 +216,45 @@ def remove_messages(
     if pc.count_distinct(rows["message_id"]).as_py() < rows.num_rows:
         # As every read does: of several rows of a message the one that was drained first stays.
         numbers = pa.array(range(rows.num_rows), pa.int64())
-        stays = pc.and_(stays, pc.is_in(numbers, value_set=first_rows(rows, *_KEYS)))
-    start = 0
+        stays = pc.and_(stays, pc.is_in(numbers, value_set=first_rows(rows, *_KEYS[:3])))
+    start, held = 0, dict[str, pa.Table]()
     for path, of_file in files.items():
         stays_of_file = stays.slice(start, of_file.num_rows)
         start += of_file.num_rows
-        if pc.all(stays_of_file).as_py():
+        body_bytes = pc.sum(of_file["body_bytes"]).as_py() or 0
+        is_small = of_file.num_rows < FILE_MESSAGES and body_bytes < _FILE_BYTES
+        if pc.all(stays_of_file).as_py() and not (merges and is_small):
             continue
-        if pc.any(stays_of_file).as_py() and (table := rows_of_file(archive, path)) is not None:
-            before_each()
-            _write(archive, drain_id, 0, table.filter(stays_of_file))
+        if not pc.any(stays_of_file).as_py():
+            held[path] = ARROW_SCHEMA.empty_table()
+        elif (table := rows_of_file(archive, path)) is not None:
+            held[path] = table.filter(stays_of_file)
+        messages = sum(one.num_rows for one in held.values())
+        size_bytes = sum(one.nbytes for one in held.values())
+        if not merges or messages >= FILE_MESSAGES or size_bytes >= _FILE_BYTES:
+            _replace(archive, files, held, before_each)
+            held = {}
+    _replace(archive, files, held, before_each)
+    return int(rows.num_rows - rows.filter(stays).num_rows)
+
+
+def _replace(
+    archive: Archive,
+    files: Mapping[str, pa.Table],
+    held: Mapping[str, pa.Table],
+    before_each: Callable[[], None],
+) -> None:
+    """Write the rows in *held* as one file, in place of the *files* that they were in."""
+    if not held or (len(held) == 1 and all(files[p].num_rows == held[p].num_rows for p in held)):
+        return
+    table, path = pa.concat_tables(held.values()), next(iter(held))
+    if table.num_rows:
+        before_each()
+        name = _NAME.search(path)
+        _write(archive, drain_of(path), int(name["task"]) if name else 0, table)
+    for path in held:
         before_each()
         archive.remove(path)
-    return int(rows.num_rows - rows.filter(stays).num_rows)
 
 
 def first_rows(rows: pa.Table, key: str, *order: str) -> Any:  # noqa: ANN401 - an Arrow array

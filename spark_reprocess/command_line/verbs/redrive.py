@@ -49,6 +49,9 @@ stays. What an edit of the plan does not fit, and what came from a queue that SQ
 left, counted and named. docs/redrive.md has the rules."""
 
 
+_RARE = "more options"
+
+
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--plan")
     parser.add_argument(
@@ -56,7 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="redrive this group alone, whatever the plan does with it: g-...",
     )
-    add_shared(parser, "--where", "--limit", "--max-rate", "--time-budget-seconds")
+    add_shared(parser, "--where", "--limit", "--max-rate")
     parser.add_argument(
         "--watch",
         dest="watches",
@@ -66,17 +69,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
-    queues = parser.add_argument_group("queues")
-    add_shared(queues, "--main-queue-url", "--to-queue-url", "--failure-table")
+    rare = parser.add_argument_group(_RARE)
+    add_shared(rare, "--main-queue-url", "--to-queue-url", "--failure-table")
     add_shared(
-        queues,
+        rare,
         "--parked-queue-url",
         help="act only on messages of this parked queue; required if the plan has messages of "
         "several, and for a ramp",
     )
-    rare = parser.add_argument_group("less often")
     add_shared(rare, "--in-doubt", choices=("arrived", "send", "leave"))
-    add_shared(rare, "--claim-ttl", "--mask", "--no-samples")
+    add_shared(rare, "--claim-ttl", "--time-budget-seconds", "--mask", "--no-samples")
     rare.add_argument(
         "--include-foreign",
         action="store_true",
@@ -292,4 +294,4 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run, rare=_RARE)

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -108,7 +109,7 @@ def test_arguments_become_options(argv: list[str], options: RedriveOptions) -> N
         ([], "the following arguments are required: VERB"),
         (["redrve"], "redrve: no such verb; did you mean redrive?"),
         ([*COLLECT, "--limt=9"], "--limt: no such option; did you mean --limit?"),
-        ([*COLLECT, "--x"], "--x: no such option; --help lists those that there are"),
+        ([*COLLECT, "--x"], "--x: no such option; there are -h, --help, --archive, "),
         (["collect"], "required: --archive"),
         (["collect", "--archive", "a"], "--parked-queue-url is missing"),
         ([*COLLECT, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
@@ -130,6 +131,18 @@ def test_wrong_arguments_exit_with_two_and_the_rule(
 ) -> None:
     assert main(argv) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_a_long_help_is_short_at_first(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for words in (["--help"], ["--help-all"]):
+        assert main(["redrive", *words]) == 0
+        shown.append(
+            set(re.findall(r"--[a-z-]+", capsys.readouterr().out.partition("options:")[2]))
+        )
+
+    assert len(shown[0]) < 20 < len(shown[1])
+    assert {"--group", "--where", "--at-once", "--execute"} < shown[0] < shown[1]
 
 
 def test_the_environment_may_name_the_archive_and_the_length_of_a_minute(

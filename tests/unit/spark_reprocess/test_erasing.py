@@ -30,10 +30,12 @@ from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, to
 from spark_reprocess.archive.messages.frames import read_files
 from spark_reprocess.archive.messages.lookup import find_rows
 from spark_reprocess.archive.messages.message_store import (
+    FILE_MESSAGES,
     drain_ids,
     holds_any,
     message_files,
     remove_messages,
+    rows_named,
     write_messages,
 )
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
@@ -111,10 +113,11 @@ def drained(
     ids: Sequence[str],
     seconds: float = LONG_AGO,
     task: int = 0,
+    body: str = "body",
 ) -> str:
     at = datetime.fromtimestamp(seconds, UTC)
     rows = [
-        to_row(message(one, f"body {one}", context(first_id=f"first-{one}")), queue_url("p"), at)
+        to_row(message(one, f"{body} {one}", context(first_id=f"first-{one}")), queue_url("p"), at)
         for one in ids
     ]
     return write_messages(archive, drain_id, task, rows)
@@ -268,6 +271,25 @@ def test_a_drain_whose_last_message_goes_is_gone(archive: Archive) -> None:
     expired(archive)
 
     assert (drain_ids(archive), ids_in(archive)) == ([D2], ["open"])
+
+
+def test_expiry_leaves_full_files_alone_and_makes_small_ones_full(archive: Archive) -> None:
+    full = drained(archive, D1, [f"full-{n}" for n in range(FILE_MESSAGES)])
+    for task in range(1, 6):
+        drained(archive, D1, [f"{task}-{n}" for n in range(FILE_MESSAGES // 2 + 1)], task=task)
+    large = drained(archive, D2, ["large"], body="x" * 9_000_000)
+    small = drained(archive, D2, ["small"])
+    before = ids_in(archive)
+
+    expired(archive)
+
+    assert ids_in(archive) == before
+    assert {full, large, small} <= set(message_files(archive))
+    sizes = sorted(rows_named(one) or 0 for one in message_files(archive, [D1]))
+    assert sizes == [FILE_MESSAGES // 2 + 1, FILE_MESSAGES, *[FILE_MESSAGES + 2] * 2]
+    files = message_files(archive)
+    expired(archive)
+    assert message_files(archive) == files
 
 
 def half_overwritten(archive: Archive) -> bytes:
