@@ -17,12 +17,12 @@ import boto3
 from benchmarks.findings import Finding
 from benchmarks.rig import LATENCY_MS, Rig
 from benchmarks.verbs import ANALYZE, DRAIN, approved, timed_verb
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import SendEntry
-from dlq_replay.sqs import SqsQueue
-from spark_reprocess.clients import sqs_client
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import SendEntry
+from spark_reprocess.aws.clients import sqs_client
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

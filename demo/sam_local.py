@@ -23,7 +23,7 @@ import yaml
 from demo import ROOT, DemoError
 from demo.messages import CONTEXT, from_record
 from demo.world import Queue, create_queue
-from dlq_replay.context import ReplayContext
+from dlq_replay.wire.context import ReplayContext
 from local_sqs.process import server_process
 
 EVENTS = ROOT / "events"

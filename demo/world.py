@@ -23,7 +23,7 @@ from botocore.config import Config
 
 from demo import ROOT
 from local_sqs.process import server_process
-from spark_reprocess.clients import QueueCounts
+from spark_reprocess.aws.clients import QueueCounts
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

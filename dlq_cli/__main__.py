@@ -104,7 +104,7 @@ def main(
     words = list(sys.argv[1:] if argv is None else argv)
 
     def session() -> "Session":
-        from spark_reprocess.clients import aws_session
+        from spark_reprocess.aws.clients import aws_session
 
         return (make_session or aws_session)()
 

@@ -17,17 +17,17 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
-from dlq_replay.breaker import BreakerRules, Update, apply, was_replayed
-from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.decision import Park, Replay
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.plan import Passage
-from dlq_replay.policy import QueueLimits, ReplayPolicy
-from dlq_replay.replay import Replayer
-from dlq_replay.sending import Confirmed, SendResult
+from dlq_replay.replaying.breaker_worker import BreakerWorker
+from dlq_replay.replaying.replay import Replayer
+from dlq_replay.replaying.sending import Confirmed, SendResult
+from dlq_replay.rules.breaker import BreakerRules, Update, apply, was_replayed
+from dlq_replay.rules.decision import Park, Replay
+from dlq_replay.rules.plan import Passage
+from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.message import Message, SendEntry
 
 MAX_SAMPLES = 2000
 

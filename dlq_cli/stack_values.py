@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.sqs import describe
+from dlq_replay.aws.sqs import describe
+from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.command_line.cli import add_archive, load
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK_VARIABLE

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.client import as_botocore
 from local_sqs.errors import SqsError
 from local_sqs.front import AnswerLostError, Front

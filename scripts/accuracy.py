@@ -26,7 +26,7 @@ from spark_reprocess.analysis.groups.names import mask_name
 from spark_reprocess.analysis.groups.signature import signature_of
 from spark_reprocess.analysis.leads.feature_extraction import find_leads_in
 from spark_reprocess.analysis.leads.features import features_of
-from spark_reprocess.grouping import grouped
+from spark_reprocess.groups.grouping import grouped
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

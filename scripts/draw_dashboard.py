@@ -23,17 +23,17 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from dlq_cli.simulation import EVENT_SECONDS, MESSAGE_SECONDS
-from dlq_replay.breaker import BreakerRules
-from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.failures import Failure
-from dlq_replay.measures import (
+from dlq_replay.replaying.breaker_worker import BreakerWorker
+from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     SERVICE,
     SERVICE_DIMENSION,
     measure_batch,
     measure_dlq,
 )
-from dlq_replay.message import Message, SendEntry
+from dlq_replay.rules.breaker import BreakerRules
+from dlq_replay.rules.failures import Failure
+from dlq_replay.wire.message import Message, SendEntry
 from tests.contract.cloudformation import Stack as Template
 from tests.contract.cloudformation import load_template
 from tests.simulation.event_source import EventSource, run

@@ -21,9 +21,9 @@ from dlq_cli.simulation import (
     lambda_dollars,
     simulate,
 )
-from dlq_replay.breaker import BreakerRules
-from dlq_replay.decision import ParkReason
-from dlq_replay.measures import Metric
+from dlq_replay.replaying.measures import Metric
+from dlq_replay.rules.breaker import BreakerRules
+from dlq_replay.rules.decision import ParkReason
 from spark_reprocess.figures import duration, quantity
 from tests.contract.cloudformation import Stack
 from tests.contract.template import ALL_PARTS, TEMPLATE, as_list, statements_of

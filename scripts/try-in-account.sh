@@ -320,8 +320,8 @@ check_spark_job() {
     receive "$parked"
     aws logs tail /aws-glue/jobs/dlq-try-standard/output --since 30m
 
-    cp spark_reprocess/actor.py "$scratch/actor.py"
-    echo '# another version' >>spark_reprocess/actor.py
+    cp spark_reprocess/aws/actor.py "$scratch/actor.py"
+    echo '# another version' >>spark_reprocess/aws/actor.py
     make build
     deploy_standard
     aws s3 ls --recursive "s3://$archive_bucket/code/"
@@ -497,7 +497,7 @@ fi
 scratch=$(mktemp -d)
 end() {
     local code=$?
-    if [[ -e $scratch/actor.py ]]; then cp "$scratch/actor.py" spark_reprocess/actor.py; fi
+    if [[ -e $scratch/actor.py ]]; then cp "$scratch/actor.py" spark_reprocess/aws/actor.py; fi
     rm -rf "$scratch"
     if ((code != 0)); then echo "try-in-account.sh: $check stopped with exit code $code" >&2; fi
     if [[ $check != clean-up ]]; then echo "What $check made is still there. clean-up removes it." >&2; fi

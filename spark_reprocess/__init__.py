@@ -5,9 +5,10 @@ files:
 
 =====================  =============================================================
 ``errors``             the errors that end a verb
-``clients`` *          SQS clients, the counts of a queue, and other questions to SQS
+``aws/`` *             ``clients`` of SQS, the counts of a queue; who calls; the breaker's limit
 ``figures``            formats numbers, shares, durations and times
-``triage``             what is remembered of groups: statements and the status
+``groups/``            their ids (``grouping``), what people said of them and their status
+                       (``triage``), the result of an analysis (``findings``)
 ``progress`` *         progress lines
 ``spark/`` *           the session and its Python workers, SQL conditions of operators, Spark's
                        errors, Ctrl-C
@@ -18,7 +19,6 @@ files:
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: ``groups/`` of one failure, ``leads/`` to its cause; ``analyze`` *
                        writes the report
-``findings``           the result of an analysis, as values
 ``report/``            the HTML page of an analysis
 ``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text

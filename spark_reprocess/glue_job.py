@@ -32,9 +32,9 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import TextIO
 
-from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.storage.files import COMMANDS, Archive, open_folder
 from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of
+from spark_reprocess.aws.actor import JOB_RUN_ID
 from spark_reprocess.command_line.verb import INTERRUPTED, STACK
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import repeating

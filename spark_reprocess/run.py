@@ -21,7 +21,7 @@ from spark_reprocess.archive.messages.message_store import message_files
 from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
-from spark_reprocess.findings import Findings
+from spark_reprocess.groups.findings import Findings
 from spark_reprocess.inspect.status import ArchiveStatus, count
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from spark_reprocess import clients
+from spark_reprocess.aws import clients
 from tests.support.aws_models import parse_once
 
 # Developers' machines search at random, `make test` there for a quarter of the time that `make

@@ -13,11 +13,11 @@ from dlq_cli.console.site import Console
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.editing.edit import Patch
 from spark_reprocess.errors import BusyError
+from spark_reprocess.groups.triage import Statement, is_group_id
 from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import PlanFile
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.triage import Statement, is_group_id
 
 _MOST_TRIES = 30
 """Lost races in a row after which something else is wrong."""

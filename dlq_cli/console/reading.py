@@ -18,11 +18,11 @@ from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import DAMAGE
 from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
-from spark_reprocess.findings import Findings, GroupFinding, Lead
+from spark_reprocess.groups.findings import Findings, GroupFinding, Lead
+from spark_reprocess.groups.triage import GroupMemory
 from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.triage import GroupMemory
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from spark_reprocess.actor import actor
 from spark_reprocess.archive.storage.files import NEW_ID, new_id
 from spark_reprocess.archive.storage.local import LocalArchive
+from spark_reprocess.aws.actor import actor
 from spark_reprocess.command_line import verb
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import share_of

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 
 from dlq_cli.stack.facts import Installation, QueueFacts
-from dlq_replay.addresses import QueueAddress
+from dlq_replay.wire.addresses import QueueAddress
 
 LAMBDA_MIN_RECEIVE_COUNT = 5
 """Below it Lambda's own throttling sends good messages to the DLQ."""

@@ -10,10 +10,10 @@ from botocore.parsers import ResponseParserError
 
 from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack
+from dlq_replay.aws.sqs import SqsQueue, describe
 from dlq_replay.errors import QueueError, SettingsError
 from dlq_replay.settings import ReplaySettings
-from dlq_replay.sqs import SqsQueue, describe
-from spark_reprocess.clients import SOURCES_PAGE
+from spark_reprocess.aws.clients import SOURCES_PAGE
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:

@@ -22,14 +22,14 @@ from dlq_cli.stack.rules import (
     broken,
     findings,
 )
-from dlq_replay.decision import ParkReason
+from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.errors import QueueError
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.sending import Confirmed, Refused
-from dlq_replay.sqs import SqsQueue
-from dlq_replay.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
-from spark_reprocess.clients import QueueCounts
+from dlq_replay.replaying.sending import Confirmed, Refused
+from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
+from dlq_replay.rules.decision import ParkReason
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message, SendEntry
+from spark_reprocess.aws.clients import QueueCounts
 
 RECEIVABLE_MESSAGES = 100
 """The most messages in a queue that are received to find the test message among them. SQS cannot

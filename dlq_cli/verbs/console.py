@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlq_cli.stack_values import read_stack
-from spark_reprocess.actor import actor
+from spark_reprocess.aws.actor import actor
 from spark_reprocess.command_line.arguments import add_shared, whole_number
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verb import DONE, Verb, option

@@ -18,11 +18,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_cli.stack_values import aws_errors, read_stack
 from dlq_cli.verbs import require_yes
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message
-from dlq_replay.sqs import describe
+from dlq_replay.aws.sqs import describe
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.message_state import SETTLED
 from spark_reprocess.archive.ledger.open_set import planned_states
@@ -30,7 +30,7 @@ from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.archive.messages.lookup import member_rows
 from spark_reprocess.archive.messages.message_index import Member, read_members
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.clients import region_of, require_queue_url
+from spark_reprocess.aws.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal
 from spark_reprocess.command_line.arguments import add_shared, whole_number
 from spark_reprocess.command_line.cli import ARCHIVE_VARIABLE

@@ -19,7 +19,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dlq_replay.measures import Metric, publish
+from dlq_replay.replaying.measures import Metric, publish
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

@@ -22,25 +22,25 @@ from aws_lambda_powertools import Logger
 from botocore.config import Config
 from botocore.session import Session
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker import BreakerRules
-from dlq_replay.breaker_table import DynamoDbBreaker, breaker_client_config, read_deletions
-from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.deadline import DeadlineExecutor, calls_until, checking_deadline
-from dlq_replay.decision import Park, Replay
+from dlq_replay.aws.breaker_table import DynamoDbBreaker, breaker_client_config, read_deletions
+from dlq_replay.aws.deadline import DeadlineExecutor, calls_until, checking_deadline
+from dlq_replay.aws.failure_table import FailureTable, table_client_config
+from dlq_replay.aws.returns_table import ReturnsTable
+from dlq_replay.aws.sqs import SqsQueue, client_config, without_recursion_header
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
-from dlq_replay.events import read_event
-from dlq_replay.failure_table import FailureTable, table_client_config
-from dlq_replay.failures import Failure
-from dlq_replay.measures import SERVICE, measure_batch, measure_dlq, publish
-from dlq_replay.plan import Failed
-from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
-from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.replaying.breaker_worker import BreakerWorker
+from dlq_replay.replaying.measures import SERVICE, measure_batch, measure_dlq, publish
+from dlq_replay.replaying.replay import BatchOutcome, Replayer
+from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.retry import awake_seconds
-from dlq_replay.returns import ReturnsCounter
-from dlq_replay.returns_table import ReturnsTable
+from dlq_replay.rules.breaker import BreakerRules
+from dlq_replay.rules.decision import Park, Replay
+from dlq_replay.rules.failures import Failure
+from dlq_replay.rules.plan import Failed
+from dlq_replay.rules.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.settings import ReplaySettings
-from dlq_replay.sqs import SqsQueue, client_config, without_recursion_header
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.events import read_event
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -35,16 +35,16 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.attributes import MessageAttribute
+from dlq_replay.aws.sqs import client_config
 from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.heartbeat import Heartbeat
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.consumer.identity import first_id
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message
-from dlq_replay.sqs import client_config
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message
 
 QUEUE_URL = os.environ["QUEUE_URL"]
 

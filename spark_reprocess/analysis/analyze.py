@@ -13,7 +13,6 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.actor import actor, text_of
 from spark_reprocess.analysis.group_findings import (
     buckets_between,
     expiry,
@@ -62,10 +61,12 @@ from spark_reprocess.archive.storage.files import (
     read_text,
 )
 from spark_reprocess.archive.storage.table_parts import parquet_bytes
+from spark_reprocess.aws.actor import actor, text_of
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
-from spark_reprocess.findings import Findings, GoneGroup, GroupFinding
-from spark_reprocess.grouping import OTHERS, Pattern
+from spark_reprocess.groups.findings import Findings, GoneGroup, GroupFinding
+from spark_reprocess.groups.grouping import OTHERS, Pattern
+from spark_reprocess.groups.triage import Found, GroupMemory, outcome
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
@@ -73,7 +74,6 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.allowed_sql import condition, matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, explained
-from spark_reprocess.triage import Found, GroupMemory, outcome
 
 _GROUPS_WITH_ALL_SAMPLES = 100
 """Of smaller groups one message is shown: a report must not grow without bound."""

@@ -15,8 +15,8 @@ from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import DAMAGE, record_of
-from spark_reprocess.findings import GroupFinding, Lead, ReplayCount, Sample, Spread
-from spark_reprocess.triage import GroupMemory, SeenGroup
+from spark_reprocess.groups.findings import GroupFinding, Lead, ReplayCount, Sample, Spread
+from spark_reprocess.groups.triage import GroupMemory, SeenGroup
 
 Row = dict[str, Any]
 

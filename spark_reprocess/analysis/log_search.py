@@ -14,13 +14,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.normalization import mask_error
+from dlq_replay.text.normalization import mask_error
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.leads.features import OUR_ATTRIBUTES
 from spark_reprocess.archive.messages.frames import local_frame, map_rows
 from spark_reprocess.archive.messages.log_reasons import REASONS
 from spark_reprocess.archive.storage.files import read_text
-from spark_reprocess.clients import aws_client, aws_session
+from spark_reprocess.aws.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
 from spark_reprocess.logs.events import TOKEN, LogEvent
 from spark_reprocess.logs.matching import DeadLetter, Matcher, Reason

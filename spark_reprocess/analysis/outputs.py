@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from spark_reprocess.archive.storage.records import record_of
 from spark_reprocess.figures import percent
-from spark_reprocess.findings import Findings, GroupFinding, format_lead
-from spark_reprocess.grouping import SIGNATURE_VERSION
+from spark_reprocess.groups.findings import Findings, GroupFinding, format_lead
+from spark_reprocess.groups.grouping import SIGNATURE_VERSION
 
 _ARROW_TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),

@@ -17,11 +17,11 @@ from spark_reprocess.archive.messages.message_index import table_folder
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import table_digest
 from spark_reprocess.errors import InputError
-from spark_reprocess.findings import Findings
+from spark_reprocess.groups.findings import Findings
+from spark_reprocess.groups.triage import EDIT, STOPPED, WORDS, GroupMemory, Statement, Status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Rule
-from spark_reprocess.triage import EDIT, STOPPED, WORDS, GroupMemory, Statement, Status
 
 
 def note_edits(archive: Archive, memory: GroupMemory) -> None:

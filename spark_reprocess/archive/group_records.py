@@ -25,8 +25,8 @@ from typing import TypeVar
 
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import DAMAGE, damage_named, record_bytes, record_of
-from spark_reprocess.grouping import Grouping, TableGroup, grouped
-from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Statement
+from spark_reprocess.groups.grouping import Grouping, TableGroup, grouped
+from spark_reprocess.groups.triage import GroupMemory, GroupState, SeenGroup, Statement
 
 GROUPS = "groups"
 SEEN = f"{GROUPS}/seen"

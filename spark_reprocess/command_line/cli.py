@@ -109,7 +109,7 @@ def exit_code_of(call: Callable[[], int]) -> int:
         return end.code if isinstance(end.code, int) else BAD_INPUT
     except JobError as error:
         # Help does without boto3, which the answer to an error loads.
-        from spark_reprocess.actor import text_of
+        from spark_reprocess.aws.actor import text_of
 
         print_error(text_of(error))
         return BAD_INPUT

@@ -4,9 +4,9 @@ import threading
 import time
 from collections.abc import Callable, Collection
 
-from dlq_replay.returns import Returns
+from dlq_replay.replaying.returns import Returns
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.clients import sqs_client
+from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import INTERRUPTED, STOPPED
 from spark_reprocess.errors import JobError

@@ -14,14 +14,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
 from spark_reprocess.archive.messages.message_store import (
     FILE_MESSAGES,
     rows_written,
     write_messages,
 )
 from spark_reprocess.archive.storage.files import Archive, Probe, new_id, open_archive
-from spark_reprocess.clients import (
+from spark_reprocess.aws.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
     QueueCounts,

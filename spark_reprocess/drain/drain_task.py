@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from dlq_replay.attributes import size_bytes
+from dlq_replay.aws.sqs import MAX_RECEIVE, SqsQueue
 from dlq_replay.errors import MalformedMessageError, QueueError
-from dlq_replay.message import Message
-from dlq_replay.policy import MAX_MESSAGE_BYTES
+from dlq_replay.replaying.trial import trial_id_of
 from dlq_replay.retry import Retry
-from dlq_replay.sqs import MAX_RECEIVE, SqsQueue
-from dlq_replay.trial import trial_id_of
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
+from dlq_replay.wire.attributes import size_bytes
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.messages.dead_letter_schema import Row, to_row
 from spark_reprocess.archive.messages.message_store import FILE_MESSAGES
 from spark_reprocess.errors import ArchiveError

@@ -11,8 +11,8 @@ from typing import Any, Self
 import jsonpatch
 from jsonpointer import JsonPointer, JsonPointerException
 
-from dlq_replay.attributes import Attributes, MessageAttribute
-from dlq_replay.message import Message
+from dlq_replay.wire.attributes import Attributes, MessageAttribute
+from dlq_replay.wire.message import Message
 from spark_reprocess.editing.json_text import COMPACT, Json, JsonTextError, Style, read_json
 
 _NEEDED = {

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reprocess.actor import actor, caller, require_reason
 from spark_reprocess.archive.ledger.claims import timestamp
 from spark_reprocess.archive.ledger.erasures import (
     Erasure,
@@ -47,6 +46,7 @@ from spark_reprocess.archive.messages.message_store import (
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
+from spark_reprocess.aws.actor import actor, caller, require_reason
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, reports_of, strip_report
 from spark_reprocess.errors import InputError

@@ -10,10 +10,10 @@ from collections.abc import Collection
 from boto3.dynamodb.table import BatchWriter
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.failure_table import MAX_READS, MAX_WRITES, table_client_config
+from dlq_replay.aws.failure_table import MAX_READS, MAX_WRITES, table_client_config
+from dlq_replay.aws.sqs import describe
 from dlq_replay.retry import Retry
-from dlq_replay.sqs import describe
-from spark_reprocess.clients import aws_client
+from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.errors import ArchiveError, InputError
 
 _RETRY = Retry(max_attempts=8)

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq_replay.errors import TableError
-from dlq_replay.returns import Returns
+from dlq_replay.replaying.returns import Returns
 from spark_reprocess.archive.ledger.claims import find_runs
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import SETTLED
 from spark_reprocess.archive.ledger.open_set import claimed_table, planned_states, since_plan
 from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.clients import ClientFactory, Redelivery, require_queue, returns_table
+from spark_reprocess.aws.clients import ClientFactory, Redelivery, require_queue, returns_table
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Plan

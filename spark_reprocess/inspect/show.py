@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.claims import (
     Attempt,
@@ -22,7 +21,8 @@ from spark_reprocess.archive.messages.log_reasons import read_reasons
 from spark_reprocess.archive.messages.lookup import find_attempts, find_rows, find_sender
 from spark_reprocess.archive.messages.message_store import drain_ids
 from spark_reprocess.archive.storage.files import NEW_ID, Archive, open_archive
-from spark_reprocess.clients import sqs_client
+from spark_reprocess.aws.actor import Caller
+from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan_file import find_plan

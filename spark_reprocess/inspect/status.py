@@ -17,10 +17,10 @@ from spark_reprocess.archive.ledger.open_set import claimed_table, is_in, read_m
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.messages.message_store import first_rows, rows_by_file
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
+from spark_reprocess.aws.clients import QueueCounts, require_queue, sqs_client
+from spark_reprocess.aws.limits import DlqStatus, dlq_status
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes, total
-from spark_reprocess.limits import DlqStatus, dlq_status
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 

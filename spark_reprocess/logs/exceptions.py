@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dlq_replay.failures import ERROR_MESSAGE_CHARACTERS, ERROR_TYPE_CHARACTERS, one_line
-from dlq_replay.masks import mask_text
+from dlq_replay.rules.failures import ERROR_MESSAGE_CHARACTERS, ERROR_TYPE_CHARACTERS, one_line
+from dlq_replay.text.masks import mask_text
 from spark_reprocess.logs.events import HEADER, TRACEBACK, is_error
 
 _FRAMES, _FRAMES_BYTES = 5, 1024

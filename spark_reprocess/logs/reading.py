@@ -9,7 +9,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.sqs import describe
+from dlq_replay.aws.sqs import describe
 from spark_reprocess.errors import InputError
 from spark_reprocess.logs.events import LogEvent
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from itertools import pairwise
 
-from spark_reprocess.clients import QueueCounts
+from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.figures import duration
 
 PATIENCE_MINUTES = 15

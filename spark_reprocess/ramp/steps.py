@@ -9,7 +9,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlq_replay.returns import Returns
+from dlq_replay.replaying.returns import Returns
 from spark_reprocess.archive.ledger.claims import plan_folder
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import read_record, record_bytes

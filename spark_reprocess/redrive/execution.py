@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_reprocess.actor import caller
 from spark_reprocess.archive.ledger.claims import (
     POSITION,
     RunRecord,
@@ -33,7 +32,8 @@ from spark_reprocess.archive.messages.frames import FILE, Held, read_table, writ
 from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
 from spark_reprocess.archive.messages.message_store import drain_of, rows_of_file
 from spark_reprocess.archive.storage.files import Archive, Probe
-from spark_reprocess.clients import ClientFactory, region_of
+from spark_reprocess.aws.actor import caller
+from spark_reprocess.aws.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import PlannedGroup
 from spark_reprocess.progress import HowFar, Progress, repeating

@@ -17,9 +17,9 @@ from functools import cached_property, reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.errors import TableError
-from dlq_replay.returns import Returns
-from dlq_replay.returns_table import ReturnsTable
+from dlq_replay.replaying.returns import Returns
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
@@ -31,8 +31,9 @@ from spark_reprocess.archive.messages.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.clients import returns_table
-from spark_reprocess.limits import read_limit
+from spark_reprocess.aws.clients import returns_table
+from spark_reprocess.aws.limits import read_limit
+from spark_reprocess.groups.triage import Statement, is_group_id
 from spark_reprocess.ramp.rule import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
@@ -49,7 +50,6 @@ from spark_reprocess.redrive.redrive_values import RedriveOptions, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import WAITING, waiting_for
-from spark_reprocess.triage import Statement, is_group_id
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"
 _WAITS = f"{WAITING} for the ramp"

@@ -9,16 +9,16 @@ from typing import Any, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.measures import (
+from dlq_replay.aws.sqs import SqsQueue, describe
+from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
     SERVICE,
     SERVICE_DIMENSION,
     Metric,
 )
-from dlq_replay.sqs import SqsQueue, describe
-from spark_reprocess.clients import (
+from dlq_replay.wire.addresses import QueueAddress
+from spark_reprocess.aws.clients import (
     ClientFactory,
     Redelivery,
     aws_client,
@@ -26,8 +26,8 @@ from spark_reprocess.clients import (
     region_of,
     require_queue,
 )
+from spark_reprocess.aws.limits import read_limit
 from spark_reprocess.errors import InputError
-from spark_reprocess.limits import read_limit
 from spark_reprocess.ramp.rule import PATIENCE_MINUTES, Reading
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 

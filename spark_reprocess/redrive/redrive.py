@@ -14,21 +14,21 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.addresses import QueueAddress
 from dlq_replay.errors import TableError
+from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import chunk_count, require_unsealed
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.clients import (
+from spark_reprocess.aws.clients import (
     ClientFactory,
     returns_table,
     sqs_client,
     sqs_sender,
 )
+from spark_reprocess.aws.limits import read_limit
 from spark_reprocess.errors import InputError
-from spark_reprocess.limits import read_limit
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp.rule import Forecast, step_sizes

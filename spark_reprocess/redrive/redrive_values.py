@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
-from spark_reprocess.actor import require_reason
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
+from spark_reprocess.aws.actor import require_reason
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict

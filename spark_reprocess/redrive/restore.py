@@ -13,7 +13,7 @@ from hashlib import sha256
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.addresses import QueueAddress
+from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
@@ -29,7 +29,7 @@ from spark_reprocess.archive.messages.message_order import (
 )
 from spark_reprocess.archive.messages.message_store import rows_named
 from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archive
-from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
+from spark_reprocess.aws.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary

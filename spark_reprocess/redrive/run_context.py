@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import redriven_entry, restored_entry
-from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.actor import actor
+from dlq_replay.rules.outgoing import redriven_entry, restored_entry
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.message import Message, SendEntry
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
 from spark_reprocess.archive.storage.files import Archive, Probe, new_id
+from spark_reprocess.aws.actor import actor
+from spark_reprocess.aws.limits import Limit
 from spark_reprocess.editing.edit import Edit
-from spark_reprocess.limits import Limit
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
 from spark_reprocess.redrive.resolving.editor import Editor
 

@@ -17,7 +17,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from spark_reprocess import figures
-from spark_reprocess.findings import Findings, format_statuses, state_of
+from spark_reprocess.groups.findings import Findings, format_statuses, state_of
 from spark_reprocess.report.texts import visible
 from spark_reprocess.report.views import page_view
 

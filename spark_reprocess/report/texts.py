@@ -11,7 +11,7 @@ from shlex import quote
 
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
-from spark_reprocess.findings import Findings, Lead
+from spark_reprocess.groups.findings import Findings, Lead
 
 _JOINERS = "\u200c\u200d"
 _KEPT = "\n\t"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_reprocess.figures import cut, duration, epoch, moment
-from spark_reprocess.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
+from spark_reprocess.groups.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
 from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted, visible
 
 COLOURS = 6

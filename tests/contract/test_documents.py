@@ -15,11 +15,11 @@ from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack.trial import Check
 from dlq_cli.stack_values import StackValues, stack_options
 from dlq_cli.verbs.rehearse import Outcome, Rehearsal
-from dlq_replay.context import FailureError, ReplayContext
+from dlq_replay.wire.context import FailureError, ReplayContext
 from spark_reprocess.archive.ledger.claims import RunRecord
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.clients import QueueCounts
+from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.verbs.groups import ListedGroup

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dlq_replay.events import UnreadableRecord, read_event
 from dlq_replay.settings import ReplaySettings
+from dlq_replay.wire.events import UnreadableRecord, read_event
 from tests.contract.cloudformation import Stack, load_template
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from botocore.validate import ParamValidator
 from moto import mock_aws
 
 from dlq_replay import __version__
-from dlq_replay.attributes import MessageAttribute
+from dlq_replay.wire.attributes import MessageAttribute
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row, to_table
 from spark_reprocess.command_line.cli import parse
 from tests.contract.cloudformation import Stack, load_template

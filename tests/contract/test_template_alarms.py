@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlq_replay.decision import ParkReason
-from dlq_replay.measures import (
+from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
     SERVICE,
@@ -18,6 +17,7 @@ from dlq_replay.measures import (
     Metric,
     parked_metric,
 )
+from dlq_replay.rules.decision import ParkReason
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
 from tests.contract.template import FIFO, OWN_PARKED_QUEUE, OWN_QUEUES, ROOT, SPARK_JOB, TEMPLATE
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from spark_reprocess.findings import Findings
+from spark_reprocess.groups.findings import Findings
 from spark_reprocess.report.page import render_page
 from tests.e2e.watched_browser import Write, launched
 

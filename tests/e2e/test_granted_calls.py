@@ -24,10 +24,10 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dlq_cli.on_glue import privacy_options, run_job
-from dlq_replay.breaker_table import read_deletions
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.returns_table import ReturnsTable
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.breaker_table import read_deletions
+from dlq_replay.aws.returns_table import ReturnsTable
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.message import Message, SendEntry
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
@@ -36,7 +36,7 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.clients import Redelivery, sqs_client
+from spark_reprocess.aws.clients import Redelivery, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command
 from spark_reprocess.logs.reading import LogReading

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq_replay.context import body_digest
+from dlq_replay.wire.context import body_digest
 from tests.support.installation import STACK, client, make_installation
 from tests.support.served import served_aws
 from tests.support.small_jobs import QUICK_SPARK

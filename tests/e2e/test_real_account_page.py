@@ -147,7 +147,10 @@ class Account:
     ) -> Ran:
         commands, record = self.folder / "commands", self.folder / "record.jsonl"
         script = self.folder / "scripts" / SCRIPT.name
-        code, python = self.folder / "spark_reprocess/actor.py", self.folder / ".venv/bin/python"
+        code, python = (
+            self.folder / "spark_reprocess/aws/actor.py",
+            self.folder / ".venv/bin/python",
+        )
         for one in (commands / "aws", script, code, python):
             one.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SCRIPT, script)
@@ -318,7 +321,7 @@ def test_the_code_is_as_before_when_a_build_of_other_code_fails(account: Account
 
     assert ran.code == 254
     assert ran.of("make") == [["build"], ["build"]]
-    code = account.folder / "spark_reprocess" / "actor.py"
+    code = account.folder / "spark_reprocess/aws/actor.py"
     assert code.read_text("utf-8") == "as it was\n"
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from demo import ROOT
 from demo.sam_local import EVENTS, architecture, event_names, reachable_server, try_event
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
 from tests.support.needs import needs_build
 
 pytestmark = needs_build

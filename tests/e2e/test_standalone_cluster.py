@@ -13,8 +13,8 @@ from pathlib import Path
 import boto3
 import pyspark
 
-from dlq_replay.message import SendEntry
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.message import SendEntry
 from local_sqs.server import serve_in_thread
 from tests.integration.spark_world import bodies, receive_all
 from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL

@@ -12,8 +12,8 @@ import botocore.endpoint
 import pytest
 from botocore.config import Config
 
-from dlq_replay.breaker_table import breaker_client_config
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.breaker_table import breaker_client_config
+from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
 from tests.support.failure_table import create_failure_table

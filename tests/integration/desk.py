@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 
-from dlq_replay.message import Message
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer
 from spark_reprocess.archive.ledger.claims import Ledger, attempt_names

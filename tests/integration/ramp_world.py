@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
-from dlq_replay.message import Message
-from dlq_replay.policy import QueueLimits, ReplayPolicy
-from dlq_replay.replay import Replayer
-from dlq_replay.returns import ReturnsCounter
-from dlq_replay.sending import forever
+from dlq_replay.replaying.replay import Replayer
+from dlq_replay.replaying.returns import ReturnsCounter
+from dlq_replay.replaying.sending import forever
+from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.message import Message
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
 from local_sqs.model import SqsModel

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import boto3
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import FailureError
-from dlq_replay.message import Message, SendEntry
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import Message, SendEntry
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
@@ -21,9 +21,9 @@ from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.clients import ClientFactory, sqs_sender
+from spark_reprocess.aws.clients import ClientFactory, sqs_sender
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.findings import Findings
+from spark_reprocess.groups.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from tests.support import sqs_driver

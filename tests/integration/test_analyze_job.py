@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from dlq_replay.context import FailureError
+from dlq_replay.wire.context import FailureError
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.messages import frames
 from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.findings import ReplayCount, format_predicate
+from spark_reprocess.groups.findings import ReplayCount, format_predicate
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching

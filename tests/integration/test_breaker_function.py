@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.config import Config
 
-from dlq_replay.outgoing import redriven_entry
-from dlq_replay.returns import Returns
-from dlq_replay.returns_table import ReturnsTable
+from dlq_replay.aws.returns_table import ReturnsTable
+from dlq_replay.replaying.returns import Returns
+from dlq_replay.rules.outgoing import redriven_entry
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
 from tests.support.builders import message

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dlq_replay.breaker import Update, apply
-from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreaker
+from dlq_replay.aws.breaker_table import KEPT_SECONDS, DynamoDbBreaker
 from dlq_replay.errors import TableError
+from dlq_replay.rules.breaker import Update, apply
 from tests.support.builders import NOW
 
 

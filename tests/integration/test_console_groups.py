@@ -15,8 +15,8 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.log_reasons import write_reasons
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.groups.triage import Statement
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.triage import Statement
 from tests.support.approved_plan import planned
 from tests.support.builders import queue_url
 from tests.support.console_world import (

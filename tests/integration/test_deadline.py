@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault

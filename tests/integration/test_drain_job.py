@@ -17,7 +17,7 @@ from spark_reprocess.archive.messages.message_store import (
     write_messages,
 )
 from spark_reprocess.archive.storage.files import Probe, open_archive
-from spark_reprocess.clients import QueueCounts, sqs_client
+from spark_reprocess.aws.clients import QueueCounts, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain, rules_by_task
 from spark_reprocess.drain.drain_task import DrainRules

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dlq_replay.attributes import MessageAttribute
+from dlq_replay.wire.attributes import MessageAttribute
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from tests.integration.conftest import MakeQueue

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from dlq_replay.context import FailureError
-from dlq_replay.message import SendEntry
+from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import SendEntry
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.messages.frames import column_texts, read_archive
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.clients import aws_client
+from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.clients import aws_client
+from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import store_command
 from tests.contract.permissions import Call, is_allowed

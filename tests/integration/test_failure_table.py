@@ -6,9 +6,9 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from dlq_replay.aws.failure_table import MAX_READS, MAX_WRITES, FailureTable, table_client_config
 from dlq_replay.consumer.failures import FailureRecorder
-from dlq_replay.failure_table import MAX_READS, MAX_WRITES, FailureTable, table_client_config
-from dlq_replay.failures import Failure
+from dlq_replay.rules.failures import Failure
 from tests.support.builders import NOW, lambda_record, message
 
 

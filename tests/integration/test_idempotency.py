@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.errors import MalformedMessageError
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from tests.support.builders import context, lambda_record, message, received
 
 if TYPE_CHECKING:

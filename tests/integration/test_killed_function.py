@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dlq_replay.message import Message
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.message import Message
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.archive.ledger.claims import Attempt, Ledger, attempt_names

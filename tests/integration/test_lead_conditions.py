@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.attributes import MessageAttribute
+from dlq_replay.wire.attributes import MessageAttribute
 from spark_reprocess.analysis.leads.features import COLUMNS, features_of, path_text
 from spark_reprocess.analysis.leads.lead_format import condition
 from spark_reprocess.analysis.leads.predicates import Kind, Predicates, feature_table

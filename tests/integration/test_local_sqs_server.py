@@ -11,7 +11,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
-from dlq_replay.breaker_table import read_deletions
+from dlq_replay.aws.breaker_table import read_deletions
 from local_sqs.process import server_process
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.support.sqs_driver import Driver

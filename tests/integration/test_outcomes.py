@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dlq_cli.console.pages.work_pages import STOP_POLLING
 from dlq_cli.console.work import Works
-from dlq_cli.console.work_pages import STOP_POLLING
-from dlq_replay.returns_table import ReturnsTable
+from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.ledger.claims import Claim, Result, RunRecord, record_run
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.clients import aws_client
+from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.watch import Watch

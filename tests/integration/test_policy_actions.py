@@ -8,7 +8,7 @@ import pytest
 from spark_reprocess.analysis.analyze import check_conditions, rules_by_group
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.errors import InputError
-from spark_reprocess.grouping import OTHERS, OTHERS_TITLE
+from spark_reprocess.groups.grouping import OTHERS, OTHERS_TITLE
 from spark_reprocess.plan.policy import read_policy
 
 if TYPE_CHECKING:

@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import FailureError
-from dlq_replay.message import Message
-from dlq_replay.returns_table import ReturnsTable
+from dlq_replay.aws.returns_table import ReturnsTable
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import Message
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
-from spark_reprocess.clients import aws_client
+from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
 from spark_reprocess.errors import BusyError, InputError
+from spark_reprocess.groups.triage import Statement
 from spark_reprocess.ramp.rule import Forecast, Verdict
 from spark_reprocess.ramp.steps import Step, Steps
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.run import RunOptions
 from spark_reprocess.run import run as scheduled_run
-from spark_reprocess.triage import Statement
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
 from tests.integration.ramp_world import RampWorld, ramp_world

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dlq_replay.breaker import Update
-from dlq_replay.message import Message
-from dlq_replay.sqs import SqsQueue
-from spark_reprocess.clients import aws_client, breaker_table, sqs_sender
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.rules.breaker import Update
+from dlq_replay.wire.message import Message
+from spark_reprocess.aws.clients import aws_client, breaker_table, sqs_sender
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, executed, parked, receive_all

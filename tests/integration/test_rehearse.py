@@ -14,8 +14,8 @@ import pytest
 
 from dlq_cli.__main__ import main
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
-from dlq_replay.message import Message
-from dlq_replay.outgoing import redriven_entry
+from dlq_replay.rules.outgoing import redriven_entry
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages

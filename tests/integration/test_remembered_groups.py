@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from dlq_replay.context import FailureError
-from dlq_replay.message import Message
-from spark_reprocess import grouping
+from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import Message
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.messages import frames
@@ -20,7 +19,8 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.findings import Findings
+from spark_reprocess.groups import grouping
+from spark_reprocess.groups.findings import Findings
 from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
 from tests.support.builders import context, message
 

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from tests.integration.desk import Desk, MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of
 from tests.support.approved_plan import approve

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.run_results import ledger_files
 from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.command_line.cli import main

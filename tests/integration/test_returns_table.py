@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from dlq_replay.aws.failure_table import FailureTable
+from dlq_replay.aws.returns_table import KEPT_SECONDS, ReturnsTable
 from dlq_replay.errors import TableError
-from dlq_replay.failure_table import FailureTable
-from dlq_replay.returns import Returns
-from dlq_replay.returns_table import KEPT_SECONDS, ReturnsTable
+from dlq_replay.replaying.returns import Returns
 from tests.support.builders import NOW
 
 

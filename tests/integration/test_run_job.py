@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dlq_replay.context import FailureError
-from spark_reprocess.actor import JOB_RUN_ID
+from dlq_replay.wire.context import FailureError
 from spark_reprocess.archive.messages.message_store import drain_ids
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.aws.actor import JOB_RUN_ID
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.glue_job import RunResult, read_result
@@ -33,7 +33,7 @@ from tests.support.small_jobs import ANALYZE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dlq_replay.sqs import SqsQueue
+    from dlq_replay.aws.sqs import SqsQueue
 
 
 POLICY = """\

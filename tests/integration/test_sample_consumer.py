@@ -11,9 +11,9 @@ import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from demo.functions import cold_start
-from dlq_replay.failure_table import FailureTable, table_client_config
-from dlq_replay.failures import Failure
-from dlq_replay.message import Message
+from dlq_replay.aws.failure_table import FailureTable, table_client_config
+from dlq_replay.rules.failures import Failure
+from dlq_replay.wire.message import Message
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.support.builders import context, lambda_record
 from tests.support.sqs_driver import Driver, QueueDriver, Received

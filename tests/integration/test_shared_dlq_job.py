@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dlq_replay.addresses import QueueAddress
+from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.backoff import Backoff
-from dlq_replay.outgoing import parked_entry
-from dlq_replay.policy import QueueLimits, ReplayPolicy
-from dlq_replay.sending import Confirmed
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.replaying.sending import Confirmed
+from dlq_replay.rules.outgoing import parked_entry
+from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.archive.ledger.claims import find_runs
 from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.archive.storage.files import open_archive
@@ -25,7 +25,7 @@ from tests.support.builders import NOW, context, counter, message
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dlq_replay.message import Message
+    from dlq_replay.wire.message import Message
 
 COUNT = 6
 """Messages of each queue, every second one a held copy."""

@@ -22,10 +22,10 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from dlq_cli.__main__ import main
 from dlq_cli.on_glue import STOP_SECONDS, run_job
 from dlq_cli.verbs.trigger import switch
-from dlq_replay.breaker import Update
-from dlq_replay.breaker_table import DynamoDbBreaker
+from dlq_replay.aws.breaker_table import DynamoDbBreaker
+from dlq_replay.rules.breaker import Update
 from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.clients import aws_client, aws_session, sqs_client
+from spark_reprocess.aws.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text

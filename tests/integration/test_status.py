@@ -13,7 +13,7 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_store import remove_messages
 from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.clients import QueueCounts
+from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.inspect.status import DrainCount, PlanCount, StatusOptions, count, status
 from tests.integration.conftest import MakeQueue

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from dlq_replay.context import FailureError
-from dlq_replay.message import Message
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.run import RunOptions, run

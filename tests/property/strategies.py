@@ -4,10 +4,10 @@ import string
 
 from hypothesis import strategies as st
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message
 from tests.support.builders import BODY, NOW, message, queue_arn
 
 # Alphabets rather than patterns or filters: Hypothesis draws such a text at once, not by character.

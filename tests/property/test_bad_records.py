@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.events import read_event
-from dlq_replay.plan import Failed
-from dlq_replay.replay import BatchOutcome
-from dlq_replay.sending import forever
+from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.replaying.sending import forever
+from dlq_replay.rules.plan import Failed
+from dlq_replay.wire.events import read_event
 from tests.property.strategies import messages
 from tests.support.builders import lambda_record, policy, replayer, three_queues
 

@@ -5,14 +5,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.breaker import BreakerRules, BreakerView, Update, apply
-from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.decision import Hold, Park, Replay
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message
-from dlq_replay.plan import Passage, plan_batch
-from dlq_replay.policy import EXPIRY_MARGIN_SECONDS
-from dlq_replay.sending import forever
+from dlq_replay.replaying.breaker_worker import BreakerWorker
+from dlq_replay.replaying.sending import forever
+from dlq_replay.rules.breaker import BreakerRules, BreakerView, Update, apply
+from dlq_replay.rules.decision import Hold, Park, Replay
+from dlq_replay.rules.plan import Passage, plan_batch
+from dlq_replay.rules.policy import EXPIRY_MARGIN_SECONDS
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message
 from tests.property.strategies import messages
 from tests.support.breaker_tables import FakeBreaker, denied
 from tests.support.builders import NOW, context_of, policy, replayer, three_queues

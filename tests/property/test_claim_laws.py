@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.message import SendEntry
-from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
+from dlq_replay.replaying.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
+from dlq_replay.wire.message import SendEntry
 from spark_reprocess.archive.ledger.claims import (
     CLOSING,
     PLACES,

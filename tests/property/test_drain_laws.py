@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.api import call
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
@@ -22,7 +22,7 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from spark_reprocess.archive.messages.dead_letter_schema import Row
-from spark_reprocess.clients import QueueCounts
+from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from tests.support.inline_executor import InlineExecutor

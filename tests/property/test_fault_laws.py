@@ -14,14 +14,14 @@ from botocore.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.attributes import Attributes, MessageAttribute
+from dlq_replay.aws.deadline import require_time_left
+from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.backoff import Backoff
-from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.deadline import require_time_left
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.replay import Replayer
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.replaying.replay import Replayer
+from dlq_replay.wire.attributes import Attributes, MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message, SendEntry
 from local_sqs.client import client_for
 from local_sqs.faults import Effect, Fault
 from tests.property.strategies import binary_attributes, names, sqs_text

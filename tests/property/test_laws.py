@@ -5,17 +5,17 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.attributes import MAX_ATTRIBUTES
-from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.decision import Hold, Park, Replay, decide
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
-from dlq_replay.plan import Failed
-from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome
-from dlq_replay.sending import InDoubt, NotSent, Refused, SendResult, forever
+from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.replaying.sending import InDoubt, NotSent, Refused, SendResult, forever
+from dlq_replay.rules.decision import Hold, Park, Replay, decide
+from dlq_replay.rules.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
+from dlq_replay.rules.plan import Failed
+from dlq_replay.rules.policy import ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.attributes import MAX_ATTRIBUTES
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message, SendEntry
 from tests.property.strategies import batches, messages
 from tests.support.builders import (
     ACCOUNT,

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.errors import TableError
-from dlq_replay.outgoing import redriven_entry
-from dlq_replay.policy import QueueLimits
-from dlq_replay.returns import Returns
+from dlq_replay.replaying.returns import Returns
+from dlq_replay.rules.outgoing import redriven_entry
+from dlq_replay.rules.policy import QueueLimits
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
-from spark_reprocess.clients import queue_counts
+from spark_reprocess.aws.clients import queue_counts
 from spark_reprocess.ramp.rule import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,

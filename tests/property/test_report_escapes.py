@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Part, Sample, Synonym
+from spark_reprocess.groups.findings import Findings, GroupFinding, Lead, Part, Sample, Synonym
 from spark_reprocess.report import page as page_module
 from spark_reprocess.report.page import render_page, script, style
 from tests.support.findings_builder import (

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.backoff import Backoff
-from dlq_replay.decision import Park, Replay
 from dlq_replay.errors import TableError
-from dlq_replay.message import Message
-from dlq_replay.outgoing import redriven_entry
-from dlq_replay.plan import Step
-from dlq_replay.returns import ReturnsCounter
+from dlq_replay.replaying.returns import ReturnsCounter
+from dlq_replay.rules.decision import Park, Replay
+from dlq_replay.rules.outgoing import redriven_entry
+from dlq_replay.rules.plan import Step
+from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack

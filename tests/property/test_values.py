@@ -4,10 +4,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.backoff import Backoff, reproducible_draw
-from dlq_replay.context import CONTEXT_MAX_BYTES, ReplayContext
-from dlq_replay.message import Message
+from dlq_replay.wire.attributes import MAX_ATTRIBUTES
+from dlq_replay.wire.context import CONTEXT_MAX_BYTES, ReplayContext
+from dlq_replay.wire.message import Message
 from tests.property.strategies import contexts, messages
 from tests.support.builders import lambda_record, received
 

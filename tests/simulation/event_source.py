@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from local_sqs.clock import VirtualClock
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue

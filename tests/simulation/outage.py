@@ -11,13 +11,13 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dlq_replay.breaker import BreakerRules, BreakerView
-from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.decision import Park, Replay
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.plan import Passage
-from dlq_replay.replay import Replayer
-from dlq_replay.sending import Confirmed, SendResult, forever
+from dlq_replay.replaying.breaker_worker import BreakerWorker
+from dlq_replay.replaying.replay import Replayer
+from dlq_replay.replaying.sending import Confirmed, SendResult, forever
+from dlq_replay.rules.breaker import BreakerRules, BreakerView
+from dlq_replay.rules.decision import Park, Replay
+from dlq_replay.rules.plan import Passage
+from dlq_replay.wire.message import Message, SendEntry
 from tests.support.breaker_tables import FakeBreaker
 from tests.support.builders import policy, queue_arn, queue_url
 from tests.support.inline_executor import InlineExecutor

@@ -3,13 +3,13 @@
 import random
 from collections.abc import Callable, Sequence
 
-from dlq_replay.addresses import QueueAddress
+from dlq_replay.aws.deadline import calls_until
 from dlq_replay.backoff import Backoff
-from dlq_replay.deadline import calls_until
-from dlq_replay.message import Message
-from dlq_replay.policy import QueueLimits, ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Replayer
-from dlq_replay.sending import forever
+from dlq_replay.replaying.replay import BatchOutcome, Replayer
+from dlq_replay.replaying.sending import forever
+from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.message import Message
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
 from local_sqs.model import SqsModel

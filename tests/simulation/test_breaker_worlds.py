@@ -10,9 +10,9 @@ from itertools import groupby
 
 import pytest
 
-from dlq_replay.breaker import BreakerRules
-from dlq_replay.breaker_worker import BreakerWorker
-from dlq_replay.message import Message, SendEntry
+from dlq_replay.replaying.breaker_worker import BreakerWorker
+from dlq_replay.rules.breaker import BreakerRules
+from dlq_replay.wire.message import Message, SendEntry
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.outage import HOUR, Outage, Scenario
 from tests.simulation.stack import Stack

@@ -1,6 +1,6 @@
 """What waiting costs in SQS requests, each shared by the messages in it."""
 
-from dlq_replay.message import SendEntry
+from dlq_replay.wire.message import SendEntry
 from tests.simulation.event_source import run
 from tests.simulation.stack import Stack
 from tests.support.builders import BODY, context, counter

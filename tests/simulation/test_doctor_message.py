@@ -9,9 +9,9 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 
 from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
 from dlq_cli.stack.trial import Check, Trial
-from dlq_replay.attributes import MessageAttribute
+from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE
 from dlq_replay.settings import ReplaySettings
-from dlq_replay.trial import TRIAL_ATTRIBUTE
+from dlq_replay.wire.attributes import MessageAttribute
 from local_sqs.client import client_for
 from local_sqs.model_queue import ModelQueue
 from tests.simulation.event_source import EventSource, run

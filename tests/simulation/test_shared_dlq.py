@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.decision import Hold
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.policy import QueueLimits
-from dlq_replay.replay import Replayer
+from dlq_replay.replaying.replay import Replayer
+from dlq_replay.rules.decision import Hold
+from dlq_replay.rules.policy import QueueLimits
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.message import Message, SendEntry
 from local_sqs.faults import Effect, Fault
 from local_sqs.model_queue import ModelQueue
 from tests.simulation.event_source import EventSource, collect, run

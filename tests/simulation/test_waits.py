@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlq_replay.backoff import Backoff
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 from tests.support.builders import counter, entry

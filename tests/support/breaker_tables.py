@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from dlq_replay.breaker import Update, apply
 from dlq_replay.errors import TableError
+from dlq_replay.rules.breaker import Update, apply
 
 ITEM_UNITS_A_SECOND = 1000
 """What one partition of DynamoDB writes: DynamoDBDeveloperGuide, "Burst and adaptive capacity"."""

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.policy import MAX_MESSAGE_BYTES, QueueLimits, ReplayPolicy
-from dlq_replay.replay import Replayer
-from dlq_replay.sending import Confirmed, SendResult
+from dlq_replay.replaying.replay import Replayer
+from dlq_replay.replaying.sending import Confirmed, SendResult
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, QueueLimits, ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message, SendEntry
 from tests.support.inline_executor import InlineExecutor
 
 ACCOUNT = "123456789012"

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.server import serve_in_thread
 from spark_reprocess.spark.session import end_session, get_session
 from tests.integration.spark_world import ClientAt, analyzed, archive_of, executed, parked

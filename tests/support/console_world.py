@@ -19,20 +19,20 @@ from dlq_cli.console.security import Session
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from dlq_cli.verbs.console import listen
-from dlq_replay.context import body_digest
-from dlq_replay.message import Message
-from spark_reprocess.actor import actor
+from dlq_replay.wire.context import body_digest
+from dlq_replay.wire.message import Message
 from spark_reprocess.analysis.outputs import groups_table, summary_json
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.table_parts import parquet_bytes
-from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.aws.actor import actor
+from spark_reprocess.groups.findings import Findings, GroupFinding
+from spark_reprocess.groups.triage import Statement, is_group_id
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.triage import Statement, is_group_id
 from tests.support.approved_plan import planned, write_plan_table
 from tests.support.builders import message, queue_url, text
 from tests.support.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings

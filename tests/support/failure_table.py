@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dlq_replay.consumer.failures import FailureRecorder
-from dlq_replay.failures import Failure
+from dlq_replay.rules.failures import Failure
 
 
 class CardRefusedError(Exception):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from typing import Any
 
-from spark_reprocess.findings import (
+from spark_reprocess.groups.findings import (
     Findings,
     GoneGroup,
     GroupFinding,

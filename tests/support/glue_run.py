@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_reprocess import glue_job
-from spark_reprocess.actor import JOB_RUN_ID
+from spark_reprocess.aws.actor import JOB_RUN_ID
 from spark_reprocess.command_line.verb import STACK
 
 

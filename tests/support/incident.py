@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from spark_reprocess.findings import (
+from spark_reprocess.groups.findings import (
     Findings,
     GroupFinding,
     Lead,

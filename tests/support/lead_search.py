@@ -14,7 +14,7 @@ from spark_reprocess.analysis.groups.signature import has_error, shape_of, short
 from spark_reprocess.analysis.leads.feature_extraction import find_leads_in
 from spark_reprocess.analysis.leads.features import features_of
 from spark_reprocess.archive.storage.records import record_of
-from spark_reprocess.findings import Lead
+from spark_reprocess.groups.findings import Lead
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dlq_replay.normalization import mask_error
+from dlq_replay.text.normalization import mask_error
 from spark_reprocess.logs.events import TOKEN, LogEvent
 from spark_reprocess.logs.matching import DeadLetter, Matcher
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dlq_replay.context import FailureError
-from dlq_replay.message import Message
+from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import Archive, open_archive

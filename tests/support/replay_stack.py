@@ -10,8 +10,8 @@ from typing import Any
 import boto3
 import pytest
 
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.message import Message, SendEntry
 from functions.replay import handler
 from tests.support.builders import environment, lambda_record, message, queue_arn
 from tests.support.sqs_driver import receive_all

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from dlq_replay.returns import Key, Returns
+from dlq_replay.replaying.returns import Key, Returns
 
 
 @dataclass

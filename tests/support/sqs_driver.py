@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from dlq_replay.message import Message
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.message import Message
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dlq_replay.addresses import QueueAddress, is_queue_name
 from dlq_replay.backoff import Backoff
 from dlq_replay.errors import SettingsError
-from dlq_replay.policy import QueueLimits, ReplayPolicy
+from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress, is_queue_name
 
 MAX_ATTEMPTS_RANGE = (0, 1000)
 BACKOFF_RATE_RANGE = (0.001, 43_200.0)

@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType
 
 from spark_reprocess.analysis.groups.signature import PARKED_BY_SQS, signature_of
 from spark_reprocess.archive.messages.frames import local_frame
-from spark_reprocess.grouping import OTHERS, Grouping
+from spark_reprocess.groups.grouping import OTHERS, Grouping
 
 SLIM_COLUMNS = (
     "message_id",

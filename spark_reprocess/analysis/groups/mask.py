@@ -1,6 +1,6 @@
 """Mask what no sample, title or lead may show: by pattern, by key, and by ``--mask``. Pure.
 
-``dlq_replay.masks`` has the patterns. Masks cannot recognize names, addresses and free text.
+``dlq_replay.text.masks`` has the patterns. Masks cannot recognize names, addresses and free text.
 """
 
 import json
@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from dlq_replay.masks import MASKED, NAMES_OF_FIELDS, mask_start, mask_text
+from dlq_replay.text.masks import MASKED, NAMES_OF_FIELDS, mask_start, mask_text
 from spark_reprocess.analysis.groups.payload import NOT_JSON, in_base64, parse_container, parse_json
 from spark_reprocess.analysis.leads.features import COLUMNS
 from spark_reprocess.errors import InputError

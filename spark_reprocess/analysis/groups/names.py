@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from dlq_replay.failures import one_line
-from dlq_replay.masks import EMAIL
-from dlq_replay.normalization import NUMBER, mask_times_and_uuids
+from dlq_replay.rules.failures import one_line
+from dlq_replay.text.masks import EMAIL
+from dlq_replay.text.normalization import NUMBER, mask_times_and_uuids
 
 _LONG_ID = re.compile(
     r"(?i)\b0x[0-9a-f]+\b|\b(?=[a-f]*\d)[0-9a-f]{12,}\b"

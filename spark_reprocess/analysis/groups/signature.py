@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dlq_replay.context import KEPT_ERROR_BYTES, start_in_json
-from dlq_replay.failures import one_line
-from dlq_replay.normalization import mask_error, whole_words
+from dlq_replay.rules.failures import one_line
+from dlq_replay.text.normalization import mask_error, whole_words
+from dlq_replay.wire.context import KEPT_ERROR_BYTES, start_in_json
 from spark_reprocess.analysis.groups.names import mask_ids, mask_name, mask_names, mask_numbers
 from spark_reprocess.analysis.groups.payload import (
     JSON_TYPES,
@@ -27,7 +27,7 @@ from spark_reprocess.analysis.groups.payload import (
     unwrap,
 )
 from spark_reprocess.figures import cut
-from spark_reprocess.grouping import ERROR, group_id_of
+from spark_reprocess.groups.grouping import ERROR, group_id_of
 
 PARKED_BY_SQS = "parked_by_sqs"
 """The reason of a message that has none: SQS's own redrive policy parked it."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.masks import mask_start
+from dlq_replay.text.masks import mask_start
 from spark_reprocess.analysis.groups.mask import Masks, excerpt
 from spark_reprocess.analysis.groups.signature import (
     TITLE_CHARACTERS,
@@ -31,8 +31,8 @@ from spark_reprocess.analysis.leads.leads import find_leads
 from spark_reprocess.analysis.leads.predicates import feature_table
 from spark_reprocess.analysis.outputs import arrow_type
 from spark_reprocess.archive.messages.frames import map_rows
-from spark_reprocess.findings import Lead
-from spark_reprocess.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
+from spark_reprocess.groups.findings import Lead
+from spark_reprocess.groups.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
 
 INPUT_COLUMNS = (
     "message_id",

@@ -38,7 +38,7 @@ from spark_reprocess.analysis.leads.features import (
     path_text,
 )
 from spark_reprocess.analysis.leads.predicates import Kind, Predicate
-from spark_reprocess.findings import Lead, Part, Synonym, state_of
+from spark_reprocess.groups.findings import Lead, Part, Synonym, state_of
 
 _VALUE_CHARACTERS = 80
 _FIELD_CHARACTERS = 120

@@ -37,7 +37,7 @@ from spark_reprocess.analysis.leads.features import (
 )
 from spark_reprocess.analysis.leads.lead_format import lead_of
 from spark_reprocess.analysis.leads.predicates import Flags, Kind, Predicates
-from spark_reprocess.findings import LEAST_GROUP, Lead
+from spark_reprocess.groups.findings import LEAST_GROUP, Lead
 
 LEADS = 5
 CORRELATED = 3

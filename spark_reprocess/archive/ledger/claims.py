@@ -30,7 +30,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from spark_reprocess.actor import Caller
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.storage.files import Archive, Probe
 from spark_reprocess.archive.storage.records import (
@@ -40,6 +39,7 @@ from spark_reprocess.archive.storage.records import (
     record_of,
     values_of,
 )
+from spark_reprocess.aws.actor import Caller
 from spark_reprocess.errors import ArchiveError, InputError
 
 LEDGER = "ledger"

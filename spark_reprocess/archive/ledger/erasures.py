@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_reprocess.actor import Caller
 from spark_reprocess.archive.ledger.claims import LEDGER
 from spark_reprocess.archive.storage.files import Archive, new_id
 from spark_reprocess.archive.storage.records import read_record, record_bytes
+from spark_reprocess.aws.actor import Caller
 
 _FOLDER = f"{LEDGER}/erasures"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dlq_replay.attributes import MessageAttribute
 from dlq_replay.errors import MalformedMessageError
-from dlq_replay.message import Message
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.message import Message
 
 Row = dict[str, Any]
 

@@ -32,9 +32,9 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
+from dlq_replay.aws.sqs import describe
 from dlq_replay.retry import Retry
-from dlq_replay.sqs import describe
-from spark_reprocess.clients import aws_client
+from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.errors import ArchiveError, InputError
 
 if TYPE_CHECKING:

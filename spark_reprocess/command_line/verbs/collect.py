@@ -19,7 +19,7 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, duration, percent, quantity
-from spark_reprocess.findings import (
+from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Findings,

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from spark_reprocess.actor import actor
 from spark_reprocess.archive.group_records import add_statement, read_memory
 from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.aws.actor import actor
 from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
@@ -15,11 +15,11 @@ from spark_reprocess.editing.edit import Patch, patch_faults
 from spark_reprocess.editing.json_text import JsonTextError, read_json
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.figures import second
+from spark_reprocess.groups.triage import Statement, is_group_id, note_of
 from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.triage import Statement, is_group_id, note_of
 
 _ABOUT = """\
 Writes a decision about one group into the plan of the newest report, on disk or on S3. Everything

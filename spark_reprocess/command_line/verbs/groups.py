@@ -14,7 +14,7 @@ from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted, minute
-from spark_reprocess.findings import (
+from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Synonym,
@@ -22,10 +22,10 @@ from spark_reprocess.findings import (
     format_predicate,
     format_statuses,
 )
+from spark_reprocess.groups.triage import GroupMemory, Status
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.triage import GroupMemory, Status
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.measures import (
+from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
     SERVICE,
@@ -15,8 +14,9 @@ from dlq_replay.measures import (
     Metric,
     unit_of,
 )
+from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.clients import aws_client, aws_session, region_of
+from spark_reprocess.aws.clients import aws_client, aws_session, region_of
 from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (

@@ -22,6 +22,7 @@ from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggest
 from spark_reprocess.command_line.watch import print_outcomes
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, second
+from spark_reprocess.groups.triage import is_group_id
 from spark_reprocess.inspect.export import STANDARD_OUTPUT, ExportOptions, ExportSummary, export
 from spark_reprocess.inspect.show import (
     ArchivedCopy,
@@ -33,7 +34,6 @@ from spark_reprocess.inspect.show import (
 )
 from spark_reprocess.progress import silent
 from spark_reprocess.report.texts import indented_json
-from spark_reprocess.triage import is_group_id
 
 _ABOUT = """\
 Shows the history of one dead letter: every archived copy, why each was parked, and each run that

@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from dlq_replay.attributes import MAX_ATTRIBUTES, MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message
-from dlq_replay.outgoing import has_room_for_redrive
-from dlq_replay.policy import MAX_MESSAGE_BYTES
+from dlq_replay.rules.outgoing import has_room_for_redrive
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
+from dlq_replay.wire.attributes import MAX_ATTRIBUTES, MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit, EditError

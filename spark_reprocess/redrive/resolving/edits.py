@@ -16,12 +16,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.actor import text_of
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.archive.messages.frames import FILE, SPARK_SCHEMA
+from spark_reprocess.aws.actor import text_of
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import SqlCheck

@@ -9,13 +9,13 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.addresses import QueueAddress
+from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.errors import QueueError
-from dlq_replay.policy import MAX_MESSAGE_BYTES
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
+from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_order import PARKED_QUEUE
-from spark_reprocess.clients import (
+from spark_reprocess.aws.clients import (
     ClientFactory,
     Redelivery,
     dead_letter_sources,

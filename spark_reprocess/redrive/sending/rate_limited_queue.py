@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dlq_replay.message import SendEntry
-from dlq_replay.sending import (
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.replaying.sending import (
     CallResult,
     Confirmed,
     InDoubt,
@@ -20,7 +20,7 @@ from dlq_replay.sending import (
     SendResult,
     send_each_if_rejected,
 )
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.wire.message import SendEntry
 from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals
 

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from dlq_replay.message import Message
-from dlq_replay.sending import (
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.replaying.sending import (
     Confirmed,
     InDoubt,
     NotSent,
@@ -30,7 +30,7 @@ from dlq_replay.sending import (
     Shipment,
     send_groups,
 )
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import (
     POSITION,
     Claim,
@@ -44,10 +44,10 @@ from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Di
 from spark_reprocess.archive.ledger.message_state import states_of
 from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
+from spark_reprocess.aws.clients import CONCURRENT_CALLS, ClientFactory
+from spark_reprocess.aws.limits import read_limit
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.limits import read_limit
 from spark_reprocess.progress import repeating
 from spark_reprocess.redrive.redrive_values import EXAMPLES
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dlq_cli.verbs.rehearse import Failure, event_of, failure_of
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from tests.support.builders import NOW, context, counter, queue_arn
 
 EVENTS = Path(__file__).parents[3] / "events"

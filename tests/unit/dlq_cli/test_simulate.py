@@ -18,7 +18,7 @@ from dlq_cli.simulation import (
     policy_of,
     simulate,
 )
-from dlq_replay.breaker import ARRIVED, Update
+from dlq_replay.rules.breaker import ARRIVED, Update
 
 
 def scenario(**given: object) -> Scenario:

@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.addresses import QueueAddress
+from dlq_replay.wire.addresses import QueueAddress
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dlq_replay.attributes import Attributes
-from dlq_replay.breaker import BreakerRules, BreakerView, Update, apply
+from dlq_replay.rules.breaker import BreakerRules, BreakerView, Update, apply
+from dlq_replay.wire.attributes import Attributes
 from tests.support.builders import context, counter, message
 
 RULES = BreakerRules()

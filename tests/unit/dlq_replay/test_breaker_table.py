@@ -7,7 +7,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from dlq_replay.breaker_table import read_deletions
+from dlq_replay.aws.breaker_table import read_deletions
 
 MINUTE = 29_000_000
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlq_replay.breaker import BreakerRules, BreakerView
-from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
-from dlq_replay.message import Message
-from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome
-from dlq_replay.sending import forever
+from dlq_replay.replaying.breaker_worker import BreakerReport, BreakerWorker
+from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.replaying.sending import forever
+from dlq_replay.rules.breaker import BreakerRules, BreakerView
+from dlq_replay.rules.policy import ReplayPolicy
+from dlq_replay.wire.message import Message
 from tests.support.breaker_tables import FakeBreaker, denied
 from tests.support.builders import (
     FakeQueue,

@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.context import FailureError, ReplayContext
+from dlq_replay.wire.context import FailureError, ReplayContext
 from tests.support.golden import assert_stored, stored_texts
 
 

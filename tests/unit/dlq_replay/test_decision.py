@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.attributes import Attributes, MessageAttribute
-from dlq_replay.decision import Decision, Hold, Park, ParkReason, Replay, decide
-from dlq_replay.failures import Failure
-from dlq_replay.message import Message
-from dlq_replay.policy import QueueLimits, ReplayPolicy
+from dlq_replay.rules.decision import Decision, Hold, Park, ParkReason, Replay, decide
+from dlq_replay.rules.failures import Failure
+from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.attributes import Attributes, MessageAttribute
+from dlq_replay.wire.message import Message
 from tests.support.builders import (
     ACCOUNT,
     NOW,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ConnectTimeoutError, ParamValidationError
 
-from dlq_replay.failure_table import BUDGET_SECONDS, MAX_READS, FailureTable
-from dlq_replay.failures import Failure
+from dlq_replay.aws.failure_table import BUDGET_SECONDS, MAX_READS, FailureTable
 from dlq_replay.retry import Retry
+from dlq_replay.rules.failures import Failure
 from tests.support.builders import NOW
 
 SECRET = "card 4111"

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.context import CONTEXT_MAX_BYTES, FailureError, ReplayContext
-from dlq_replay.failures import (
+from dlq_replay.rules.failures import (
     ERROR_MESSAGE_CHARACTERS,
     ERROR_TYPE_CHARACTERS,
     NOT_REDACTED,
     TTL_SECONDS,
     Failure,
 )
+from dlq_replay.wire.context import CONTEXT_MAX_BYTES, FailureError, ReplayContext
 from tests.support.builders import NOW
 
 

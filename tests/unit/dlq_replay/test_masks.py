@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
+from dlq_replay.text.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
 from spark_reprocess.analysis.groups import signature
 from spark_reprocess.analysis.groups.mask import Masks
 from tests.support.golden import assert_stored, stored_texts

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker_worker import BreakerReport
-from dlq_replay.decision import Hold, Park, ParkReason, Replay
-from dlq_replay.measures import (
+from dlq_replay.replaying.breaker_worker import BreakerReport
+from dlq_replay.replaying.measures import (
     NAMESPACE,
     VALUES_PER_LINE,
     Measured,
@@ -20,9 +18,11 @@ from dlq_replay.measures import (
     measure_dlq,
     publish,
 )
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.plan import Failed, Fate, Step, Wait
-from dlq_replay.replay import BatchOutcome
+from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
+from dlq_replay.rules.plan import Failed, Fate, Step, Wait
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import NOW, context, counter, message, policy, queue_arn
 from tests.support.golden import assert_stored, stored_texts
 

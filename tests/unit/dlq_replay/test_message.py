@@ -1,8 +1,8 @@
 import pytest
 
-from dlq_replay.attributes import MessageAttribute, size_bytes
 from dlq_replay.errors import MalformedMessageError
-from dlq_replay.message import Message, SendEntry
+from dlq_replay.wire.attributes import MessageAttribute, size_bytes
+from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import lambda_record, message, received, text
 
 TYPED = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.failures import one_line
-from dlq_replay.normalization import mask_error
+from dlq_replay.rules.failures import one_line
+from dlq_replay.text.normalization import mask_error
 from spark_reprocess.analysis.groups.names import mask_ids
 
 

@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, body_digest
-from dlq_replay.decision import ParkReason
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import (
+from dlq_replay.rules.decision import ParkReason
+from dlq_replay.rules.outgoing import (
     has_room_for_redrive,
     has_room_to_hold,
     held_entry,
@@ -16,6 +14,8 @@ from dlq_replay.outgoing import (
     redriven_entry,
     replay_entry,
 )
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, body_digest
+from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import (
     BODY,
     NOW,

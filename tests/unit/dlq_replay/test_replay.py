@@ -6,17 +6,17 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError
-from dlq_replay.decision import Park, ParkReason, Replay
-from dlq_replay.events import UnreadableRecord
-from dlq_replay.failures import Failure
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.message import Message
-from dlq_replay.plan import Failed, Fate
-from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Replayer
-from dlq_replay.sending import InDoubt, Refused, SendResult, forever
+from dlq_replay.replaying.replay import BatchOutcome, Replayer
+from dlq_replay.replaying.sending import InDoubt, Refused, SendResult, forever
+from dlq_replay.rules.decision import Park, ParkReason, Replay
+from dlq_replay.rules.failures import Failure
+from dlq_replay.rules.plan import Failed, Fate
+from dlq_replay.rules.policy import ReplayPolicy
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError
+from dlq_replay.wire.events import UnreadableRecord
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message
 from tests.support.builders import (
     NOW,
     FakeQueue,

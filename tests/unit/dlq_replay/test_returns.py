@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from dlq_replay.decision import Park, ParkReason, Replay
 from dlq_replay.errors import TableError
-from dlq_replay.events import UnreadableRecord
-from dlq_replay.message import Message
-from dlq_replay.plan import Failed, Fate
-from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome
-from dlq_replay.returns import ReturnsCounter
-from dlq_replay.sending import Refused, forever
+from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.replaying.returns import ReturnsCounter
+from dlq_replay.replaying.sending import Refused, forever
+from dlq_replay.rules.decision import Park, ParkReason, Replay
+from dlq_replay.rules.plan import Failed, Fate
+from dlq_replay.rules.policy import ReplayPolicy
+from dlq_replay.wire.events import UnreadableRecord
+from dlq_replay.wire.message import Message
 from tests.support.builders import (
     NOW,
     FakeQueue,

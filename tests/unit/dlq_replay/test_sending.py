@@ -4,8 +4,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
-from dlq_replay.message import SendEntry
-from dlq_replay.sending import (
+from dlq_replay.replaying.sending import (
     Confirmed,
     InDoubt,
     NotSent,
@@ -16,6 +15,7 @@ from dlq_replay.sending import (
     pack,
     send_groups,
 )
+from dlq_replay.wire.message import SendEntry
 from tests.support.builders import FakeQueue, queue_url
 
 MEBIBYTE = 1_048_576

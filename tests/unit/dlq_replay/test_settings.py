@@ -2,11 +2,11 @@ import shlex
 
 import pytest
 
-from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
 from dlq_replay.errors import SettingsError
-from dlq_replay.policy import ReplayPolicy
+from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.settings import ReplaySettings
+from dlq_replay.wire.addresses import QueueAddress
 from tests.support.builders import ACCOUNT, environment, queue_arn, queue_url
 from tests.support.golden import assert_stored, stored_texts
 

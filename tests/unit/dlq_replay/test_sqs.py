@@ -18,10 +18,10 @@ from botocore.exceptions import (
 )
 from botocore.stub import ANY, Stubber
 
+from dlq_replay.aws.sqs import SqsQueue, describe, without_recursion_header
 from dlq_replay.errors import QueueError
-from dlq_replay.message import SendEntry
-from dlq_replay.sending import BatchRejected, Confirmed, InDoubt, Refused
-from dlq_replay.sqs import SqsQueue, describe, without_recursion_header
+from dlq_replay.replaying.sending import BatchRejected, Confirmed, InDoubt, Refused
+from dlq_replay.wire.message import SendEntry
 from tests.support.builders import message, queue_url
 
 if TYPE_CHECKING:

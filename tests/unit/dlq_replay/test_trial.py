@@ -2,17 +2,17 @@ from dataclasses import replace
 
 import pytest
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.decision import Park, ParkReason, decide
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.measures import Metric, measure_batch, measure_dlq
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import parked_entry, redriven_entry
-from dlq_replay.plan import Step
-from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome
-from dlq_replay.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
+from dlq_replay.replaying.measures import Metric, measure_batch, measure_dlq
+from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
+from dlq_replay.rules.decision import Park, ParkReason, decide
+from dlq_replay.rules.outgoing import parked_entry, redriven_entry
+from dlq_replay.rules.plan import Step
+from dlq_replay.rules.policy import ReplayPolicy
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import NOW, context, policy, queue_arn, text
 
 RUN = "0123456789abcdef"

@@ -21,7 +21,7 @@ from functions.reminder.handler import (
 )
 from spark_reprocess.archive.group_records import write_seen
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
+from spark_reprocess.groups.triage import Found, GroupMemory, GroupState, outcome
 from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:

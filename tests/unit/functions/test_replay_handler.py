@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker import BreakerRules
-from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.errors import MalformedEventError, SettingsError
-from dlq_replay.message import Message
-from dlq_replay.replay import Replayer
-from dlq_replay.returns import ReturnsCounter
-from dlq_replay.sending import InDoubt, Refused
+from dlq_replay.replaying.breaker_worker import BreakerWorker
+from dlq_replay.replaying.replay import Replayer
+from dlq_replay.replaying.returns import ReturnsCounter
+from dlq_replay.replaying.sending import InDoubt, Refused
+from dlq_replay.rules.breaker import BreakerRules
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.message import Message
 from functions.replay import handler
 from tests.support.breaker_tables import FakeBreaker, denied
 from tests.support.builders import (

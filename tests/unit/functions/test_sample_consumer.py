@@ -13,9 +13,9 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from moto import mock_aws
 
 from demo.functions import cold_start
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.failures import Failure
-from dlq_replay.message import Message
+from dlq_replay.rules.failures import Failure
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.message import Message
 from tests.support.builders import NOW, context, counter, lambda_record, message, queue_url
 
 NON_RETRYABLE = "CardRefusedError,JSONDecodeError"

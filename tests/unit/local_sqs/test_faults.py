@@ -7,9 +7,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dlq_replay.message import SendEntry
-from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
-from dlq_replay.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.replaying.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.wire.message import SendEntry
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_reprocess.clients import QueueCounts
+from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line.verbs.collect import print_analysis, print_drain
 from spark_reprocess.command_line.verbs.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary

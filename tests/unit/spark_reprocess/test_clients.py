@@ -5,7 +5,7 @@ from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
-from spark_reprocess.clients import dead_letter_sources, region_of, require_queue_url
+from spark_reprocess.aws.clients import dead_letter_sources, region_of, require_queue_url
 from spark_reprocess.errors import InputError
 
 

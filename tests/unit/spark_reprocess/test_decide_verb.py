@@ -12,7 +12,7 @@ from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
+from spark_reprocess.groups.triage import Found, GroupMemory, GroupState, outcome
 
 GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
 PLAN_ID = "20261101T000000Z-aaaaaa"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from dlq_replay.errors import MalformedMessageError, QueueError
-from dlq_replay.message import Message
-from dlq_replay.trial import trial_entry
+from dlq_replay.replaying.trial import trial_entry
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.drain.drain_task import (
     CHUNK_SECONDS,
@@ -24,7 +24,7 @@ from tests.support.golden import assert_stored, stored_texts
 from tests.support.inline_executor import InlineExecutor
 
 if TYPE_CHECKING:
-    from dlq_replay.sqs import SqsQueue
+    from dlq_replay.aws.sqs import SqsQueue
 
 Received = Message | MalformedMessageError
 

@@ -1,7 +1,7 @@
 import json
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.message import Message
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.message import Message
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.redrive.resolving.editor import edit_sample

@@ -16,7 +16,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.actor import Caller
 from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.erasures import (
@@ -41,6 +40,7 @@ from spark_reprocess.archive.messages.message_store import (
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
+from spark_reprocess.aws.actor import Caller
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase

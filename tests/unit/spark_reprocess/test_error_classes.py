@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
+from dlq_replay.replaying.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
 from spark_reprocess.redrive.sending.rate_limited_queue import (
     UNANSWERED_MESSAGES,
     GlobalErrorDetector,

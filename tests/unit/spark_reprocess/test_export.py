@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import FailureError
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import FailureError
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
 from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages
 from spark_reprocess.command_line.cli import main, parse

@@ -17,7 +17,7 @@ from spark_reprocess.archive.group_records import (
 )
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.triage import Found, GroupMemory, GroupState, Statement, Status, outcome
+from spark_reprocess.groups.triage import Found, GroupMemory, GroupState, Statement, Status, outcome
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 GROUP, OTHER = "g-0123456789", "g-abcdefabcd"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess import grouping
 from spark_reprocess.archive.group_records import assign_groups
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.grouping import ERROR, OTHERS, TableGroup, grouped, hidden
+from spark_reprocess.groups import grouping
+from spark_reprocess.groups.grouping import ERROR, OTHERS, TableGroup, grouped, hidden
 
 Table = tuple[TableGroup, ...]
 DIGITS = str.maketrans(string.digits, "qrstuvwxyz")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.normalization import mask_error
+from dlq_replay.text.normalization import mask_error
 from spark_reprocess.logs.events import LogEvent
 from spark_reprocess.logs.exceptions import logged_error
 from spark_reprocess.logs.matching import DeadLetter, Matcher

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from dlq_replay.message import SendEntry
-from dlq_replay.sending import (
+from dlq_replay.replaying.sending import (
     BatchRejected,
     CallResult,
     Confirmed,
@@ -18,6 +17,7 @@ from dlq_replay.sending import (
     Refused,
     SendResult,
 )
+from dlq_replay.wire.message import SendEntry
 from spark_reprocess.redrive.sending.rate_limited_queue import (
     UNANSWERED_MESSAGES,
     GlobalErrorDetector,
@@ -27,7 +27,7 @@ from tests.support.fake_limits import FakeLimiter, FakeSignals
 from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:
-    from dlq_replay.sqs import SqsQueue
+    from dlq_replay.aws.sqs import SqsQueue
 
 
 THROTTLED = Refused("RequestThrottled")

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.sending import MAX_BATCH_ENTRIES
+from dlq_replay.replaying.sending import MAX_BATCH_ENTRIES
 from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES
-from spark_reprocess.clients import CONCURRENT_CALLS
+from spark_reprocess.aws.clients import CONCURRENT_CALLS
 from spark_reprocess.redrive.sending.rate_limiter import (
     WINDOW_SECONDS,
     RateLimiter,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.replaying.sending import Confirmed, InDoubt, Refused, SendResult
 from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import states_of

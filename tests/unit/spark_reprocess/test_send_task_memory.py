@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import Clock
 from local_sqs.model import SqsModel

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import FailureError
-from dlq_replay.message import Message
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import close_runs

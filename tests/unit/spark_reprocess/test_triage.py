@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess import triage
 from spark_reprocess.errors import InputError
-from spark_reprocess.triage import (
+from spark_reprocess.groups import triage
+from spark_reprocess.groups.triage import (
     Found,
     GroupMemory,
     GroupState,

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.consumer.identity import message_id_of
-from dlq_replay.failures import Failure, Redact
+from dlq_replay.rules.failures import Failure, Redact
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch import BasePartialProcessor, ExceptionInfo
 
-    from dlq_replay.failure_table import FailureTable
+    from dlq_replay.aws.failure_table import FailureTable
 
 TABLE_VARIABLE = "FAILURE_TABLE"
 
@@ -45,9 +45,9 @@ _Processor = TypeVar("_Processor", bound="BasePartialProcessor")
 
 
 def masked(text: str) -> str:
-    """Mask secrets and personal data in an exception's text with ``dlq_replay.masks``."""
+    """Mask secrets and personal data in an exception's text with ``dlq_replay.text.masks``."""
     # Not at import: compiling the patterns takes time, and most starts see no failure.
-    from dlq_replay.masks import mask_text  # noqa: PLC0415
+    from dlq_replay.text.masks import mask_text  # noqa: PLC0415
 
     return mask_text(text)
 
@@ -182,7 +182,7 @@ def _write(write: Write, failures: Sequence[Failure]) -> None:
 def _table(name: str) -> "FailureTable":
     import boto3  # noqa: PLC0415 - not at import, and not before something fails
 
-    from dlq_replay.failure_table import FailureTable, table_client_config  # noqa: PLC0415
+    from dlq_replay.aws.failure_table import FailureTable, table_client_config  # noqa: PLC0415
 
     # A session of its own: boto3's default one must not be used by two threads at a time.
     client = boto3.session.Session().client("dynamodb", config=table_client_config())

@@ -105,7 +105,7 @@ class Heartbeat:
     eighth of the timeout. If the block ends without an exception, the messages are left as they
     are, for the caller to delete. If an exception leaves the block, ``give_up`` is called. The exit
     waits for a call in progress, so give the client short timeouts
-    (``dlq_replay.sqs.client_config``).
+    (``dlq_replay.aws.sqs.client_config``).
 
     A message is *lost* when another consumer may have it: no extension was confirmed in time, SQS
     refused one (the message was deleted, or received again), or its 12 hours have passed. A loss is

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import MalformedMessageError
-from dlq_replay.message import Message
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
+from dlq_replay.wire.message import Message
 
 
 class ParsedRecord(Protocol):

@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from dlq_replay.consumer.errors import VisibilityLostError
 from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.identity import message_id_of
-from dlq_replay.failures import Failure
+from dlq_replay.rules.failures import Failure
 from tests.support.builders import NOW, lambda_record, message, received
 from tests.support.failure_table import CardRefusedError, FakeFailureTable, fail
 

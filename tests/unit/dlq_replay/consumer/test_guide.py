@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front

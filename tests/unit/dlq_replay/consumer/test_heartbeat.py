@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from dlq_replay.consumer.errors import VisibilityLostError
 from dlq_replay.consumer.heartbeat import LIMIT_SECONDS, Heartbeat
 from dlq_replay.errors import MalformedMessageError, SettingsError
-from dlq_replay.message import Message
+from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect
 from tests.simulation.beating import EXTEND, Work
 from tests.support.builders import lambda_record

@@ -4,11 +4,11 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 
-from dlq_replay.attributes import MessageAttribute
 from dlq_replay.consumer.identity import first_id, own_attributes
-from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import MalformedMessageError
-from dlq_replay.message import Message
+from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
+from dlq_replay.wire.message import Message
 from tests.support.builders import context, counter, lambda_record, message, received, text
 
 

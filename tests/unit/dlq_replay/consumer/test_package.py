@@ -15,7 +15,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_core_never_loads_the_kit() -> None:
-    loaded = loaded_by("import dlq_replay.replay, dlq_replay.settings")
+    loaded = loaded_by("import dlq_replay.replaying.replay, dlq_replay.settings")
 
     assert not {name for name in loaded if name.startswith("dlq_replay.consumer")}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.masks import MASKED
+from dlq_replay.text.masks import MASKED
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks, excerpt
 
 JSON: st.SearchStrategy[Any] = st.recursive(

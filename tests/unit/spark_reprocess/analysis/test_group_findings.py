@@ -15,8 +15,8 @@ from spark_reprocess.analysis.group_findings import (
     group_findings,
     trend_of,
 )
-from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
-from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Status
+from spark_reprocess.groups.findings import GroupFinding, Lead, Sample, Spread, Synonym
+from spark_reprocess.groups.triage import GroupMemory, GroupState, SeenGroup, Status
 from tests.support.findings_builder import a_lead
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

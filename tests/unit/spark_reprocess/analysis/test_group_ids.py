@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.analysis.groups.signature import short_title, signature_of
-from spark_reprocess.grouping import SIGNATURE_VERSION
+from spark_reprocess.groups.grouping import SIGNATURE_VERSION
 
 ORDER = {
     "type": "OrderPlaced",

@@ -7,7 +7,7 @@ import pytest
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
 from spark_reprocess.analysis.leads.lead_format import lead_of
 from spark_reprocess.analysis.leads.predicates import Kind, Predicate
-from spark_reprocess.findings import Lead, format_predicate
+from spark_reprocess.groups.findings import Lead, format_predicate
 
 
 def worded(kind: Kind, path: str, tag: str = "", masks: Masks | None = None) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
 from spark_reprocess.analysis.leads.leads import CORRELATED
-from spark_reprocess.findings import LEAST_GROUP, Lead, Part, format_lead, format_predicate
+from spark_reprocess.groups.findings import LEAST_GROUP, Lead, Part, format_lead, format_predicate
 from tests.support.findings_builder import a_lead
 from tests.support.lead_search import Letter, searched
 

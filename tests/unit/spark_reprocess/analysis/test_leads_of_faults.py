@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from spark_reprocess.findings import format_predicate
+from spark_reprocess.groups.findings import format_predicate
 from tests.support.event_faults import FAULTS, Delivery, dead_letters
 from tests.support.lead_search import Letter, SearchedGroup, searched
 

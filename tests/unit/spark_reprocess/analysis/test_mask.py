@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.masks import MASKED
+from dlq_replay.text.masks import MASKED
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks, is_secret_key, shorten
 from spark_reprocess.errors import InputError
 

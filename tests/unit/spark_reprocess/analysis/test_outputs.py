@@ -15,7 +15,7 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.archive.storage.table_parts import parquet_bytes
-from spark_reprocess.findings import Findings, GroupFinding, Lead
+from spark_reprocess.groups.findings import Findings, GroupFinding, Lead
 from tests.support.findings_builder import (
     a_group,
     a_lead,

@@ -5,7 +5,7 @@ from spark_reprocess.analysis.group_findings import titles_before
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.analysis.outputs import summary_json
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.triage import SeenGroup, Status
+from spark_reprocess.groups.triage import SeenGroup, Status
 from tests.support.findings_builder import a_group, some_findings
 
 DRAINED = datetime(2026, 11, 1, tzinfo=UTC)

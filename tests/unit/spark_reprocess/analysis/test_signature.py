@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.context import ReplayContext
-from dlq_replay.failures import Failure
+from dlq_replay.rules.failures import Failure
+from dlq_replay.wire.context import ReplayContext
 from spark_reprocess.analysis.groups.signature import shape_of, short_title, signature_of
 from tests.support.builders import NOW
 

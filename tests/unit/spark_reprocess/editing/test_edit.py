@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.attributes import MessageAttribute
-from dlq_replay.outgoing import redriven_entry
+from dlq_replay.rules.outgoing import redriven_entry
+from dlq_replay.wire.attributes import MessageAttribute
 from spark_reprocess.editing.edit import (
     AttributeChange,
     Edit,

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
-from spark_reprocess.clients import ClientFactory, QueueCounts
+from spark_reprocess.aws.clients import ClientFactory, QueueCounts
+from spark_reprocess.aws.limits import Limit
 from spark_reprocess.errors import InputError
-from spark_reprocess.limits import Limit
 from spark_reprocess.redrive import readings
 from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions

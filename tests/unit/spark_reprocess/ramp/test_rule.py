@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.clients import QueueCounts
+from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.ramp.rule import (
     Forecast,
     Reading,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq_replay.returns import Returns
+from dlq_replay.replaying.returns import Returns
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.ramp.rule import GroupRamp, Verdict

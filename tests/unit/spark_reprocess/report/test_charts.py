@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.findings import Findings
+from spark_reprocess.groups.findings import Findings
 from spark_reprocess.report.views import (
     COLOURS,
     SPARK_HEIGHT,

@@ -14,7 +14,7 @@ import pytest
 
 import dlq_replay
 import spark_reprocess
-from spark_reprocess.findings import Findings, GoneGroup, Part, Synonym
+from spark_reprocess.groups.findings import Findings, GoneGroup, Part, Synonym
 from spark_reprocess.report.page import render_page
 from spark_reprocess.report.views import COLOURS
 from tests.support.findings_builder import (
@@ -181,7 +181,7 @@ def test_the_page_renders_from_a_zip(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from datetime import UTC, datetime\n"
-        "from spark_reprocess.findings import Findings\n"
+        "from spark_reprocess.groups.findings import Findings\n"
         "from spark_reprocess.report import page\n"
         "now = datetime(2025, 11, 20, tzinfo=UTC)\n"
         "found = Findings('p', 'a', 'p', now, 0, (), 60.0, (), None)\n"

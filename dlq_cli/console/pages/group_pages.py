@@ -1,0 +1,209 @@
+"""Pages about many groups: the list, searched and sorted, and decisions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import Response
+
+from dlq_cli.console.deciding import MeanwhileError, decide_groups
+from dlq_cli.console.reading import Group, Report, entry_digest, read_report
+from dlq_cli.console.site import GROUPS, PAGE_ROWS, Visit, number_of, page_route
+from spark_reprocess.errors import InputError
+from spark_reprocess.figures import epoch
+from spark_reprocess.groups.findings import Findings, format_predicate
+from spark_reprocess.groups.triage import Status, note_of
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.plan_file import NoReportError
+from spark_reprocess.report.views import COLOURS, chart_data, head_view, outline
+
+_SEVERITY = {status.value: place for place, status in enumerate(Status)}
+_TRENDS = {"rising": 0, "steady": 1, "falling": 2, "ended": 3}
+_ACTIONS = {"leave": 0, "redrive": 1, "discard": 2}
+_LATE = 2**62
+
+ORDERS: Mapping[str, tuple[str, Callable[[Group], float]]] = {
+    "count": ("messages", lambda one: -one.planned.count),
+    "status": ("status", lambda one: _SEVERITY.get(one.listed.status, len(_SEVERITY))),
+    "last": ("last sent", lambda one: -epoch(one.found.last_sent_at if one.found else None)),
+    "first": ("first sent", lambda one: epoch(one.found.first_sent_at if one.found else None)),
+    "trend": ("trend", lambda one: _TRENDS.get(one.found.trend if one.found else "", len(_TRENDS))),
+    "score": ("lead", lambda one: -max((lead.score for lead in one.leads), default=0)),
+    "expires": ("expiry", lambda one: epoch(one.found.expires_at if one.found else None) or _LATE),
+    "decision": ("decision", lambda one: _ACTIONS.get(one.listed.action, len(_ACTIONS))),
+}
+"""By the word in the address: its name, and what to sort by, ascending. Ties are in the order of
+the plan."""
+
+
+_FIELDS = ("q", "status", "action", "sort", "from", "to")
+"""Fields of an address, or of a form, that say which groups are listed."""
+
+
+def _time_range(fields: Mapping[str, str]) -> range:
+    """Return the buckets of time whose messages a group must have; empty for all groups."""
+    first, last = (number_of(fields.get(name, ""), -1) for name in ("from", "to"))
+    return range(first, last + 1) if first >= 0 else range(0)
+
+
+def matching_groups(groups: Sequence[Group], fields: Mapping[str, str]) -> list[Group]:
+    """Return the groups that match, in order. An unknown word in a field counts as its default."""
+    words = fields.get("q", "").lower().split()
+    status, action = fields.get("status", ""), fields.get("action", "")
+    times = _time_range(fields)
+
+    def matches(group: Group) -> bool:
+        listed, arrivals = group.listed, group.found.arrivals if group.found else ()
+        return (
+            status in ("", listed.status)
+            and action in ("", listed.action, "edited" if listed.is_edited else "")
+            and (not times or any(arrivals[times.start : times.stop]))
+            and (not words or all(map(_text(group).__contains__, words)))
+        )
+
+    order = ORDERS.get(fields.get("sort", ""), ORDERS["count"])[1]
+    return sorted(filter(matches, groups), key=order)
+
+
+def _text(group: Group) -> str:
+    """Return all that a search looks through."""
+    listed, finding = group.listed, group.found
+    parts = [group.group_id, listed.title, listed.note]
+    if finding:
+        parts += [finding.note, *map(format_predicate, finding.leads)]
+        parts += [*finding.reasons, *finding.sources]
+    return "\n".join(parts).lower()
+
+
+def _groups(visit: Visit) -> Response:
+    try:
+        console = visit.console
+        plan_id, table = visit.query.get("plan"), console.failure_table
+        report = read_report(console.archive, plan_id, console.now(), table)
+    except NoReportError:
+        # Where a person begins: this page has the button to collect.
+        return visit.see_other("/works", begin="yes")
+    matching = matching_groups(report.groups, visit.query)
+    number, pages = visit.page_number(len(matching))
+    values: dict[str, Any] = {
+        "report": report,
+        "groups": matching[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
+        "matching": len(matching),
+        "number": number,
+        "pages": pages,
+        "messages": sum(group.planned.count for group in report.groups) or 1,
+        "wanted": {name: visit.query.get(name, "") for name in _FIELDS},
+        "orders": ORDERS,
+        "place": report.place,
+        "COLOURS": COLOURS,
+        "outline": outline,
+    }
+    if visit.is_fragment:
+        return visit.page("groups_list.html.jinja", **values)
+    return visit.page(
+        "groups.html.jinja",
+        view=report.findings and list_view(report, report.findings, visit.address(GROUPS)),
+        times=_time_range(visit.query),
+        statuses=[status.value for status in Status if status is not Status.GONE],
+        actions=[action.value for action in Action],
+        **values,
+    )
+
+
+def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[str, Any]:
+    """Return what the report's templates need for its head and its chart.
+
+    The head counts what is pending now, where that is known, and which groups are stopped now, not
+    what the analysis found.
+
+    The groups without a colour of their own are one row of numbers: a page need not carry the
+    arrivals of a thousand.
+    """
+    columns = [group.arrivals for group in findings.groups]
+    others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
+    listed = [group.listed for group in report.groups]
+    left = [group.count if group.pending is None else group.pending for group in listed]
+    settled = sum(group.count for group in listed) - sum(left)
+    now = {group.group_id: group.status for group in listed}
+    groups = tuple(
+        replace(group, status=now.get(group.group_id, group.status)) for group in findings.groups
+    )
+    different = 0 if settled else findings.different
+    messages = findings.messages - settled
+    findings = replace(findings, messages=messages, different=different, groups=groups)
+    return {
+        **head_view(findings),
+        "groups": [
+            {
+                "found": group,
+                "anchor": group.group_id,
+                "title": group.title.strip() or "(no title)",
+                "colour": rank if rank <= COLOURS else 0,
+                "lead": next(iter(group.leads), None),
+            }
+            for rank, group in enumerate(findings.groups, start=1)
+        ],
+        "pending_groups": sum(map(bool, left)) if settled else None,
+        "path_of_groups": path_of_groups,
+        "data": {
+            **chart_data(findings),
+            "arrivals": [*columns[:COLOURS], *([others] if others else [])],
+        },
+    }
+
+
+def _decide(visit: Visit) -> Response:
+    """Decide about the groups that a form names, or about all that match its search."""
+    try:
+        action = Action(visit.field("decision"))
+    except ValueError as error:
+        raise InputError(f"choose one of {', '.join(Action)}") from error
+    plan_id, note = visit.field("plan"), note_of(visit.field("note").strip()) or None
+    pairs = (text.partition(":") for text in visit.fields("seen"))
+    seen = {group_id: digest for group_id, _, digest in pairs}
+    if visit.field("all_matching"):
+        report = read_report(visit.console.archive, plan_id, visit.console.now())
+        fields = {name: visit.field(f"find_{name}") for name in _FIELDS}
+        digests = {one.group_id: one.seen for one in matching_groups(report.groups, fields)}
+        if str(len(digests)) != visit.field("all_matching"):
+            raise InputError("the list has changed since: look at it again, then decide")
+        # What the page did show counts as it was shown.
+        seen = digests | {group_id: seen[group_id] for group_id in digests.keys() & seen.keys()}
+    else:
+        seen = {group_id: seen.get(group_id, "") for group_id in visit.fields("group")}
+    if not seen:
+        raise InputError("choose at least one group")
+    try:
+        decide_groups(visit.console, plan_id, seen, action, note)
+    except MeanwhileError as error:
+        return _meanwhile(visit, error, seen)
+    done = {"plan": visit.field("shown_plan"), "decided": action.value}
+    if visit.field("back") and len(seen) == 1:
+        return visit.see_other(f"{GROUPS}{next(iter(seen))}", **done)
+    return visit.see_other("/", **done, count=str(len(seen)))
+
+
+def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Response:
+    """Show what somebody else said meanwhile, with the same form to confirm."""
+    now = {**seen, **{group.group_id: entry_digest(group) for group in error.groups}}
+    note = visit.field("note").strip()
+    words = (visit.field("decision"), *(("--note", note) if note else ()))
+    return visit.page(
+        "meanwhile.html.jinja",
+        HTTPStatus.CONFLICT,
+        groups=error.groups,
+        plan=error.plan,
+        seen=now,
+        decision=visit.field("decision"),
+        note=visit.field("note"),
+        shown_plan=visit.field("shown_plan"),
+        back=visit.field("back"),
+        commands=[visit.console.command("decide", group_id, *words) for group_id in list(now)[:20]],
+    )
+
+
+ROUTES = (
+    page_route("/", _groups),
+    page_route("/decide", _decide, "POST"),
+)

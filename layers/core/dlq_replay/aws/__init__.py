@@ -1,0 +1,1 @@
+"""Adapters: queues and tables on AWS, by botocore."""

@@ -1,0 +1,171 @@
+"""What the circuit breaker asks of AWS: its item in the failure table, and the queue's metric.
+
+An adapter. Item ``breaker#<queue>`` is the breaker of one main queue.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_replay.aws.failure_table import describe_fault
+from dlq_replay.errors import TableError
+from dlq_replay.rules.breaker import Update
+
+KEPT_SECONDS = 2 * 24 * 3600
+"""How long an item lives that nobody writes."""
+
+
+_ERRORS = (BotoCoreError, ClientError, RuntimeError)
+"""RuntimeError: credentials that were renewed and had expired all the same."""
+
+
+def breaker_client_config() -> Config:
+    """Timeouts of the clients: the breaker is worth less than a message in time.
+
+    No call is repeated by them. A repeated write would count twice, and load a table that is
+    throttled.
+    """
+    return Config(
+        connect_timeout=0.3,
+        read_timeout=0.3,
+        retries={"mode": "standard", "total_max_attempts": 1},
+    )
+
+
+def update_item(client: Any, **request: object) -> tuple[bool, Mapping[str, Any]]:  # noqa: ANN401 - boto3's
+    """Change one item if its condition holds. After a TableError it may have been changed, too.
+
+    Returns:
+        Whether that was done, and what ``ReturnValues`` asked for; if not done, the item as it is,
+        empty if there is none.
+    """
+    try:
+        answer = client.update_item(**request, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+    except _ERRORS as error:
+        response: Mapping[str, Any] = getattr(error, "response", {})
+        if response.get("Error", {}).get("Code") != "ConditionalCheckFailedException":
+            raise TableError(describe_fault(error)) from error
+        return False, response.get("Item", {})
+    return True, answer.get("Attributes", {})
+
+
+def read_items(client: Any, table: str, **wanted: object) -> list[Mapping[str, Any]]:  # noqa: ANN401 - boto3's
+    """Read items of a table, up to 100. Raises TableError."""
+    try:
+        answer = client.batch_get_item(RequestItems={table: wanted})
+    except _ERRORS as error:
+        raise TableError(describe_fault(error)) from error
+    if answer.get("UnprocessedKeys"):
+        raise TableError("throttled: DynamoDB left a read unprocessed")
+    # By the table's name, also where an ARN was given.
+    return [item for part in answer["Responses"].values() for item in part]
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoDbBreaker:
+    """The breaker of the main queue *queue*, in the failure table.
+
+    *client* is a low-level DynamoDB client, best made with ``breaker_client_config``.
+    """
+
+    client: Any
+    table_name: str
+    queue: str
+    now_seconds: Callable[[], int]
+
+    def read(self) -> Mapping[str, int]:
+        """Read the item's numbers, in two tries; without an item there are none."""
+        try:
+            return self._read()
+        except TableError:
+            return self._read()
+
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
+        """As ``BreakerTable`` says. After an error the change may have been made all the same."""
+        is_done, item = update_item(
+            self.client,
+            TableName=self.table_name,
+            Key=self._key(),
+            ReturnValues="ALL_NEW",
+            **_expressions(update, self.now_seconds() + KEPT_SECONDS),
+        )
+        return is_done, _numbers(item)
+
+    def _read(self) -> Mapping[str, int]:
+        items = read_items(self.client, self.table_name, Keys=[self._key()])
+        return _numbers(items[0]) if items else {}
+
+    def _key(self) -> dict[str, dict[str, str]]:
+        return {"message_id": {"S": f"breaker#{self.queue}"}}
+
+
+def read_deletions(
+    make_client: Callable[[], Any],
+    queue: str,
+    start_seconds: int,
+    end_seconds: int,
+    minute_seconds: int = 60,
+) -> Mapping[int, int]:
+    """Messages that *queue* deleted, by minute; empty where the metric cannot be read.
+
+    Never raises. It is empty, too, where CloudWatch has none of this queue: that of another
+    account. A minute that SQS did not publish is left out. *make_client* makes a CloudWatch client,
+    for each read: few environments ever need one.
+    """
+    try:
+        answer = make_client().get_metric_statistics(
+            Namespace="AWS/SQS",
+            MetricName="NumberOfMessagesDeleted",
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
+            StartTime=datetime.fromtimestamp(start_seconds, UTC),
+            EndTime=datetime.fromtimestamp(end_seconds, UTC),
+            Period=minute_seconds,
+            Statistics=["Sum"],
+        )
+    except _ERRORS:
+        return {}
+    return {
+        int(point["Timestamp"].timestamp()) // minute_seconds: round(point["Sum"])
+        for point in answer["Datapoints"]
+    }
+
+
+def _expressions(update: Update, expires_at: int) -> dict[str, Any]:
+    """The expressions of one UpdateItem: ``#name`` is an attribute, ``:v0`` a value."""
+    put = {**update.put, "expires_at": expires_at}
+    values: dict[str, dict[str, str]] = {}
+
+    def value(number: int) -> str:
+        name = f":v{len(values)}"
+        values[name] = {"N": str(number)}
+        return name
+
+    clauses = {
+        "ADD": [f"#{name} {value(more)}" for name, more in update.add.items()],
+        "SET": [f"#{name} = {value(n)}" for name, n in put.items() if n is not None],
+        "REMOVE": [f"#{name}" for name, n in put.items() if n is None],
+    }
+    conditions = [
+        f"attribute_not_exists(#{name})" if seen is None else f"#{name} = {value(seen)}"
+        for name, seen in update.expect.items()
+    ]
+    return {
+        "UpdateExpression": " ".join(
+            f"{action} {', '.join(parts)}" for action, parts in clauses.items() if parts
+        ),
+        **({"ConditionExpression": " AND ".join(conditions)} if conditions else {}),
+        "ExpressionAttributeNames": {
+            f"#{name}": name for name in {**update.add, **put, **update.expect}
+        },
+        "ExpressionAttributeValues": values,
+    }
+
+
+def _numbers(item: Mapping[str, Any]) -> Mapping[str, int]:
+    """Read an item; what is no whole number of at least 0 is left out."""
+    texts = {name: value.get("N", "") for name, value in item.items()}
+    return {name: int(text) for name, text in texts.items() if text.isascii() and text.isdigit()}

@@ -1,0 +1,160 @@
+"""The table of failures, as boto3 speaks DynamoDB. An adapter; it never raises.
+
+Failure records are advisory: without the table messages are replayed as if no error were known. So
+each call returns what it could do, and one line that says why it could not do the rest.
+
+The table's key is ``message_id`` (S), alone; its TTL attribute is ``expires_at``.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Protocol
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+from dlq_replay.backoff import Backoff
+from dlq_replay.errors import TableError
+from dlq_replay.retry import Retry
+from dlq_replay.rules.failures import Failure, one_line
+
+MAX_WRITES = 25
+"""Items in one BatchWriteItem."""
+
+MAX_READS = 100
+"""Keys in one BatchGetItem."""
+
+BUDGET_SECONDS = 3.0
+"""How long one ``record`` or ``find`` goes on starting calls."""
+
+_RETRY = Retry(3, Backoff(rate_seconds=0.05, cap_seconds=1))
+"""Of one batch: for what DynamoDB left unprocessed."""
+
+
+class DynamoDbClient(Protocol):
+    """The part of boto3's low-level DynamoDB client that is used here."""
+
+    def batch_write_item(self, **request: object) -> Mapping[str, Any]:
+        """Write up to 25 items of different keys; some may be left unprocessed."""
+
+    def batch_get_item(self, **request: object) -> Mapping[str, Any]:
+        """Read up to 100 different keys; some may be left unprocessed."""
+
+
+def table_client_config() -> Config:
+    """Timeouts and retries of the client: a slow table is worth less than a message in time."""
+    return Config(
+        connect_timeout=1,
+        read_timeout=2,
+        retries={"mode": "standard", "total_max_attempts": 2},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FailureTable:
+    """One table, through one client; safe to share between threads.
+
+    Attributes:
+        client: a low-level DynamoDB client, best made with ``table_client_config``.
+        table_name: or the table's ARN, where it is another account's.
+        retry: repeats what DynamoDB left unprocessed.
+        clock_seconds: seconds since any moment, never set back.
+    """
+
+    client: DynamoDbClient
+    table_name: str
+    retry: Retry = field(default=_RETRY)
+    clock_seconds: Callable[[], float] = time.monotonic
+
+    def record(self, failures: Sequence[Failure]) -> str | None:
+        """Write each failure over what was recorded of its message; of equal ids the last.
+
+        After a call that fails no other is made, so that a table that is down costs one time-out.
+
+        Returns:
+            How many DynamoDB did not confirm, and why, in one line without any part of a message;
+            None if it confirmed all.
+        """
+        left = {failure.message_id: failure for failure in failures}
+        count = len(left)
+
+        def write(tried: Sequence[str]) -> Sequence[str]:
+            requests = [{"PutRequest": {"Item": left[key].to_item()}} for key in tried]
+            answer = self.client.batch_write_item(RequestItems={self.table_name: requests})
+            left_over = chain.from_iterable((answer.get("UnprocessedItems") or {}).values())
+            unwritten = {one["PutRequest"]["Item"]["message_id"]["S"] for one in left_over}
+            for key in set(tried) - unwritten:
+                del left[key]
+            return [key for key in tried if key in unwritten]
+
+        try:
+            self._in_batches([*left], MAX_WRITES, write)
+        except Exception as error:  # noqa: BLE001 - records are advisory: see the module
+            return f"{len(left)} of {count}: {describe_fault(error)}"
+        return None
+
+    def find(self, message_ids: Sequence[str]) -> tuple[Mapping[str, Failure], str | None]:
+        """Read what is recorded of these messages, each asked for once, 100 in a call.
+
+        Reads are strongly consistent: what made SQS move a message may be the first failure
+        recorded of it, and a moment old. An item that cannot be read is left out.
+
+        Returns:
+            The failures by message id; and why they may be incomplete, in one line without any part
+            of a message, else None.
+        """
+        found: dict[str, Failure] = {}
+        unreadable = 0
+
+        def read(tried: Sequence[str]) -> Sequence[str]:
+            nonlocal unreadable
+            keys = [{"message_id": {"S": message_id}} for message_id in tried]
+            answer = self.client.batch_get_item(
+                RequestItems={self.table_name: {"Keys": keys, "ConsistentRead": True}}
+            )
+            for item in chain.from_iterable((answer.get("Responses") or {}).values()):
+                try:
+                    failure = Failure.from_item(item)
+                except ValueError:
+                    unreadable += 1
+                else:
+                    found[failure.message_id] = failure
+            left = (answer.get("UnprocessedKeys") or {}).values()
+            return [key["message_id"]["S"] for one in left for key in one["Keys"]]
+
+        try:
+            self._in_batches([*dict.fromkeys(message_ids)], MAX_READS, read)
+        except Exception as error:  # noqa: BLE001 - records are advisory: see the module
+            return found, describe_fault(error)
+        return found, f"items without an error_type: {unreadable}" if unreadable else None
+
+    def _in_batches(
+        self, keys: Sequence[str], size: int, work: Callable[[Sequence[str]], Sequence[str]]
+    ) -> None:
+        """Give *work* all *keys*, batch by batch, and again what it returns as not done."""
+        end_seconds = self.clock_seconds() + BUDGET_SECONDS
+        retry = replace(self.retry, seconds_left=lambda: end_seconds - self.clock_seconds())
+        for start in range(0, len(keys), size):
+            left = keys[start : start + size]
+            for _ in retry.attempts():
+                left = work(left)
+                if not left:
+                    break
+            if left:
+                raise TableError("throttled: DynamoDB left a part of a batch unprocessed")
+            if self.clock_seconds() > end_seconds and start + size < len(keys):
+                raise TableError(f"slow: stopped after {BUDGET_SECONDS:g} s")
+
+
+def describe_fault(error: Exception) -> str:
+    """Say what went wrong without any part of an item: errors of the call's form may quote it."""
+    if isinstance(error, TableError):
+        return str(error)
+    if isinstance(error, ClientError):
+        detail = error.response.get("Error", {})
+        return one_line(f"{detail.get('Code', 'Unknown')}: {detail.get('Message', '')}")
+    if isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError):
+        return one_line(f"{type(error).__name__}: {error}")
+    return type(error).__name__

@@ -1,0 +1,121 @@
+"""The counters of returns in the failure table, as botocore speaks DynamoDB. An adapter.
+
+Item ``returns#<plan>#<group>`` has the counters of one plan and group: the first ids of the first
+100 to 199 messages (``returned_ids``, ``parked_ids``), so that a message that is counted again
+changes nothing, and the number of those beyond (``returned``, ``parked``).
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dlq_replay.aws.breaker_table import read_items, update_item
+from dlq_replay.aws.failure_table import MAX_READS
+from dlq_replay.replaying.returns import Returns
+
+KEPT_SECONDS = 90 * 24 * 3600
+"""How long an item lives after the last ``begin``."""
+
+MAX_IDS = 100
+"""A set of so many ids is full."""
+
+_KEY = "message_id"
+_KINDS = ("returned", "parked")
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnsTable:
+    """The counters of all plans and groups.
+
+    Every method raises TableError where the table is missing, refuses, is throttled or does not
+    answer. No call is repeated by it. *client* is made with ``breaker_client_config`` in the
+    function; *table_name* is the failure table.
+    """
+
+    client: Any
+    table_name: str
+    now_seconds: Callable[[], int]
+
+    def begin(self, plan_id: str, group_ids: Collection[str]) -> None:
+        """Make the counters of these groups, or keep what is there, for 90 days from now."""
+        expires_at = str(self.now_seconds() + KEPT_SECONDS)
+        for group_id in group_ids:
+            update_item(
+                self.client,
+                TableName=self.table_name,
+                Key=_item_key(plan_id, group_id),
+                UpdateExpression="SET #expires_at = :expires_at",
+                ExpressionAttributeNames={"#expires_at": "expires_at"},
+                ExpressionAttributeValues={":expires_at": {"N": expires_at}},
+            )
+
+    def read(self, plan_id: str, group_ids: Collection[str]) -> dict[str, Returns]:
+        """Read the counters of these groups, strongly consistent.
+
+        A group without counters is not in the answer: nothing is known of it.
+        """
+        group_of = {_item_key(plan_id, group)[_KEY]["S"]: group for group in group_ids}
+        keys = [{_KEY: {"S": key}} for key in group_of]
+        items: list[Mapping[str, Any]] = []
+        for start in range(0, len(keys), MAX_READS):
+            part = keys[start : start + MAX_READS]
+            items += read_items(self.client, self.table_name, Keys=part, ConsistentRead=True)
+        return {group_of[item[_KEY]["S"]]: _returns(item) for item in items}
+
+    def add(
+        self,
+        plan_id: str,
+        group_id: str,
+        returned: frozenset[str] = frozenset(),
+        parked: frozenset[str] = frozenset(),
+    ) -> bool:
+        """Add messages by their first ids; False where there are no counters.
+
+        Ids that are in the set already change nothing. The change may have been made although this
+        raises: then ids beyond a full set count twice if they are added again.
+        """
+        return all(
+            self._add(plan_id, group_id, kind, sorted(ids)[start : start + MAX_IDS])
+            for kind, ids in zip(_KINDS, (returned, parked), strict=True)
+            for start in range(0, len(ids), MAX_IDS)
+        )
+
+    def _add(self, plan_id: str, group_id: str, kind: str, ids: list[str]) -> bool:
+        exists = f"attribute_exists({_KEY})"
+        update = partial(
+            update_item, self.client, TableName=self.table_name, Key=_item_key(plan_id, group_id)
+        )
+        is_done, item = update(
+            UpdateExpression="ADD #ids :ids",
+            ConditionExpression=(
+                f"{exists} AND (attribute_not_exists(#ids) OR size(#ids) < :most)"
+            ),
+            ExpressionAttributeNames={"#ids": f"{kind}_ids"},
+            ExpressionAttributeValues={":ids": {"SS": ids}, ":most": {"N": str(MAX_IDS)}},
+        )
+        # Nobody adds to a full set any more.
+        beyond = len({*ids} - _ids(item, kind))
+        if item and beyond:
+            is_done, item = update(
+                UpdateExpression="ADD #count :beyond",
+                ConditionExpression=exists,
+                ExpressionAttributeNames={"#count": kind},
+                ExpressionAttributeValues={":beyond": {"N": str(beyond)}},
+            )
+        return is_done or bool(item)
+
+
+def _item_key(plan_id: str, group_id: str) -> dict[str, dict[str, str]]:
+    return {_KEY: {"S": f"returns#{plan_id}#{group_id}"}}
+
+
+def _returns(item: Mapping[str, Any]) -> Returns:
+    ids = {kind: _ids(item, kind) for kind in _KINDS}
+    returned, parked = (len(ids[kind]) + int(item.get(kind, {}).get("N", 0)) for kind in _KINDS)
+    # What was parked again came back, whether or not its return could be counted.
+    return Returns(max(returned, parked), parked, ids["returned"] | ids["parked"], ids["parked"])
+
+
+def _ids(item: Mapping[str, Any], kind: str) -> frozenset[str]:
+    return frozenset(item.get(f"{kind}_ids", {}).get("SS", ()))

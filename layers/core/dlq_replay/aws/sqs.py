@@ -1,0 +1,302 @@
+"""Adapter for SQS: converts boto3's answers and exceptions to the core's values and errors.
+
+``SqsQueue`` satisfies ``sending.Queue``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import botocore
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    MetadataRetrievalError,
+    NoCredentialsError,
+    ParamValidationError,
+    PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
+)
+from botocore.handlers import add_recursion_detection_header
+
+from dlq_replay import __version__
+from dlq_replay.errors import MalformedMessageError, QueueError
+from dlq_replay.replaying.sending import (
+    BatchRejected,
+    CallResult,
+    Confirmed,
+    InDoubt,
+    Refused,
+    SendResult,
+    send_each_if_rejected,
+)
+from dlq_replay.wire.message import Message, SendEntry
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+MAX_RECEIVE = 10
+"""Messages in one ReceiveMessage answer, and entries in one DeleteMessageBatch."""
+
+MAX_WAIT_SECONDS = 20
+"""The longest long poll."""
+
+# Raised before anything is sent. After any other error of botocore the message may have been sent:
+# by this try, or by an earlier try of the same call.
+_NOT_SENT = (NoCredentialsError, ParamValidationError)
+_NOT_CONNECTED = (ConnectTimeoutError, EndpointConnectionError)
+_NOT_SIGNED = (
+    CredentialRetrievalError,
+    MetadataRetrievalError,
+    PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
+)
+"""Credentials expired and could not be renewed. Each try signs anew, so an earlier one may have
+been sent."""
+
+_EXPIRED_AGAIN = "Credentials were refreshed, but the refreshed credentials are still expired"
+
+# With these codes SQS refuses a whole call because of one entry. Nothing of the call was sent, so
+# the entries are then sent one by one, and only the bad one is refused.
+_REJECTED_FOR_AN_ENTRY = frozenset(
+    {
+        "BatchRequestTooLong",
+        "AWS.SimpleQueueService.BatchRequestTooLong",
+        "InvalidAttributeValue",
+        "InvalidMessageContents",
+        "InvalidParameterValue",
+        "MissingParameter",
+    }
+)
+
+
+class Received(Protocol):
+    """Anything with a receipt handle, which a delete needs."""
+
+    @property
+    def receipt_handle(self) -> str:
+        """The handle of this receive."""
+
+
+_Received = TypeVar("_Received", bound=Received)
+
+
+def client_config(max_connections: int) -> Config:
+    """Return the configuration of a client that *max_connections* threads share.
+
+    Retries are few and short, because every message that is not confirmed comes back by itself. Two
+    things that took a third of the time of each call are switched off: the validation of the types
+    that ``to_api`` returns, and botocore's own user agent.
+    """
+    return Config(
+        parameter_validation=False,
+        user_agent=f"sqs-dlq-replay/{__version__} Botocore/{botocore.__version__}",
+        connect_timeout=3,
+        read_timeout=10,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        max_pool_connections=max_connections,
+    )
+
+
+def without_recursion_header(client: "SQSClient") -> "SQSClient":
+    """Remove botocore's recursion header from the calls of *client*; return it.
+
+    botocore copies the trace header of the current Lambda invocation into every call, and Lambda
+    uses it to stop loops after about 16 turns. Our replay loop has its own limit, and one header
+    for a batch would add the turns of one message to another. Each entry has its own header
+    instead.
+    """
+    client.meta.events.unregister("before-call", add_recursion_detection_header)
+    return client
+
+
+@dataclass(frozen=True, slots=True)
+class SqsQueue:
+    """One queue, through one client; safe to share between threads.
+
+    Attributes:
+        client: a boto3 SQS client.
+        url: the queue's URL.
+        tries_once: whether the client makes no retries. Then nothing was sent if there was no
+            connection.
+    """
+
+    client: "SQSClient"
+    url: str
+    tries_once: bool = False
+
+    def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        """As ``sending.Queue`` says."""
+        return send_each_if_rejected(self.send_once, entries)
+
+    def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
+        """Send with exactly one call, for callers that count calls; else the same as ``send``."""
+        count = len(entries)
+        try:
+            raw = [entry.to_api(str(index)) for index, entry in enumerate(entries)]
+            answer = _ask(self.client.send_message_batch, QueueUrl=self.url, Entries=raw)
+        except ClientError as error:
+            if count > 1 and _code(error) in _REJECTED_FOR_AN_ENTRY:
+                return BatchRejected()
+            return [_result_of_failed_call(error)] * count
+        except BotoCoreError as error:
+            if count > 1 and isinstance(error, ParamValidationError):
+                return BatchRejected()
+            is_first_try = self.tries_once and isinstance(error, (*_NOT_CONNECTED, *_NOT_SIGNED))
+            if isinstance(error, _NOT_SENT) or is_first_try:
+                return [Refused(type(error).__name__, describe(error))] * count
+            return [InDoubt(describe(error))] * count
+        return _results(answer, count)
+
+    def receive(
+        self,
+        *,
+        max_messages: int = MAX_RECEIVE,
+        wait_seconds: int = MAX_WAIT_SECONDS,
+        visibility_timeout_seconds: int | None = None,
+        attempt_id: str | None = None,
+    ) -> list[Message | MalformedMessageError]:
+        """Receive up to *max_messages* (1 to 10), waiting 0 to 20 s for the first.
+
+        An empty answer does not mean an empty queue. For a message that cannot be read the list
+        has the error; the message stays in the queue.
+
+        On a FIFO queue, a receive whose answer was lost blocks its message groups until the
+        visibility timeout ends. A second receive with the same *attempt_id* within 5 minutes
+        returns the same messages (SQS API, ReceiveMessage).
+
+        Raises:
+            QueueError: SQS refused or could not be reached.
+        """
+        request: dict[str, Any] = {
+            "QueueUrl": self.url,
+            "MaxNumberOfMessages": max_messages,
+            "WaitTimeSeconds": wait_seconds,
+            "MessageAttributeNames": ["All"],
+            "MessageSystemAttributeNames": ["All"],
+        }
+        if visibility_timeout_seconds is not None:
+            request["VisibilityTimeout"] = visibility_timeout_seconds
+        if attempt_id is not None:
+            request["ReceiveRequestAttemptId"] = attempt_id
+        try:
+            answer = _ask(self.client.receive_message, **request)
+        except (ClientError, BotoCoreError) as error:
+            raise QueueError(f"receiving from {self.url}: {describe(error)}") from error
+        return [_read(received) for received in answer.get("Messages", [])]
+
+    def delete(self, messages: Sequence[_Received]) -> list[_Received]:
+        """Delete received messages, any number of them.
+
+        Returns:
+            Those that SQS did not confirm as deleted; a lost answer counts as not confirmed. A
+            message that was not deleted is received again.
+        """
+        return self._unconfirmed(self.client.delete_message_batch, [(one, {}) for one in messages])
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
+        """As ``replay.DeadLetterQueue`` says; 0 to 43,200 seconds, for any number of messages.
+
+        SQS refuses a timeout that would end more than 12 hours after the receive. What is not
+        confirmed is visible again when its earlier timeout ends.
+        """
+        entries = [(message, {"VisibilityTimeout": seconds}) for message, seconds in changes]
+        return self._unconfirmed(self.client.change_message_visibility_batch, entries)
+
+    def _unconfirmed(
+        self, call: Callable[..., Any], entries: Sequence[tuple[_Received, dict[str, int]]]
+    ) -> list[_Received]:
+        """Make one *call* for each ten *entries*: a message, and fields beside its handle."""
+        left: list[_Received] = []
+        for start in range(0, len(entries), MAX_RECEIVE):
+            some = entries[start : start + MAX_RECEIVE]
+            request = [
+                {"Id": str(index), "ReceiptHandle": message.receipt_handle, **more}
+                for index, (message, more) in enumerate(some)
+            ]
+            confirmed: set[str] = set()
+            # A lost answer confirms nothing.
+            with suppress(ClientError, BotoCoreError):
+                answer = _ask(call, QueueUrl=self.url, Entries=request)
+                confirmed = {entry["Id"] for entry in answer.get("Successful", [])}
+            left += [one for index, (one, _) in enumerate(some) if str(index) not in confirmed]
+        return left
+
+    def describe(self) -> Mapping[str, str]:
+        """Return the queue's attributes by name, message counts included.
+
+        Raises:
+            QueueError: the queue does not exist, access is denied, or SQS cannot be reached.
+        """
+        try:
+            answer = _ask(
+                self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=["All"]
+            )
+        except (ClientError, BotoCoreError) as error:
+            raise QueueError(f"asking about {self.url}: {describe(error)}") from error
+        return {str(name): value for name, value in answer["Attributes"].items()}
+
+
+def describe(error: Exception) -> str:
+    """Describe *error* in one line without any part of a message.
+
+    Of a ParamValidationError only the name is used, because its text quotes invalid values.
+    """
+    if isinstance(error, ClientError):
+        return f"{_code(error)}: {error.response['Error'].get('Message', '')}"
+    if isinstance(error, ParamValidationError):
+        return type(error).__name__
+    return f"{type(error).__name__}: {error}"
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"].get("Code", "Unknown"))
+
+
+def _result_of_failed_call(error: ClientError) -> SendResult:
+    metadata = error.response.get("ResponseMetadata", {})
+    is_refusal = 400 <= metadata.get("HTTPStatusCode", 0) < 500  # noqa: PLR2004 - HTTP's class
+    if is_refusal and not metadata.get("RetryAttempts"):
+        # SQS may quote a part of the message in the text of these.
+        may_quote = _code(error) in _REJECTED_FOR_AN_ENTRY
+        return Refused(_code(error), "" if may_quote else describe(error))
+    return InDoubt(describe(error))
+
+
+def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any of boto3's calls
+    """Make one call.
+
+    Raises:
+        ClientError, BotoCoreError: as boto3 raises them. CredentialRetrievalError also where boto3
+            raises RuntimeError, because refreshed credentials are already expired.
+    """
+    try:
+        return call(**request)
+    except RuntimeError as error:
+        if not str(error).startswith(_EXPIRED_AGAIN):
+            raise
+        raise CredentialRetrievalError(provider="refresh", error_msg=str(error)) from error
+
+
+def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:
+    named: dict[str, SendResult] = {}
+    for entry in answer.get("Failed", ()):
+        named[entry["Id"]] = Refused(entry["Code"])
+    for entry in answer.get("Successful", ()):
+        named[entry["Id"]] = Confirmed(entry["MessageId"])
+    unnamed = InDoubt("the answer does not name the entry")
+    return [named.get(str(index), unnamed) for index in range(count)]
+
+
+def _read(received: Mapping[str, Any]) -> Message | MalformedMessageError:
+    try:
+        return Message.from_received(received)
+    except MalformedMessageError as error:
+        return MalformedMessageError(f"message {received.get('MessageId', '?')}: {error}")

@@ -1,0 +1,187 @@
+"""What one worker does for the circuit breaker of its queue: count, claim, judge.
+
+``breaker`` has the rules. A worker keeps what it counted until it may write it, at most once a
+second, and what it last read. Where the table fails it goes on with what it knows for a minute;
+then it does as if there were no breaker. It never raises for what the table does.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dlq_replay.retry import Asking, awake_seconds
+from dlq_replay.rules.breaker import (
+    ARRIVED,
+    GRANTED,
+    RETURNED,
+    TURNED_AWAY,
+    BreakerRules,
+    BreakerView,
+    Update,
+    was_replayed,
+)
+from dlq_replay.rules.plan import Passage, Step
+from dlq_replay.wire.message import Message
+
+READ_SECONDS = 2.0
+WRITE_SECONDS = 1.0
+BLIND_SECONDS = 60.0
+"""How long the last known state is acted upon."""
+
+ReadDeletions = Callable[[int, int], Mapping[int, int]]
+"""Messages that the main queue deleted between two moments, epoch seconds: by minute, without those
+that the metric does not have. Empty where it cannot be read; never raises."""
+
+
+class BreakerTable(Protocol):
+    """The breaker of one main queue. ``breaker_table.DynamoDbBreaker`` is one.
+
+    Each method raises TableError where the table is missing, refuses or does not answer.
+    """
+
+    def read(self) -> Mapping[str, int]:
+        """Read the item's numbers."""
+
+    def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
+        """Change the item; whether that was done, and what its numbers are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerReport:
+    """What a batch had to do with the breaker.
+
+    Attributes:
+        is_low: whether the queue is limited to 1 replay a minute, as far as the worker knows.
+        event: what this worker made of the limit, in a line; else None.
+        fault: why the breaker does nothing, told once a minute; else None.
+    """
+
+    is_low: bool = False
+    event: str | None = None
+    fault: str | None = None
+
+
+class BreakerWorker:
+    """The breaker of one main queue, as one execution environment works with it.
+
+    Not safe to share between threads: an environment has one invocation at a time.
+
+    Args:
+        table: its state.
+        rules: thresholds and durations.
+        read_deletions: the metric of the main queue.
+        max_receive_count: of the main queue on FIFO, where the receive count says which look is
+            the first; None on standard queues.
+        clock_seconds: see ``awake_seconds``.
+    """
+
+    def __init__(
+        self,
+        table: BreakerTable,
+        rules: BreakerRules,
+        read_deletions: ReadDeletions,
+        max_receive_count: int | None = None,
+        clock_seconds: Callable[[], float] = awake_seconds,
+    ) -> None:
+        self._table, self._rules, self._read_deletions = table, rules, read_deletions
+        self._max_receive_count, self._clock_seconds = max_receive_count, clock_seconds
+        self._numbers: Mapping[str, int] = {}
+        self._counts: Counter[str] = Counter()
+        self._known_at = self._wrote_at = -math.inf
+        self._is_failing = False
+        self._asking = Asking(clock_seconds)
+
+    def look(self, messages: Sequence[Message], now_seconds: int) -> BreakerView | None:
+        """Count the dead letters that are new here, and claim what the limit may let through.
+
+        None where nothing is known of the limit: then all is as without a breaker.
+        """
+        if self._clock_seconds() >= self._known_at + READ_SECONDS:
+            # After a failure by a write: a worker that can only read must not keep to a limit.
+            self._ask(Update() if self._is_failing else None)
+        if self._clock_seconds() > self._known_at + BLIND_SECONDS:
+            self._counts.clear()
+            return None
+        for message in messages:
+            if self._is_first_look(message):
+                self._count(RETURNED if was_replayed(message) else ARRIVED, now_seconds)
+        view = self._view(now_seconds)
+        return self._claim(view, sum(map(view.applies_to, messages)))
+
+    def finish(self, steps: Sequence[Step], view: BreakerView | None) -> BreakerReport:
+        """Count what was turned away, write, and judge the consumer where that is due.
+
+        *view* is what ``look`` gave for the batch.
+        """
+        is_low, event = False, None
+        if view is not None:
+            passages = Counter(step.passage for step in steps)
+            now_seconds = view.now_seconds
+            self._count(TURNED_AWAY, now_seconds, passages[Passage.HELD])
+            self._count(GRANTED, now_seconds, passages[Passage.GRANTED] - view.grants)
+            is_time = self._clock_seconds() >= self._wrote_at + WRITE_SECONDS
+            if is_time and not self._asking.is_paused:
+                self._write_counts(now_seconds)
+                event = self._judge(now_seconds)
+            is_low = self._view(now_seconds).limit == 1
+        return BreakerReport(is_low, event, self._asking.fault_to_report())
+
+    def _count(self, kind: str, now_seconds: int, count: int = 1) -> None:
+        if count:
+            self._counts[f"{kind}{self._rules.minute(now_seconds)}"] += count
+
+    def _is_first_look(self, message: Message) -> bool:
+        """Whether SQS moved it here, and on FIFO, where it waits in place, just now."""
+        if message.source_arn is None or self._max_receive_count is None:
+            return message.source_arn is not None
+        received = message.receive_count
+        return received is not None and received <= self._max_receive_count + 1
+
+    def _view(self, now_seconds: int) -> BreakerView:
+        return BreakerView(self._numbers, now_seconds, self._rules)
+
+    def _claim(self, view: BreakerView, wanted: int) -> BreakerView:
+        """Claim grants, once more where another worker came first. ``finish`` gives back."""
+        for _ in range(2):
+            count, claim = self._view(view.now_seconds).grant_claim(wanted)
+            if count and self._ask(claim):
+                return replace(view, grants=count)
+        return view
+
+    def _write_counts(self, now_seconds: int) -> None:
+        """Write what was counted. What is not confirmed is dropped: it may have been counted."""
+        if not self._counts:
+            return
+        self._wrote_at = self._clock_seconds()
+        counts, self._counts = self._counts, Counter()
+        stale = self._view(now_seconds).stale([*self._numbers, *counts])
+        add = {name: count for name, count in counts.items() if name not in stale}
+        self._ask(Update(add=add, put=dict.fromkeys(stale)))
+
+    def _judge(self, now_seconds: int) -> str | None:
+        """Judge the consumer, once a minute; say what became of the limit."""
+        claim = self._view(now_seconds).judgment_claim()
+        if not (claim and self._ask(claim)):
+            return None
+        deleted = self._read_deletions(*self._rules.metric_range(now_seconds))
+        if not deleted:
+            self._asking.note("the main queue's metric NumberOfMessagesDeleted cannot be read")
+        update = self._view(now_seconds).judge(deleted)
+        if not (update and self._ask(update) and "since" in update.put):
+            return None
+        return f"circuit breaker: {self._view(now_seconds).in_words or 'no limit any more'}"
+
+    def _ask(self, update: Update | None) -> bool:
+        """Change the item, or read it; whether that was done."""
+        clock, table = self._clock_seconds(), self._table
+        answer = self._asking.ask(
+            lambda: (True, table.read()) if update is None else table.update(update)
+        )
+        if answer is None:
+            self._is_failing = True
+            return False
+        self._is_failing, self._known_at = False, clock
+        is_done, self._numbers = answer
+        return is_done

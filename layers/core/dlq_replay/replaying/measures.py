@@ -1,0 +1,154 @@
+"""What is counted and measured, under which names, and how it is published.
+
+The template's alarms and dashboard read these names; a test holds them together. The lines have
+CloudWatch's embedded metric format (EMF):
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Literal
+
+from dlq_replay.replaying.breaker_worker import BreakerReport
+from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.replaying.trial import trial_id_of
+from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
+from dlq_replay.rules.plan import Passage, Wait
+from dlq_replay.wire.message import Message
+
+SERVICE = "dlq-replay"
+NAMESPACE = "DlqReplay"
+MAIN_QUEUE_DIMENSION = "MainQueue"
+SERVICE_DIMENSION = "service"
+"""Every metric has both dimensions: the name of the main queue, and ``dlq-replay``."""
+
+VALUES_PER_LINE = 100
+"""EMF's limit for one metric in one line. Further values go into further lines."""
+
+
+class Metric(StrEnum):
+    """The metrics of the replay function, then of the Spark job, then of the daily notice."""
+
+    REPLAYED = "Replayed"
+    PARKED = "Parked"
+    HELD = "Held"
+    FAILED = "Failed"
+    ARRIVED = "Arrived"
+    REPLAY_COUNT = "ReplayCount"
+    DELAY_SECONDS = "DelaySeconds"
+    NEAREST_EXPIRY_SECONDS = "NearestExpirySeconds"
+    HELD_BY_BREAKER = "HeldByBreaker"
+    ARRIVED_TOTAL = "ArrivedTotal"
+    FAILED_TOTAL = "FailedTotal"
+    CIRCUIT_BREAKERS_OPEN = "CircuitBreakersOpen"
+    BREAKER_FAULTS = "BreakerFaults"
+    RETURNS_NOT_COUNTED = "ReturnsNotCounted"
+    # ---
+    PENDING_MESSAGES = "PendingMessages"
+    OLDEST_PENDING_SECONDS = "OldestPendingSeconds"
+    # ---
+    LAST_RUN_AGE_SECONDS = "LastRunAgeSeconds"
+    OLDEST_PARKED_SECONDS = "OldestParkedSeconds"
+
+
+def parked_metric(reason: ParkReason) -> str:
+    """Name the metric that counts what was parked for *reason*."""
+    return f"{Metric.PARKED}_{reason}"
+
+
+Measured = dict[str, Sequence[int]]
+"""Values by the name of their metric: seconds if the name ends so, else counts."""
+
+
+def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -> Measured:
+    """Return what a batch tells of one main queue: how often each fate, and each message's values.
+
+    Counts have one value, 0 included; other metrics have one per message. HeldByBreaker is there
+    only with the *breaker* of that queue.
+    """
+    fates = [one.fate for one in outcome.outcomes]
+    replays = [fate for fate in fates if isinstance(fate, Replay)]
+    reasons = Counter(fate.reason for fate in fates if isinstance(fate, Park))
+    turned_away = [one.fate for one in outcome.outcomes if one.passage is Passage.HELD]
+    held = sum(isinstance(fate, Hold) for fate in turned_away)
+    # Each dead letter counts once for each time it died: one that was held has been counted.
+    counts = (one.history.replay_count for one in _leaving(outcome) if one.due_seconds is None)
+    return {
+        Metric.REPLAYED: [len(replays)],
+        Metric.PARKED: [reasons.total()],
+        Metric.HELD: [sum(isinstance(fate, Hold | Wait) for fate in fates)],
+        Metric.FAILED: [len(outcome.failed)],
+        Metric.ARRIVED: [_arrived(outcome)],
+        **{parked_metric(reason): [count] for reason, count in reasons.items()},
+        **({Metric.HELD_BY_BREAKER: [held]} if breaker else {}),
+        Metric.REPLAY_COUNT: [count for count in counts if count is not None],
+        Metric.DELAY_SECONDS: [replay.delay_seconds for replay in replays],
+    }
+
+
+def measure_dlq(outcome: BatchOutcome, now_seconds: int, dlq_retention_seconds: int) -> Measured:
+    """Return what a batch tells of the DLQ, whichever main queues its messages are of.
+
+    Alarms watch these values, which are published for the stack's main queue. NearestExpirySeconds
+    is how long the message that SQS would delete first had left when it was received.
+    """
+    reports = outcome.breakers.values()
+    records = (one.record for one in outcome.outcomes)
+    times = (record.sent_seconds for record in records if isinstance(record, Message))
+    sent = [int(seconds) for seconds in times if seconds is not None]
+    limited = [sum(report.is_low for report in reports)] if reports else []
+    faults = sum(report.fault is not None for report in reports)
+    left = [max(0, min(sent) + dlq_retention_seconds - now_seconds)] if sent else []
+    return {
+        Metric.ARRIVED_TOTAL: [_arrived(outcome)],
+        Metric.FAILED_TOTAL: [len(outcome.failed)],
+        Metric.CIRCUIT_BREAKERS_OPEN: limited,
+        Metric.BREAKER_FAULTS: [faults] if faults else [],
+        Metric.RETURNS_NOT_COUNTED: [outcome.uncounted_returns] * bool(outcome.uncounted_returns),
+        Metric.NEAREST_EXPIRY_SECONDS: left,
+    }
+
+
+def _arrived(outcome: BatchOutcome) -> int:
+    """Count new dead letters: moved by SQS, and not replayed since.
+
+    Their context does not matter: any producer can write one.
+    """
+    return sum(
+        one.source_arn is not None and one.history.replay_count == 0 for one in _leaving(outcome)
+    )
+
+
+def _leaving(outcome: BatchOutcome) -> Iterator[Message]:
+    """Yield the messages to count: one that stays in the DLQ is counted when it leaves.
+
+    Test messages of ``dlq doctor`` are no dead letters.
+    """
+    for one in outcome.outcomes:
+        if isinstance(one.record, Message) and not one.is_left and trial_id_of(one.record) is None:
+            yield one.record
+
+
+def unit_of(name: str) -> Literal["Seconds", "Count"]:
+    """Return the unit of a metric, as CloudWatch writes it."""
+    return "Seconds" if name.endswith("Seconds") else "Count"
+
+
+def publish(measured: Measured, main_queue: str, now_seconds: float) -> None:
+    """Print the values of a main queue; Lambda hands standard output to CloudWatch.
+
+    That is one line of JSON if no metric has more than 100 values.
+    """
+    dimensions = {MAIN_QUEUE_DIMENSION: main_queue, SERVICE_DIMENSION: SERVICE}
+    while measured := {name: values for name, values in measured.items() if values}:
+        directive = {
+            "Namespace": NAMESPACE,
+            "Dimensions": [list(dimensions)],
+            "Metrics": [{"Name": name, "Unit": unit_of(name)} for name in measured],
+        }
+        metadata = {"Timestamp": int(now_seconds * 1000), "CloudWatchMetrics": [directive]}
+        values = {name: values[:VALUES_PER_LINE] for name, values in measured.items()}
+        print(json.dumps({"_aws": metadata, **dimensions, **values}))  # noqa: T201
+        measured = {name: values[VALUES_PER_LINE:] for name, values in measured.items()}

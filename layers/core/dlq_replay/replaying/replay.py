@@ -1,0 +1,281 @@
+"""The use case: a batch of dead letters, each replayed, held, parked or left where it was.
+
+Plans with ``plan``, acts through ``sending`` and, for holds on FIFO, through visibility; accounts
+for every message.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from dlq_replay.backoff import DrawUpTo
+from dlq_replay.replaying.breaker_worker import BreakerReport, BreakerWorker
+from dlq_replay.replaying.returns import ReturnsCounter
+from dlq_replay.replaying.sending import (
+    Confirmed,
+    InDoubt,
+    Queue,
+    Refused,
+    SendResult,
+    Shipment,
+    send_groups,
+)
+from dlq_replay.rules.breaker import BreakerView
+from dlq_replay.rules.decision import Hold, Park, Replay
+from dlq_replay.rules.failures import Failure
+from dlq_replay.rules.outgoing import source_queue
+from dlq_replay.rules.plan import Failed, Step, Wait, plan_batch
+from dlq_replay.rules.policy import ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.events import UnreadableRecord
+from dlq_replay.wire.history import History
+from dlq_replay.wire.message import Message
+
+
+class DeadLetterQueue(Queue, Protocol):
+    """What a replay needs of the DLQ itself. ``sqs.SqsQueue`` is one."""
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> Sequence[Message]:
+        """Hide each received message for so many seconds from now; 0 shows it at once.
+
+        Returns those that SQS did not confirm; never raises for an error of SQS.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch: exactly one outcome per message id.
+
+    Attributes:
+        outcomes: one for each message; Replay, Park and Hold mean that SQS confirmed it.
+        breakers: what the circuit breaker of each main queue had to do with it; empty where
+            there is none.
+        uncounted_returns: returns of redrives that could not be counted and go on all the same.
+        returns_fault: why the table could not count returns, told once a minute; else None.
+    """
+
+    outcomes: tuple[Step, ...]
+    breakers: Mapping[QueueAddress, BreakerReport] = field(default_factory=dict)
+    uncounted_returns: int = 0
+    returns_fault: str | None = None
+
+    @property
+    def failed(self) -> tuple[Step, ...]:
+        """The outcomes of messages that could not be handled and stay in the DLQ."""
+        return tuple(one for one in self.outcomes if isinstance(one.fate, Failed))
+
+    def to_partial_batch_response(self) -> dict[str, list[dict[str, str]]]:
+        """What Lambda wants: it deletes every message that is not named here."""
+        left = (one.message_id for one in self.outcomes if one.is_left)
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in left]}
+
+
+@dataclass(frozen=True, slots=True)
+class Replayer:
+    """Replays batches by one policy, from the DLQ to each message's own main queue.
+
+    Attributes:
+        main_queue: the policy's main queue.
+        now_seconds: the clock, epoch seconds.
+        draw_up_to: the randomness of the jitter on standard queues.
+        find_failures: what consumers recorded of these message ids; called once per batch, never
+            raises.
+        breakers: the circuit breaker of each main queue that has one.
+    """
+
+    policy: ReplayPolicy
+    main_queue: Queue
+    dlq: DeadLetterQueue
+    parked_queue: Queue
+    now_seconds: Callable[[], int]
+    draw_up_to: DrawUpTo
+    executor: Executor
+    find_failures: Callable[[Sequence[str]], Mapping[str, Failure]] = lambda _: {}
+    breakers: Mapping[QueueAddress, BreakerWorker] = field(default_factory=dict)
+    other_main_queues: Mapping[QueueAddress, Queue] = field(default_factory=dict)
+    returns: ReturnsCounter = field(default_factory=ReturnsCounter)
+
+    def replay(
+        self, records: Sequence[Message | UnreadableRecord], seconds_left: Callable[[], float]
+    ) -> BatchOutcome:
+        """Decide and act on each record. Never raises for what a message contains or SQS answers.
+
+        A message that stands twice in the batch is sent once. *seconds_left* says how long the
+        answers may still be waited for; what is not confirmed by then is Failed.
+        """
+        distinct = {record.message_id: _without_foreign_context(record) for record in records}
+        failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
+        returns = self.returns.count(distinct.values(), self.policy)
+        now_seconds = self.now_seconds()
+        looked: Mapping[QueueAddress, BreakerView | None] = {}
+        faulty: Mapping[QueueAddress, BreakerReport] = {}
+
+        def plan() -> list[Step]:
+            records, uncounted = returns.records, returns.uncounted
+            return plan_batch(
+                records, self.policy, now_seconds, self.draw_up_to, failures, looked, uncounted
+            )
+
+        try:
+            if seconds_left() > 0:
+                looked = self._look(returns.records, now_seconds)
+            steps = plan()
+        except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
+            looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
+            steps = plan()
+        results = send_groups(self._groups(steps), self.executor, seconds_left)
+        held = self._settle_groups(steps, results, seconds_left)
+        outcomes = tuple(_outcome(step, results, held) for step in steps)
+        reports: Mapping[QueueAddress, BreakerReport] = {}
+        if seconds_left() > 0:
+            reports = {queue: self._finish(queue, steps, view) for queue, view in looked.items()}
+            reports = {**faulty, **reports}
+            self.returns.count_parked(outcomes)
+        fault = self.returns.fault_to_report()
+        return BatchOutcome(outcomes, reports, returns.missed, fault)
+
+    def _look(
+        self,
+        records: Iterable[Message | UnreadableRecord],
+        now_seconds: int,
+    ) -> dict[QueueAddress, BreakerView | None]:
+        """Ask for the limit of each main queue that the batch has messages of."""
+        messages: defaultdict[QueueAddress, list[Message]] = defaultdict(list)
+        for record in records:
+            source = source_queue(record, self.policy) if isinstance(record, Message) else None
+            if isinstance(record, Message) and source is not None and source in self.breakers:
+                messages[source].append(record)
+        return {
+            queue: self.breakers[queue].look(of_queue, now_seconds)
+            for queue, of_queue in messages.items()
+        }
+
+    def _finish(
+        self,
+        queue: QueueAddress,
+        steps: Sequence[Step],
+        view: BreakerView | None,
+    ) -> BreakerReport:
+        """Let the breaker count. The messages are sent: an error here would send them again."""
+        own = [step for step in steps if step.main_queue == queue]
+        try:
+            return self.breakers[queue].finish(own, view)
+        except Exception as error:  # noqa: BLE001 - see above
+            return _faulty_breaker(error)
+
+    def _settle_groups(
+        self,
+        steps: Sequence[Step],
+        results: Mapping[str, SendResult],
+        seconds_left: Callable[[], float],
+    ) -> set[str]:
+        left = seconds_left()
+        if left <= 0 or not self.policy.main_queue.is_fifo:
+            return set()
+        settling = self.executor.submit(_settle_groups, steps, results, self.dlq)
+        try:
+            return settling.result(timeout=None if math.isinf(left) else left)
+        except TimeoutError:
+            # It may still take effect; either way the messages stay in the DLQ and come again.
+            return set()
+
+    def _groups(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
+        groups: dict[str | None, list[Shipment[str]]] = {}
+        for step in steps:
+            if step.entry is not None:
+                shipment = Shipment(step.message_id, self._queue(step), step.entry)
+                groups.setdefault(step.group, []).append(shipment)
+        return list(groups.values())
+
+    def _queue(self, step: Step) -> Queue:
+        if isinstance(step.fate, Park):
+            return self.parked_queue
+        if not isinstance(step.fate, Replay):
+            return self.dlq
+        if step.main_queue == self.policy.main_queue:
+            return self.main_queue
+        return self.other_main_queues[step.main_queue]
+
+
+def _settle_groups(
+    steps: Sequence[Step], results: Mapping[str, SendResult], dlq: DeadLetterQueue
+) -> set[str]:
+    """FIFO: hide the heads that must wait, and show what stands behind a head that is settled.
+
+    A hidden message locks its group, which keeps the order while it waits. So a head is hidden only
+    once all that went before it in its group is sent: what failed before it would have to wait as
+    long. What stands behind a hidden or a parked head is shown at once, so that the group moves on
+    when the head is due or deleted, and not when the timeouts of this receive end.
+
+    Returns:
+        The ids of the heads whose hold SQS confirmed.
+    """
+    broken = {
+        step.group
+        for step in steps
+        if not isinstance(results.get(step.message_id, Confirmed("")), Confirmed)
+    }
+    heads = {
+        step.message_id: (step.group, (step.record, step.fate.wait_seconds))
+        for step in steps
+        if isinstance(step.fate, Hold)
+        and isinstance(step.record, Message)
+        and step.entry is None
+        and step.group not in broken
+    }
+    unconfirmed = dlq.change_visibility([change for _, change in heads.values()])
+    held = heads.keys() - {message.message_id for message in unconfirmed}
+    settled = {heads[message_id][0] for message_id in held} | {
+        step.group
+        for step in steps
+        if isinstance(step.fate, Park) and isinstance(results.get(step.message_id), Confirmed)
+    }
+    behind = [
+        (step.record, 0)
+        for step in steps
+        if step.group in settled
+        and isinstance(step.fate, Wait)
+        and isinstance(step.record, Message)
+    ]
+    dlq.change_visibility(behind)
+    return held
+
+
+def _without_foreign_context(record: Message | UnreadableRecord) -> Message | UnreadableRecord:
+    """Let no context count that is of another queue than the one SQS moved the message from.
+
+    A consumer passed body and attributes on, to a queue of its own.
+    """
+    if isinstance(record, UnreadableRecord):
+        return record
+    moved_from, source = record.source_arn, record.history.context.source_queue
+    if not (moved_from and source) or moved_from.split(":")[-1] == source:
+        return record
+    return record.with_history(History.inherited("it belongs to a message of another queue"))
+
+
+def _faulty_breaker(error: Exception) -> BreakerReport:
+    return BreakerReport(fault=f"{type(error).__name__}: {error}")
+
+
+def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:
+    fate = step.fate
+    if step.entry is not None:
+        result = results[step.message_id]
+        fate = fate if isinstance(result, Confirmed) else _failed(result)
+    elif isinstance(fate, Hold) and step.message_id not in held:
+        fate = Failed("not_reached", "its hold was not confirmed")
+    return step if fate is step.fate else replace(step, fate=fate)
+
+
+def _failed(result: SendResult) -> Failed:
+    match result:
+        case Refused(code, text):
+            return Failed("refused", text or code)
+        case InDoubt(cause):
+            return Failed("in_doubt", cause)
+        case _:
+            return Failed("not_reached")

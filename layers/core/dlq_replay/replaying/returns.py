@@ -1,0 +1,179 @@
+"""Counts what comes back of a redrive, for each plan and group.
+
+A *return* is a copy that a redrive sent and that SQS moved to the DLQ, for the first time: its
+context names plan and group and has no ``back``. The redrive makes the counters of its groups
+before it sends; nothing is counted where there are none. Counting is advisory: it never raises, and
+only a copy of an unproven step waits for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlq_replay.retry import Asking, awake_seconds
+from dlq_replay.rules.decision import Park, is_returned_canary
+from dlq_replay.rules.outgoing import source_queue
+from dlq_replay.rules.plan import Step
+from dlq_replay.rules.policy import ReplayPolicy
+from dlq_replay.wire.events import UnreadableRecord
+from dlq_replay.wire.message import Message
+
+CANARY_WAIT_SECONDS = 900
+"""How long a copy of an unproven step stays in the DLQ for its return to be counted."""
+
+BATCH_SECONDS = 1.0
+"""How long one batch goes on starting calls to count."""
+
+Key = tuple[str, str]
+"""Plan and group."""
+
+Add = Callable[[str, str, frozenset[str], frozenset[str]], bool]
+"""Counts first ids of what came back of a plan and group, and of what was parked of it; False where
+there are no counters. ``returns_table.ReturnsTable.add``; raises TableError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """How many messages of one plan and group came back, and how many were parked again.
+
+    The ids are the first ids of the first 100 of them, or of some more.
+    """
+
+    returned: int = 0
+    parked: int = 0
+    returned_ids: frozenset[str] = frozenset()
+    parked_ids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CountedReturns:
+    """A batch whose returns were counted.
+
+    Attributes:
+        records: the batch; what was counted, or of which nobody wants to know, is ``is_back``.
+        uncounted: ids of the messages that stay in the DLQ until they are counted.
+        missed: how many returns were not counted and go on all the same.
+    """
+
+    records: Sequence[Message | UnreadableRecord]
+    uncounted: frozenset[str] = frozenset()
+    missed: int = 0
+
+
+class ReturnsCounter:
+    """Counts returns, as one execution environment does. It never raises for what the table does.
+
+    Not safe to share between threads: an environment has one invocation at a time.
+
+    Args:
+        add: counts; None where there is no table, and so nobody can ask.
+        clock_seconds: see ``awake_seconds``.
+    """
+
+    def __init__(
+        self, add: Add | None = None, clock_seconds: Callable[[], float] = awake_seconds
+    ) -> None:
+        self._add_to_table, self._clock_seconds = add, clock_seconds
+        self._asking = Asking(clock_seconds)
+
+    def count(
+        self, records: Collection[Message | UnreadableRecord], policy: ReplayPolicy
+    ) -> CountedReturns:
+        """Count the returns of a batch, before anything of it is sent.
+
+        Messages of a FIFO queue wait in place and are delivered again: such a return is counted
+        when the receive count says that it is new, but a canary's at each delivery.
+        """
+        returns = [one for one in records if isinstance(one, Message) and _is_return(one)]
+        asked = _first_ids(one for one in returns if self._is_to_count(one, policy))
+        end = self._clock_seconds() + BATCH_SECONDS
+        lost = {
+            (key, first_id)
+            for key, ids in asked.items()
+            if self._clock_seconds() > end or not self._add(key, returned=frozenset(ids))
+            for first_id in ids
+        }
+        marked: dict[str, Message] = {}
+        uncounted: set[str] = set()
+        for message in returns:
+            if (_key(message), message.first_id) not in lost:
+                marked[message.message_id] = _marked_as_back(message)
+            elif is_returned_canary(message) and _may_wait(message, policy):
+                uncounted.add(message.message_id)
+        missed = len(returns) - len(marked) - len(uncounted)
+        batch = [marked.get(record.message_id, record) for record in records]
+        return CountedReturns(batch, frozenset(uncounted), missed)
+
+    def count_parked(self, outcomes: Iterable[Step]) -> None:
+        """Count what was parked of a redrive. SQS must have confirmed *outcomes*."""
+        parked = (
+            step.record
+            for step in outcomes
+            if isinstance(step.fate, Park) and isinstance(step.record, Message)
+        )
+        for key, ids in _first_ids(parked).items():
+            self._add(key, parked=frozenset(ids))
+
+    def fault_to_report(self) -> str | None:
+        """Return why the table could not count, once a minute; else None."""
+        return self._asking.fault_to_report()
+
+    def _is_to_count(self, message: Message, policy: ReplayPolicy) -> bool:
+        if is_returned_canary(message):
+            return True
+        is_new = not policy.main_queue.is_fifo or not _deliveries(message, policy)
+        return self._add_to_table is not None and is_new
+
+    def _add(
+        self, key: Key, returned: frozenset[str] = frozenset(), parked: frozenset[str] = frozenset()
+    ) -> bool:
+        add = self._add_to_table
+        if add is None:
+            return False
+        return self._asking.ask(lambda: add(*key, returned, parked)) is not None
+
+
+def _key(message: Message) -> Key | None:
+    """The redrive that sent it; None where none did."""
+    context = message.history.context
+    if context.plan_id is None or context.group_id is None:
+        return None
+    return context.plan_id, context.group_id
+
+
+def _first_ids(messages: Iterable[Message]) -> Mapping[Key, set[str]]:
+    """First ids of those that a redrive sent."""
+    found: defaultdict[Key, set[str]] = defaultdict(set)
+    for message in messages:
+        if key := _key(message):
+            found[key].add(message.first_id)
+    return found
+
+
+def _is_return(message: Message) -> bool:
+    is_first = message.source_arn is not None and not message.history.context.is_back
+    return is_first and _key(message) is not None
+
+
+def _marked_as_back(message: Message) -> Message:
+    history = message.history
+    context = replace(history.context, is_back=True)
+    return message.with_history(replace(history, context=context))
+
+
+def _deliveries(message: Message, policy: ReplayPolicy) -> int | None:
+    """How often the DLQ delivered it before; None where that is not known."""
+    received = message.receive_count
+    of_main = policy.of(source_queue(message, policy)).limits.max_receive_count
+    return None if received is None or of_main is None else max(0, received - of_main - 1)
+
+
+def _may_wait(message: Message, policy: ReplayPolicy) -> bool:
+    """Whether it has been in the DLQ for less than 15 minutes, as far as its deliveries say.
+
+    After each it is hidden for the visibility timeout. Where they are not known, it may not.
+    """
+    earlier, hidden_seconds = _deliveries(message, policy), policy.limits.dlq_visibility_seconds
+    if earlier is None or not hidden_seconds:
+        return False
+    return earlier * hidden_seconds < CANARY_WAIT_SECONDS

@@ -1,0 +1,164 @@
+"""Sends batches of at most 10 entries and 1 MiB, several calls at once, in the order of each group.
+
+The entries of a message group are sent one after the other: each only after SQS confirmed the one
+before it. So no call carries two entries of one group, and the first entry that is not confirmed
+stops its group. On a standard queue, which has no order, each message is a group of its own.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, wait
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from dlq_replay.wire.message import SendEntry
+
+MAX_BATCH_ENTRIES = 10
+MAX_BATCH_BYTES = 1_048_576
+"""Sum over a SendMessageBatch: SQSAPI, SendMessageBatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """SQS answered that it has the message. Only such a message counts as sent."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """SQS answered that it did not take the message, and why. It is safe to send it again."""
+
+    code: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """No answer, or none in time: SQS may have the message or not."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """No call was made: no time was left, or an earlier entry of the group was not confirmed."""
+
+
+SendResult = Confirmed | Refused | InDoubt | NotSent
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRejected:
+    """SQS refused a call of several entries because of one of them. No entry was sent."""
+
+
+class Queue(Protocol):
+    """A queue to send to. ``sqs.SqsQueue`` is one."""
+
+    @property
+    def url(self) -> str:
+        """The queue's URL."""
+
+    def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        """Send at most 10 entries of at most 1 MiB together; one result each, in order.
+
+        Never raises for an error of SQS or of the network: a failure is a result.
+        """
+
+
+CallResult = Sequence[SendResult] | BatchRejected
+"""The result of one call: one per entry, in order, or the refusal of the batch as a whole."""
+
+Call = Callable[[Sequence[SendEntry]], CallResult]
+"""One SendMessageBatch. A call of one entry returns ``Refused`` rather than ``BatchRejected``."""
+
+
+def send_each_if_rejected(call: Call, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+    """Send with one *call*; if SQS refuses the batch because of one entry, send each by itself.
+
+    So only the bad entry is refused. Returns one result each, in order.
+    """
+    answer = call(entries)
+    if not isinstance(answer, BatchRejected):
+        return answer
+    return [result for entry in entries for result in send_each_if_rejected(call, [entry])]
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment(Generic[Key]):
+    """An entry, its queue, and the caller's key for its result."""
+
+    key: Key
+    queue: Queue
+    entry: SendEntry
+
+
+def pack(shipments: Iterable[Shipment[Key]]) -> Iterator[list[Shipment[Key]]]:
+    """Split into runs for one SendMessageBatch each: one queue, at most 10 entries and 1 MiB.
+
+    Keeps the order within each queue. An entry above 1 MiB gets a run of its own; SQS refuses it.
+    """
+    open_runs: dict[str, tuple[list[Shipment[Key]], int]] = {}
+    for shipment in shipments:
+        run, run_bytes = open_runs.get(shipment.queue.url, ([], 0))
+        size = shipment.entry.size_bytes
+        if run and (len(run) == MAX_BATCH_ENTRIES or run_bytes + size > MAX_BATCH_BYTES):
+            yield run
+            run, run_bytes = [], 0
+        run.append(shipment)
+        open_runs[shipment.queue.url] = (run, run_bytes + size)
+    yield from (run for run, _ in open_runs.values())
+
+
+def send_groups(
+    groups: Iterable[Sequence[Shipment[Key]]],
+    executor: Executor,
+    seconds_left: Callable[[], float],
+) -> Mapping[Key, SendResult]:
+    """Send each message group in its order. Groups share calls, and calls run concurrently.
+
+    Args:
+        groups: the message groups. Keys must be distinct over all groups.
+        executor: runs the calls; its size limits how many are open at once.
+        seconds_left: returns how long the caller can still wait for answers. At 0, calls that have
+            not started are not made (``NotSent``), and open calls are ``InDoubt``.
+    """
+    waiting = [list(group) for group in groups if group]
+    results: dict[Key, SendResult] = {s.key: NotSent() for group in waiting for s in group}
+    while waiting and seconds_left() > 0:
+        heads = [group.pop(0) for group in waiting]
+        calls = {
+            executor.submit(run[0].queue.send, [one.entry for one in run]): run
+            for run in pack(heads)
+        }
+        left = seconds_left()
+        wait(calls, timeout=None if math.isinf(left) else max(0.0, left))
+        for call, run in calls.items():
+            keys = [shipment.key for shipment in run]
+            results.update(zip(keys, _results_of(call, len(run)), strict=True))
+        waiting = [
+            group
+            for group, head in zip(waiting, heads, strict=True)
+            if group and isinstance(results[head.key], Confirmed)
+        ]
+    return results
+
+
+def _results_of(call: Future[Sequence[SendResult]], count: int) -> Sequence[SendResult]:
+    if call.cancel():
+        return [NotSent()] * count
+    if not call.done():
+        return [InDoubt("no answer in time")] * count
+    try:
+        return call.result()
+    except Exception as error:  # noqa: BLE001 - a bug in one call must not affect the others
+        return [InDoubt(f"{type(error).__name__} in the call")] * count
+
+
+def forever() -> float:
+    """``seconds_left`` for a caller without a deadline."""
+    return math.inf

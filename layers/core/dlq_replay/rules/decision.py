@@ -1,0 +1,218 @@
+"""The rules: one message, the policy, the time and a source of randomness give one decision.
+
+Pure, and the only place that decides. The rules stand in their order; the first that applies wins.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dlq_replay.backoff import DrawUpTo, reproducible_draw
+from dlq_replay.rules.breaker import BreakerView
+from dlq_replay.rules.failures import Failure
+from dlq_replay.rules.outgoing import (
+    first_seen_seconds,
+    has_room_for_counter,
+    has_room_to_hold,
+    source_queue,
+)
+from dlq_replay.rules.policy import (
+    EXPIRY_MARGIN_SECONDS,
+    VISIBILITY_HOLD_MAX_SECONDS,
+    ReplayPolicy,
+)
+from dlq_replay.wire.message import Message
+
+
+class ParkReason(StrEnum):
+    """Why a human must see it."""
+
+    FOREIGN_SOURCE = "foreign_source"
+    INVALID_COUNTER = "invalid_counter"
+    REDRIVE_STEP = "redrive_step"
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    TOO_OLD = "too_old"
+    NON_RETRYABLE = "non_retryable"
+    NO_ROOM = "no_room"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Send it to the main queue again.
+
+    Attributes:
+        number: which replay this is, counted from 1.
+        delay_seconds: how long it stays hidden, 0 to 900; always 0 to a FIFO queue.
+        is_counted: whether the copy carries *number* as its counter; else the counter as it was.
+    """
+
+    number: int
+    delay_seconds: int
+    is_counted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Stop trying: send it to the parked queue."""
+
+    reason: ParkReason
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Let it wait on in the DLQ: it is not due for longer than a message timer reaches.
+
+    Attributes:
+        number: the replay it waits for, counted from 1; the counter does not rise yet.
+        due_seconds: when the wait ends, epoch seconds.
+        wait_seconds: how long until the next look, at least 1; at most 900 on a standard queue
+            (a delayed re-send), 39,600 on FIFO (visibility).
+    """
+
+    number: int
+    due_seconds: int
+    wait_seconds: int
+
+
+Decision = Replay | Hold | Park
+
+
+def decide(
+    message: Message,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    draw_up_to: DrawUpTo,
+    failure: Failure | None = None,
+) -> Decision:
+    """Decide what happens to *message* now. Never raises for anything a message contains.
+
+    *policy* is that of its source queue: ``ReplayPolicy.of``. A message of another queue is parked.
+    *failure* is what its consumer recorded of this very copy, None where nothing is known.
+    """
+    reason = _reason_to_park(message, policy, now_seconds, failure)
+    if reason is not None:
+        return Park(reason)
+    number = (message.history.replay_count or 0) + 1
+    if policy.main_queue.is_fifo:
+        return _replay_or_hold_fifo(message, number, policy, now_seconds)
+    due = _due_seconds(message, number, policy, now_seconds, draw_up_to)
+    remaining = max(0, due - now_seconds)
+    if remaining <= policy.limits.replay_timer_max_seconds:
+        return Replay(number, remaining)
+    return Hold(number, due, min(policy.limits.hold_timer_max_seconds, remaining))
+
+
+def hold_by_breaker(
+    message: Message,
+    replay: Replay,
+    policy: ReplayPolicy,
+    draw_up_to: DrawUpTo,
+    view: BreakerView,
+) -> Hold | None:
+    """Decide how long the limit holds what the rules would replay.
+
+    Returns:
+        None where the limit does not apply: it has touched the message for 11 to 12 hours already,
+        or the message cannot be held without the risk that it is lost or forgets what it waits for.
+    """
+    now_seconds, (least, most) = view.now_seconds, view.rules.hold_limit_seconds
+    limits_end = held_since_seconds(message, policy, now_seconds) + least
+    limits_end += reproducible_draw(message.first_id, 0)(most - least)
+    is_fifo = policy.main_queue.is_fifo
+    drawn = view.hold_seconds(draw_up_to, is_fifo=is_fifo)
+    wait = min(limits_end - now_seconds, max(drawn, replay.delay_seconds))
+    due = now_seconds + wait
+    if wait <= 0:
+        return None
+    if is_fifo:
+        return Hold(replay.number, due, wait) if _outlives(message, due, policy) else None
+    timer = min(policy.limits.hold_timer_max_seconds, wait)
+    can_hold = timer > 0 and has_room_to_hold(message, replay.number, policy)
+    return Hold(replay.number, due, timer) if can_hold else None
+
+
+def held_since_seconds(message: Message, policy: ReplayPolicy, now_seconds: int) -> int:
+    """Since when limits have applied to *message*, epoch seconds; now if they never did.
+
+    On FIFO it waits in place and its attributes cannot change, so it counts from the moment at
+    which the message entered the DLQ.
+    """
+    held = message.history.context.held_seconds
+    if held is None and policy.main_queue.is_fifo and message.sent_seconds is not None:
+        held = int(message.sent_seconds)
+    return now_seconds if held is None else min(held, now_seconds)
+
+
+def is_returned_canary(message: Message) -> bool:
+    """Whether SQS moved it here, and it belongs to a step of a redrive that is not proven yet."""
+    context = message.history.context
+    is_canary = context.is_canary and context.plan_id is not None
+    return is_canary and message.source_arn is not None
+
+
+def _outlives(message: Message, due_seconds: int, policy: ReplayPolicy) -> bool:
+    """Whether a message that waits in place will still be there at *due_seconds*."""
+    if message.sent_seconds is None:
+        return False
+    expires = int(message.sent_seconds) + policy.limits.dlq_retention_seconds
+    return due_seconds <= expires - EXPIRY_MARGIN_SECONDS
+
+
+def _reason_to_park(  # noqa: PLR0911 - one for each rule
+    message: Message,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    failure: Failure | None,
+) -> ParkReason | None:
+    replay_count = message.history.replay_count
+    if source_queue(message, policy) != policy.main_queue:
+        return ParkReason.FOREIGN_SOURCE
+    if replay_count is None:
+        return ParkReason.INVALID_COUNTER
+    if is_returned_canary(message):
+        return ParkReason.REDRIVE_STEP
+    if replay_count >= policy.max_attempts:
+        return ParkReason.ATTEMPTS_EXHAUSTED
+    age_seconds = now_seconds - first_seen_seconds(message, now_seconds)
+    if policy.max_age_seconds is not None and age_seconds > policy.max_age_seconds:
+        return ParkReason.TOO_OLD
+    if failure is not None and failure.matches(policy.non_retryable_errors):
+        return ParkReason.NON_RETRYABLE
+    has_room = has_room_for_counter(message, replay_count + 1, policy)
+    return None if has_room else ParkReason.NO_ROOM
+
+
+def _due_seconds(
+    message: Message,
+    number: int,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    draw_up_to: DrawUpTo,
+) -> int:
+    ceiling = policy.backoff.ceiling_seconds(number)
+    timer_max = policy.limits.replay_timer_max_seconds
+    is_kept = policy.limits.hold_timer_max_seconds > 0
+    if ceiling > timer_max and not (is_kept and has_room_to_hold(message, number, policy)):
+        # The ceiling is clamped, never the drawn delay: a wait stays uniform up to its ceiling.
+        ceiling = timer_max
+    stored = message.due_seconds
+    if stored is not None and stored <= now_seconds + ceiling:
+        return stored
+    return now_seconds + draw_up_to(ceiling)
+
+
+def _replay_or_hold_fifo(
+    message: Message, number: int, policy: ReplayPolicy, now_seconds: int
+) -> Replay | Hold:
+    """FIFO queues refuse message timers, so the copy waits in place, by visibility.
+
+    ``due`` is the time it entered the DLQ plus a draw that every look repeats. A copy that would
+    expire first goes on as if due.
+    """
+    if message.sent_seconds is None:
+        return Replay(number, delay_seconds=0)
+    entered = int(message.sent_seconds)
+    draw = reproducible_draw(message.message_id, number)
+    due = entered + draw(policy.backoff.ceiling_seconds(number))
+    if due <= now_seconds or not _outlives(message, due, policy):
+        return Replay(number, delay_seconds=0)
+    return Hold(number, due, min(VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))

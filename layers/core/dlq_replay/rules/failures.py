@@ -1,0 +1,157 @@
+"""The record of why a consumer failed on a message: SQS itself keeps no error. Pure.
+
+A record has the exception's type and the start of its text, without what differs between its
+occurrences; never a body, arguments, locals, causes, notes or a stack. Some libraries quote their
+input in the text of an exception: ``redact`` decides which part of the text is kept. By default the
+recorder uses ``masks``, which cannot recognise names, postal addresses and free text.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Self
+
+from dlq_replay.wire.context import FailureError
+
+Redact = Callable[[str], str]
+"""Takes the first 10,000 characters of an exception's text; returns what may be kept."""
+
+NOT_REDACTED = "<redaction failed>"
+"""Replaces the text if ``redact`` itself failed: then nothing of the text is kept."""
+
+TTL_SECONDS = 14 * 24 * 3600
+"""How long a failure is kept: as long as SQS can keep a message."""
+
+ERROR_TYPE_CHARACTERS = 256
+ERROR_MESSAGE_CHARACTERS = 300
+
+_READ_CHARACTERS = 10_000
+_CONTEXT_TYPE_CHARACTERS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One copy's latest failure. Every text is printable and on one line.
+
+    Attributes:
+        message_id: of the copy that failed; a replay makes another copy, with an id of its own.
+        error_type: the exception's class with its module (without it for builtins); 1 to 256
+            characters.
+        error_message: the start of its text, at most 300 characters, as ``normalization`` leaves
+            it; of another program as that wrote it, at most 10,000. Empty if it has none.
+        failed_at_seconds: epoch seconds; for people, and never read again.
+        expires_at_seconds: epoch seconds from which the table may delete it; never read again.
+    """
+
+    message_id: str
+    error_type: str
+    error_message: str = ""
+    failed_at_seconds: int = field(default=0, compare=False)
+    expires_at_seconds: int = field(default=0, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        message_id: str,
+        exception: BaseException,
+        now_seconds: int,
+        redact: Redact | None = None,
+    ) -> Self:
+        """Describe *exception*. Never raises an ``Exception``, whatever the exception's class does.
+
+        An exception group is described as a group, not by its members. *redact* is called before
+        any of the text is kept; if it fails, ``NOT_REDACTED`` replaces the text.
+        """
+        text = _attempt(lambda: str(exception)[:_READ_CHARACTERS], "")
+        if redact is not None and text:
+            text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
+        error_type = _attempt(lambda: _type_name(type(exception)), "Exception")
+        start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
+        return cls(message_id, _end(error_type), start, now_seconds, now_seconds + TTL_SECONDS)
+
+    @classmethod
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
+        """Read an item of the table, which a consumer in any language may have written.
+
+        Only ``message_id`` and ``error_type`` are required.
+
+        Raises:
+            ValueError: one of those two is absent, empty or not text. The caller continues as if
+                there were no item.
+        """
+        names = ("message_id", "error_type", "error_message")
+        message_id, error_type, text = (str(item.get(name, {}).get("S", "")) for name in names)
+        error_type = _end(one_line(error_type))
+        if not message_id or not error_type:
+            raise ValueError("message_id and error_type must be text of at least one character")
+        return cls(message_id, error_type, one_line(text)[:_READ_CHARACTERS].rstrip())
+
+    def to_item(self) -> dict[str, dict[str, str]]:
+        """Return an item of the table, in DynamoDB's low-level JSON."""
+        return {
+            "message_id": {"S": self.message_id},
+            "error_type": {"S": self.error_type},
+            "error_message": {"S": self.error_message},
+            "failed_at": {"N": str(self.failed_at_seconds)},
+            "expires_at": {"N": str(self.expires_at_seconds)},
+        }
+
+    def to_failure_error(self) -> FailureError:
+        """Return the form for a parked copy's context: the end of the type, in printable ASCII.
+
+        The text is masked as in ``of``, if it comes from another program. Where that one may have
+        cut it, the last word does not count.
+        """
+        ascii_type = "".join(c if c.isascii() and c.isprintable() else "?" for c in self.error_type)
+        text = self.error_message
+        if len(text) >= ERROR_MESSAGE_CHARACTERS:
+            text = text.rpartition(" ")[0] or text
+        return FailureError(ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error", _masked(text))
+
+    def matches(self, patterns: str | Iterable[str]) -> bool:
+        """Return whether one of *patterns* matches the error's type, with or without its module.
+
+        Args:
+            patterns: names, or one text of names separated by commas. ``*``, ``?`` and ``[...]``
+                are wildcards. Matching is case-sensitive. An empty name matches nothing.
+        """
+        names = patterns.split(",") if isinstance(patterns, str) else patterns
+        types = (self.error_type, self.error_type.rpartition(".")[2])
+        return any(fnmatchcase(one, name.strip()) for name in names for one in types)
+
+
+def one_line(text: str) -> str:
+    """Replace each run of spaces and unprintable characters with one space; strip the ends.
+
+    So the text cannot move the cursor of a terminal.
+    """
+    if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
+        return text
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _attempt(read: Callable[[], str], otherwise: str) -> str:
+    """Call *read* on an exception, whose class may do anything, even raise."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001 - the consumer's exception must not be replaced by another
+        return otherwise
+
+
+def _masked(text: str) -> str:
+    # Not at import: compiling the patterns takes time, and most starts park nothing.
+    from dlq_replay.text.normalization import mask_error  # noqa: PLC0415
+
+    return mask_error(one_line(text))
+
+
+def _type_name(kind: type[BaseException]) -> str:
+    """Return the class name with its module; without it for builtins."""
+    module, name = kind.__module__, kind.__qualname__
+    qualified = name if module == "builtins" else f"{module}.{name}"
+    return one_line(qualified) or "Exception"
+
+
+def _end(error_type: str) -> str:
+    """Keep the end of a type's name: its last segment says most."""
+    return error_type[-ERROR_TYPE_CHARACTERS:].lstrip()

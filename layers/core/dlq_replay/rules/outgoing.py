@@ -1,0 +1,291 @@
+"""What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
+
+import hashlib
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress, is_queue_name
+from dlq_replay.wire.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
+from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import Message, SendEntry
+
+DEDUPLICATION_ID_MAX_CHARACTERS = 128
+"""SQSAPI, SendMessage."""
+
+_WIDEST_COUNTER = "1000"
+"""The largest ``MaxAttempts``."""
+
+_WIDEST_QUEUE_NAME = "q" * 80
+_FAR = 10**11 - 1
+"""A moment with as many digits as there can be, epoch seconds."""
+
+
+def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
+    """Whether *message* can carry its counter once the context has given way."""
+    counted = _counted(message, replay_number)
+    return _fits(message.body, counted, policy.limits.main_max_bytes)
+
+
+def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
+    """Whether *message* can carry its counter and all that a wait needs, the breaker's included."""
+    held = _context(message, _FAR, policy, due_seconds=_FAR, held_seconds=_FAR)
+    counted = _counted(message, replay_number)
+    return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, policy.limits.hold_max_bytes)
+
+
+def replay_entry(
+    message: Message,
+    replay_count: int,
+    delay_seconds: int,
+    now_seconds: int,
+    policy: ReplayPolicy,
+    held_seconds: int | None = None,
+) -> SendEntry:
+    """The copy that goes to the main queue, with the counter and, where there is room, the context.
+
+    A FIFO queue gets no timer, which it would refuse.
+
+    Args:
+        message: what is replayed.
+        replay_count: what the counter says from now on, at least 0.
+        delay_seconds: the message timer.
+        now_seconds: epoch seconds.
+        policy: the rules.
+        held_seconds: since when a limit has applied to it, epoch seconds; None without a limit.
+    """
+    context = _context(message, now_seconds, policy, held_seconds=held_seconds, last_id=None)
+    counted = _counted(message, replay_count)
+    return _entry(
+        message,
+        _marked(message.body, counted, context, policy.limits.main_max_bytes),
+        deduplication_id=_deduplication_id(message, policy),
+        delay_seconds=None if policy.main_queue.is_fifo else delay_seconds,
+    )
+
+
+def held_entry(
+    message: Message,
+    due_seconds: int,
+    delay_seconds: int,
+    now_seconds: int,
+    policy: ReplayPolicy,
+    *,
+    by_breaker: bool = False,
+) -> SendEntry:
+    """The copy that goes back to a standard DLQ to wait on, with ``due`` and the same counter.
+
+    Ask ``has_room_to_hold`` first: without its context the copy would draw anew.
+    """
+    known = message.history.context
+    held = known.held_seconds or (now_seconds if by_breaker else None)
+    context = _context(message, now_seconds, policy, due_seconds=due_seconds, held_seconds=held)
+    others = _without_context(message)
+    attributes = _marked(message.body, others, context, policy.limits.dlq_max_bytes)
+    return _entry(message, attributes, delay_seconds=delay_seconds)
+
+
+def parked_entry(
+    message: Message,
+    reason: str,
+    now_seconds: int,
+    policy: ReplayPolicy,
+    error: FailureError | None = None,
+) -> SendEntry:
+    """The copy that goes to the parked queue: the counter untouched, the reason in the context.
+
+    The copy belongs to no step of a redrive any more. *error* is what the consumer recorded. Where
+    the context has no room, the message goes as it is.
+    """
+    context = _context(message, now_seconds, policy, reason=reason, error=error, is_canary=False)
+    others = _without_context(message)
+    attributes = _marked(message.body, others, context, policy.limits.parked_max_bytes)
+    return _entry(message, attributes, deduplication_id=_deduplication_id(message, policy))
+
+
+def redriven_entry(
+    message: Message,
+    plan_id: str,
+    *,
+    to_fifo: bool,
+    group_id: str | None = None,
+    is_canary: bool = False,
+    keep_counter: bool = False,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+) -> SendEntry:
+    """The copy that a redrive sends: a fresh start that remembers its origin.
+
+    On FIFO the deduplication id is the archived copy's id with the plan's: sending it again within
+    one plan is removed by SQS, a later plan's is not.
+
+    Args:
+        message: the archived copy.
+        plan_id: the plan, which the context names beside the first id and the source queue.
+        to_fifo: whether it goes to a FIFO queue.
+        group_id: the group for which its return is counted; None to count none.
+        is_canary: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
+        keep_counter: whether the message keeps its counter; else it has none.
+        max_message_bytes: of the queue; where the context has no room it is left out.
+    """
+    context = _redriven_context(message, plan_id, group_id, is_canary=is_canary)
+    others = _without_context(message)
+    kept = others if keep_counter else _without(others, REPLAY_COUNT_ATTRIBUTE)
+    return _entry(
+        message,
+        _marked(message.body, kept, context, max_message_bytes),
+        deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to_fifo),
+    )
+
+
+def has_room_for_redrive(
+    message: Message, plan_id: str, max_message_bytes: int, group_id: str | None = None
+) -> bool:
+    """Whether *message* has room for all that its copies carry until it is handled or parked.
+
+    That is the counter and a context as wide as the replay function may make it. Without it a
+    return could not be recognised.
+    """
+    redriven = _redriven_context(message, plan_id, group_id, is_canary=True)
+    widest = replace(
+        redriven,
+        first_seen_seconds=_FAR,
+        due_seconds=_FAR,
+        held_seconds=_FAR,
+        source_queue=redriven.source_queue or _WIDEST_QUEUE_NAME,
+        is_back=True,
+        last_id=message.message_id,
+    )
+    attributes = {
+        **message.attributes,
+        REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", _WIDEST_COUNTER),
+        CONTEXT_ATTRIBUTE: MessageAttribute("String", widest.to_json()),
+    }
+    return _fits(message.body, attributes, max_message_bytes)
+
+
+def restored_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntry:
+    """The copy that goes back to the parked queue: counter and context as they were archived."""
+    return _entry(
+        message,
+        message.attributes,
+        deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to_fifo),
+    )
+
+
+def first_seen_seconds(message: Message, now_seconds: int) -> int:
+    """When we first saw the dead letter, epoch seconds: recorded, else now."""
+    recorded = message.history.context.first_seen_seconds
+    return now_seconds if recorded is None else recorded
+
+
+def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
+    """Which queue it is a dead letter of, configured or not; None where nothing tells.
+
+    SQS names the source only on a copy that its redrive policy moved. On any other (a held copy, a
+    direct send, what a message move task moved) ``src`` in the context does. Any producer can
+    write that, so a message is replayed only to a source that is configured; a held copy of a
+    queue that is no longer configured is not taken for one of the main queue either. Without both
+    it is the main queue's, unless others are configured: then nothing tells.
+    """
+    if message.source_arn is not None:
+        return _queue_at(message.source_arn)
+    name = message.history.context.source_queue
+    if name is not None:
+        return QueueAddress(policy.main_queue.account_id, name)
+    return None if policy.other_main_queues else policy.main_queue
+
+
+@lru_cache
+def _queue_at(arn: str) -> QueueAddress | None:
+    """The queue of an ARN, None where it is no queue's; nearly all messages name the same one."""
+    try:
+        return QueueAddress.from_arn(arn)
+    except ValueError:
+        return None
+
+
+def _context(
+    message: Message,
+    now_seconds: int,
+    policy: ReplayPolicy,
+    **changes: Any,  # noqa: ANN401 - fields of the context
+) -> ReplayContext:
+    """What every copy carries that the function writes, with *changes*.
+
+    It names the source queue, because SQS says nothing of it on a copy that was sent. That is so
+    with one main queue, too: a copy that is held while another is being configured must not lose
+    its source. What a producer wrote there gives way to what SQS says.
+    """
+    known, source = message.history.context, source_queue(message, policy)
+    kept = ReplayContext(
+        first_id=message.first_id,
+        first_seen_seconds=first_seen_seconds(message, now_seconds),
+        plan_id=known.plan_id,
+        source_queue=source.name if source and is_queue_name(source.name) else None,
+        body_digest=message.body_digest,
+        group_id=known.group_id,
+        is_back=known.is_back,
+        is_canary=known.is_canary,
+        # A copy that SQS moved keeps the id under which the consumer saw it.
+        last_id=known.last_id if message.source_arn is None else message.message_id,
+    )
+    return replace(kept, **changes)
+
+
+def _redriven_context(
+    message: Message, plan_id: str, group_id: str | None, *, is_canary: bool
+) -> ReplayContext:
+    return ReplayContext(
+        first_id=message.first_id,
+        plan_id=plan_id,
+        source_queue=message.history.context.source_queue,
+        body_digest=message.body_digest,
+        group_id=group_id,
+        is_canary=is_canary,
+    )
+
+
+def _entry(message: Message, attributes: Attributes, **fields: Any) -> SendEntry:  # noqa: ANN401 - of the entry
+    group, header = message.message_group_id, message.trace_header
+    return SendEntry(message.body, attributes, group, trace_header=header, **fields)
+
+
+def _deduplication_id(message: Message, policy: ReplayPolicy) -> str | None:
+    """This copy's id: SQS removes a repeated send of this copy, and never another message."""
+    return message.message_id if policy.main_queue.is_fifo else None
+
+
+def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) -> str | None:
+    text = f"{message.message_id}:{plan_id}"
+    if len(text) > DEDUPLICATION_ID_MAX_CHARACTERS:
+        text = hashlib.sha256(text.encode()).hexdigest()
+    return text if to_fifo else None
+
+
+def _counted(message: Message, replay_count: int) -> dict[str, MessageAttribute]:
+    counter = MessageAttribute("Number", str(replay_count))
+    return {**_without(message.attributes, CONTEXT_ATTRIBUTE), REPLAY_COUNT_ATTRIBUTE: counter}
+
+
+def _marked(
+    body: str, attributes: Attributes, context: ReplayContext, max_message_bytes: int
+) -> Attributes:
+    marked = {**attributes, CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json())}
+    return marked if _fits(body, marked, max_message_bytes) else attributes
+
+
+def _without_context(message: Message) -> dict[str, MessageAttribute]:
+    """The attributes without our context, and without a counter that is not the message's own."""
+    ours = {CONTEXT_ATTRIBUTE, *([REPLAY_COUNT_ATTRIBUTE] if message.history.is_inherited else [])}
+    return _without(message.attributes, *ours)
+
+
+def _without(attributes: Attributes, *names: str) -> dict[str, MessageAttribute]:
+    return {key: value for key, value in attributes.items() if key not in names}
+
+
+def _fits(body: str, attributes: Attributes, max_message_bytes: int) -> bool:
+    has_slots = len(attributes) <= MAX_ATTRIBUTES
+    return has_slots and size_bytes(body, attributes) <= max_message_bytes

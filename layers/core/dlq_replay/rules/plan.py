@@ -1,0 +1,197 @@
+"""What is meant to happen to each record of a batch, before any of it has. Pure."""
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from dlq_replay.backoff import DrawUpTo
+from dlq_replay.rules.breaker import BreakerView
+from dlq_replay.rules.decision import (
+    Decision,
+    Hold,
+    Park,
+    Replay,
+    decide,
+    held_since_seconds,
+    hold_by_breaker,
+)
+from dlq_replay.rules.failures import Failure
+from dlq_replay.rules.outgoing import held_entry, parked_entry, replay_entry, source_queue
+from dlq_replay.rules.policy import ReplayPolicy
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.events import UnreadableRecord
+from dlq_replay.wire.message import Message, SendEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It stays in the DLQ, and SQS brings it again.
+
+    Attributes:
+        cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``refused``,
+            ``in_doubt``, ``not_reached`` or ``not_counted``.
+        detail: what SQS or the record said, never a part of a body.
+    """
+
+    cause: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """FIFO: it stays in the DLQ behind one of its group that is held, parked or left."""
+
+
+Fate = Replay | Hold | Park | Wait | Failed
+
+
+class Passage(Enum):
+    """What the circuit breaker had to do with a decision.
+
+    Nothing; or it let the replay through, within its limit; or it holds the message.
+    """
+
+    UNTOUCHED = auto()
+    GRANTED = auto()
+    HELD = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One record and what is meant to happen to it; once acted on, what became of it.
+
+    Attributes:
+        group: what must keep its order: the FIFO group, else the message alone; None where a group
+            is needed and missing.
+        main_queue: its source queue; the policy's main queue where its source is not configured.
+        entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO. It goes
+            to the main queue (Replay), the DLQ (Hold) or the parked queue (Park).
+        fault: why its context was ignored, for the log.
+        passage: what the circuit breaker had to do with it.
+    """
+
+    record: Message | UnreadableRecord
+    group: str | None
+    main_queue: QueueAddress
+    fate: Fate
+    entry: SendEntry | None = None
+    fault: str | None = None
+    passage: Passage = Passage.UNTOUCHED
+
+    @property
+    def message_id(self) -> str:
+        """The id of the received copy."""
+        return self.record.message_id
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it must stay in the DLQ: Failed, and on FIFO Hold and Wait."""
+        return self.entry is None or isinstance(self.fate, Failed)
+
+
+def plan_batch(
+    records: Iterable[Message | UnreadableRecord],
+    policy: ReplayPolicy,
+    now_seconds: int,
+    draw_up_to: DrawUpTo,
+    failures: Mapping[str, Failure],
+    breakers: Mapping[QueueAddress, BreakerView | None] | None = None,
+    uncounted: Container[str] = (),
+) -> list[Step]:
+    """Decide on every record, in order. Message ids must be distinct.
+
+    *failures* is what consumers recorded, by message id. *breakers* are those of each main queue;
+    without them nothing is held for them. *uncounted* are ids of messages that stay in the DLQ
+    until their return can be counted.
+
+    On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
+    rest of its group is left too, so that it cannot overtake.
+    """
+    steps: list[Step] = []
+    stopped: set[str | None] = set()
+    planners: dict[QueueAddress, _Planner] = {}
+    for record in records:
+        group = record.message_group_id if policy.main_queue.is_fifo else record.message_id
+        own = policy.of(source_queue(record, policy)) if isinstance(record, Message) else policy
+        queue = own.main_queue
+        if group in stopped:
+            step = Step(record, group, queue, Wait())
+        elif isinstance(record, UnreadableRecord):
+            step = Step(record, group, queue, Failed("unreadable", record.fault))
+        elif group is None:
+            fate = Failed("no_group", "a FIFO queue needs MessageGroupId")
+            step = Step(record, group, queue, fate)
+        elif record.message_id in uncounted:
+            fate = Failed("not_counted", "its return could not be counted")
+            step = Step(record, group, queue, fate)
+        else:
+            if queue not in planners:
+                view = (breakers or {}).get(queue) or BreakerView({}, now_seconds)
+                planners[queue] = _Planner(own, draw_up_to, failures, view, view.grants)
+            step = planners[queue].step(record, group)
+        if group is not None and not isinstance(step.fate, Replay):
+            stopped.add(group)
+        steps.append(step)
+    return steps
+
+
+@dataclass(slots=True)
+class _Planner:
+    """Decides on the messages of one main queue, and counts what its limit still lets through."""
+
+    policy: ReplayPolicy
+    draw_up_to: DrawUpTo
+    failures: Mapping[str, Failure]
+    breaker: BreakerView
+    grants: int
+
+    def step(self, message: Message, group: str) -> Step:
+        failure = self.failures.get(message.message_id)
+        now_seconds = self.breaker.now_seconds
+        decision = decide(message, self.policy, now_seconds, self.draw_up_to, failure)
+        passage = Passage.UNTOUCHED
+        if isinstance(decision, Replay):
+            decision, passage = self._pass_breaker(message, decision)
+        entry = self._copy(message, decision, passage)
+        queue, fault = self.policy.main_queue, message.history.fault
+        return Step(message, group, queue, decision, entry, fault, passage)
+
+    def _pass_breaker(self, message: Message, replay: Replay) -> tuple[Replay | Hold, Passage]:
+        """Rule 8: what the other rules replay is held where the limit turns it away."""
+        view = self.breaker
+        if not view.applies_to(message):
+            return replay, Passage.UNTOUCHED
+        hold = hold_by_breaker(message, replay, self.policy, self.draw_up_to, view)
+        if hold is None:
+            return replay, Passage.UNTOUCHED
+        if self.grants <= 0:
+            return hold, Passage.HELD
+        self.grants -= 1
+        # Under a limit of 1 the consumer does not work: no attempt of the message's own.
+        return replace(replay, is_counted=view.limit != 1), Passage.GRANTED
+
+    def _copy(self, message: Message, decision: Decision, passage: Passage) -> SendEntry | None:
+        policy, now_seconds = self.policy, self.breaker.now_seconds
+        match decision:
+            case Replay(number, delay_seconds, is_counted):
+                count = number if is_counted else number - 1
+                # None once it is replayed without a limit.
+                held_seconds = None
+                if self.breaker.limit is not None:
+                    held_seconds = message.history.context.held_seconds
+                if passage is Passage.GRANTED:
+                    held_seconds = held_since_seconds(message, policy, now_seconds)
+                return replay_entry(
+                    message, count, delay_seconds, now_seconds, policy, held_seconds
+                )
+            case Park(reason):
+                failure = self.failures.get(message.message_id)
+                error = failure.to_failure_error() if failure else None
+                return parked_entry(message, reason, now_seconds, policy, error)
+            case Hold() if policy.main_queue.is_fifo:
+                return None
+            case Hold(_, due_seconds, wait_seconds):
+                by_breaker = passage is Passage.HELD
+                return held_entry(
+                    message, due_seconds, wait_seconds, now_seconds, policy, by_breaker=by_breaker
+                )

@@ -1,0 +1,95 @@
+"""The numbers the rules go by. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from dlq_replay.backoff import Backoff
+from dlq_replay.wire.addresses import QueueAddress
+
+MAX_MESSAGE_BYTES = 1_048_576
+"""SQS's limit, and a queue's default: SQSDeveloperGuide, "Amazon SQS message quotas"."""
+
+DEFAULT_RETENTION_SECONDS = 345_600
+"""What a queue has that nobody set otherwise: SQSAPI, CreateQueue."""
+
+MESSAGE_TIMER_MAX_SECONDS = 900
+"""The longest DelaySeconds: SQSDeveloperGuide, "Amazon SQS message timers"."""
+
+VISIBILITY_HOLD_MAX_SECONDS = 39_600
+"""11 hours. SQS ends a message's invisibility 12 hours after the receive, whatever is asked for."""
+
+EXPIRY_MARGIN_SECONDS = 300
+"""What must be left of a message's retention when its wait ends, for a poller to come by."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """What the queues themselves impose: MaximumMessageSize, MessageRetentionPeriod, and others.
+
+    Attributes:
+        max_receive_count: of the main queue's redrive policy; None where it is not known.
+        dlq_visibility_seconds: VisibilityTimeout of the DLQ; 0 where it is not known.
+    """
+
+    main_max_bytes: int = MAX_MESSAGE_BYTES
+    dlq_max_bytes: int = MAX_MESSAGE_BYTES
+    parked_max_bytes: int = MAX_MESSAGE_BYTES
+    main_retention_seconds: int = DEFAULT_RETENTION_SECONDS
+    dlq_retention_seconds: int = DEFAULT_RETENTION_SECONDS
+    max_receive_count: int | None = None
+    dlq_visibility_seconds: int = 0
+
+    @property
+    def hold_max_bytes(self) -> int:
+        """The largest copy that can wait in the DLQ and be replayed after that."""
+        return min(self.main_max_bytes, self.dlq_max_bytes)
+
+    @property
+    def replay_timer_max_seconds(self) -> int:
+        """The longest message timer towards main that leaves the copy alive when it ends."""
+        return _timer_within(self.main_retention_seconds)
+
+    @property
+    def hold_timer_max_seconds(self) -> int:
+        """The same within the DLQ; 0 where its retention is too short to hold anything."""
+        return _timer_within(self.dlq_retention_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPolicy:
+    """When to replay, how long to wait first, and when to stop.
+
+    Attributes:
+        main_queue: where replayed messages go, and the source that they came from.
+        max_attempts: replays of one message, at least 0; 0 parks at once.
+        backoff: the wait before each.
+        max_age_seconds: how long after we first saw it a message is still replayed; None: forever.
+        non_retryable_errors: patterns of error names for which a message is parked at once.
+        limits: what the queues impose.
+        other_main_queues: further sources that share the DLQ, with their limits. A message of one
+            of them is replayed to that queue: ask ``of`` for the policy of its messages.
+    """
+
+    main_queue: QueueAddress
+    max_attempts: int
+    backoff: Backoff
+    max_age_seconds: int | None = None
+    non_retryable_errors: tuple[str, ...] = ()
+    limits: QueueLimits = field(default_factory=QueueLimits)
+    other_main_queues: Mapping[QueueAddress, QueueLimits] = field(default_factory=dict)
+
+    def of(self, source: QueueAddress | None) -> Self:
+        """The policy for messages of *source*: that queue as the main queue, with its limits.
+
+        The same policy where *source* is not configured; such messages are parked.
+        """
+        if source is None or source not in self.other_main_queues:
+            return self
+        others = {**self.other_main_queues, self.main_queue: self.limits}
+        limits = others.pop(source)
+        return replace(self, main_queue=source, limits=limits, other_main_queues=others)
+
+
+def _timer_within(retention_seconds: int) -> int:
+    return max(0, min(MESSAGE_TIMER_MAX_SECONDS, retention_seconds - EXPIRY_MARGIN_SECONDS))

@@ -1,0 +1,227 @@
+"""The ``sqs-dlq-context`` attribute: what we must remember of a dead letter between its copies.
+
+Pure. SQS does not encrypt attributes, so no body and no secret belongs here.
+
+A context belongs to one body. A consumer that passes attributes on gives it to other bodies, where
+it must not count: else all that a replayed message leads to would have that message's first id.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from dlq_replay.wire.addresses import is_queue_name
+
+CONTEXT_ATTRIBUTE = "sqs-dlq-context"
+CONTEXT_VERSION = 1
+CONTEXT_MAX_BYTES = 1024
+_FIELD_MAX_CHARACTERS = 128
+KEPT_ERROR_BYTES = 200
+"""So much of an error's message, as JSON, has room beside all else that a parked copy has."""
+
+_ERROR_MESSAGE_CHARACTERS = 200
+_SECONDS_MAX = 2**63 - 1
+
+# Made once: json.dumps would make one for each call that wants no blanks.
+_compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+def body_digest(body: str, md5_of_body: str = "") -> str:
+    """Return ``h`` of a body: the first eight hex digits of the MD5 that SQS gives for it.
+
+    Without *md5_of_body*, SQS's own, it is computed. The two differ where a client library put
+    another body in place of the one that SQS transported.
+    """
+    if not md5_of_body:
+        raw = body.encode("utf-8", "surrogatepass")
+        md5_of_body = hashlib.md5(raw, usedforsecurity=False).hexdigest()
+    return md5_of_body[:8].lower()
+
+
+class InheritedContextError(ValueError):
+    """The context is of another body, or says of none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureError:
+    """The error that a consumer recorded.
+
+    Attributes:
+        type: of the error.
+        message: its text, shortened.
+    """
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayContext:
+    """What travels with a dead letter. Every field may be unknown, which is None.
+
+    Texts are printable ASCII of 1 to 128 characters. On a copy that we send the whole is at most
+    1,024 bytes: ``to_json`` says what is cut or left out where it would be more.
+
+    Attributes:
+        first_id: SQS message id of the first copy.
+        first_seen_seconds: when the Lambda first saw it, epoch seconds.
+        due_seconds: when its wait ends, epoch seconds; only on copies in the DLQ.
+        reason: why it was parked; only on parked copies.
+        error: why the consumer failed; only on parked copies.
+        plan_id: the redrive plan that last sent it.
+        source_queue: name of the queue that it was a dead letter of.
+        held_seconds: when a limit of the circuit breaker first touched it, epoch seconds; until it
+            is replayed without a limit.
+        body_digest: ``body_digest`` of the body that it belongs to; on every copy that we send.
+        group_id: the group of that plan for which the replay function counts its return.
+        is_back: whether it came back since, and that was counted if anyone asked.
+        is_canary: whether it belongs to a step of the plan that is not yet known to be good: it is
+            parked at its first return. Not on parked copies.
+        last_id: SQS message id of the copy that the consumer saw last; only on copies in the DLQ
+            and on parked ones. A log names it.
+    """
+
+    first_id: str | None = None
+    first_seen_seconds: int | None = None
+    due_seconds: int | None = None
+    reason: str | None = None
+    error: FailureError | None = None
+    plan_id: str | None = None
+    source_queue: str | None = None
+    held_seconds: int | None = None
+    body_digest: str | None = None
+    group_id: str | None = None
+    is_back: bool = False
+    is_canary: bool = False
+    last_id: str | None = None
+
+    @classmethod
+    def from_json(cls, text: str, of_body: Callable[[], str] | None = None) -> Self:
+        """Read the attribute's text. Other keys are ignored, and are not in a rewritten context.
+
+        Args:
+            text: of the attribute.
+            of_body: returns the digest of the body beside it; None to accept the context of any.
+
+        Raises:
+            InheritedContextError: it belongs to another body.
+            ValueError: this is no context of version 1; the caller goes on as if there were none
+                and says so in the log.
+        """
+        raw = _load_object(text)
+        if of_body is not None and raw.get("h") != of_body():
+            raise InheritedContextError("it belongs to another body")
+        if raw.get("v") != CONTEXT_VERSION:
+            raise ValueError(f"v must be {CONTEXT_VERSION}")
+        fields: dict[str, Any] = {
+            name: read(key, raw[key])
+            for key, (name, read) in _KEYS.items()
+            if raw.get(key) is not None
+        }
+        return cls(**fields)
+
+    def to_json(self) -> str:
+        """Format it compactly, in ASCII.
+
+        Where it would be more than 1,024 bytes, the error's message is cut, then the whole error
+        and ``last`` are left out. That is enough for the fields that one copy has, not for all at
+        their widest.
+        """
+        text = self._format("")
+        left_bytes = CONTEXT_MAX_BYTES - len(text)
+        if left_bytes < 0:
+            return replace(self, error=None, last_id=None)._format("")  # noqa: SLF001 - of this class
+        if self.error is None:
+            return text
+        return self._format(
+            start_in_json(self.error.message[:_ERROR_MESSAGE_CHARACTERS], left_bytes)
+        )
+
+    def _format(self, error_message: str) -> str:
+        fields: dict[str, Any] = {key: getattr(self, name) for key, (name, _) in _KEYS.items()}
+        if self.error is not None:
+            fields["error"] = {"type": self.error.type, "message": error_message}
+        known = {
+            key: 1 if value is True else value
+            for key, value in fields.items()
+            if value is not None and value is not False
+        }
+        return _compact_json({"v": CONTEXT_VERSION, **known})
+
+
+def start_in_json(text: str, most_bytes: int) -> str:
+    """Return the start of *text* that takes up to *most_bytes* within ASCII JSON."""
+    if len(_compact_json(text)) - 2 <= most_bytes:
+        return text
+    left = most_bytes
+    for place, character in enumerate(text):
+        left -= len(_compact_json(character)) - 2
+        if left < 0:
+            return text[:place]
+    return text
+
+
+def _load_object(text: str) -> dict[str, Any]:
+    if len(text) > CONTEXT_MAX_BYTES:
+        # None of ours: 1 MiB of JSON takes seconds to read, and stands in each message.
+        raise ValueError(f"longer than {CONTEXT_MAX_BYTES:,} bytes")
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("not JSON") from error
+    if not isinstance(raw, dict):
+        raise ValueError("must be a JSON object")  # noqa: TRY004 - one error type for the caller
+    return raw
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= _FIELD_MAX_CHARACTERS:
+        raise ValueError(f"{key} must be text of 1 to {_FIELD_MAX_CHARACTERS} characters")
+    if not (value.isascii() and value.isprintable()):
+        raise ValueError(f"{key} must be printable ASCII")
+    return value
+
+
+def _queue_name(key: str, value: object) -> str:
+    if not (isinstance(value, str) and is_queue_name(value)):
+        raise ValueError(f"{key} must be the name of an SQS queue")
+    return value
+
+
+def _seconds(key: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _SECONDS_MAX:
+        raise ValueError(f"{key} must be epoch seconds, a whole number of at least 0")
+    return value
+
+
+def _mark(key: str, value: object) -> bool:
+    if type(value) is not int or value != 1:
+        raise ValueError(f"{key} must be 1")
+    return True
+
+
+def _error(key: str, value: object) -> FailureError:
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} must be an object")  # noqa: TRY004 - one error type for the caller
+    error_type = "Error" if value.get("type") is None else _text("type", value["type"])
+    return FailureError(error_type, str(value.get("message", "")))
+
+
+_KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
+    "id": ("first_id", _text),
+    "h": ("body_digest", _text),
+    "t0": ("first_seen_seconds", _seconds),
+    "due": ("due_seconds", _seconds),
+    "reason": ("reason", _text),
+    "error": ("error", _error),
+    "plan": ("plan_id", _text),
+    "src": ("source_queue", _queue_name),
+    "held": ("held_seconds", _seconds),
+    "g": ("group_id", _text),
+    "back": ("is_back", _mark),
+    "canary": ("is_canary", _mark),
+    "last": ("last_id", _text),
+}
+"""The keys in their order on the wire: the field of each, and what reads its value."""

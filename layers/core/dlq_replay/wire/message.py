@@ -1,0 +1,177 @@
+"""A received copy and an entry to send; both convert without loss. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from dlq_replay.errors import MalformedMessageError
+from dlq_replay.wire.attributes import Attributes, MessageAttribute, size_bytes
+from dlq_replay.wire.context import body_digest
+from dlq_replay.wire.history import History
+
+_LAMBDA_NAMES = "messageId", "body", "messageAttributes", "attributes", "receiptHandle", "md5OfBody"
+_API_NAMES = "MessageId", "Body", "MessageAttributes", "Attributes", "ReceiptHandle", "MD5OfBody"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One SQS message as it was received.
+
+    Attributes:
+        message_id: SQS's id of this copy; each re-send gets another.
+        body: the producer's text.
+        attributes: the message attributes by name, ours included.
+        system: SQS's own attributes by name (``SentTimestamp``, ``MessageGroupId``, ...).
+        receipt_handle: needed to delete this receive; empty where it is not needed.
+        md5_of_body: as SQS gave it, in hex; empty where it is not known.
+        history: the content of our own attributes.
+    """
+
+    message_id: str
+    body: str
+    attributes: Attributes = field(default_factory=dict)
+    system: Mapping[str, str] = field(default_factory=dict)
+    receipt_handle: str = ""
+    md5_of_body: str = field(default="", compare=False, repr=False)
+    history: History = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Read our own attributes once."""
+        object.__setattr__(self, "history", History.of(self.attributes, lambda: self.body_digest))
+
+    @classmethod
+    def from_received(cls, received: Mapping[str, Any]) -> Self:
+        """Read a record of a Lambda event, or a message of a ReceiveMessage answer.
+
+        Raises:
+            MalformedMessageError: id or body is missing, or an attribute is unreadable.
+        """
+        names = _API_NAMES if "MessageId" in received else _LAMBDA_NAMES
+        message_id, body, attributes, system, receipt_handle, md5_of_body = names
+        raw = _mapping(received, attributes)
+        return cls(
+            message_id=_required_text(received, message_id),
+            body=_required_text(received, body),
+            attributes={n: MessageAttribute.from_received(n, a) for n, a in raw.items()},
+            system={name: str(value) for name, value in _mapping(received, system).items()},
+            receipt_handle=str(received.get(receipt_handle, "")),
+            md5_of_body=str(received.get(md5_of_body, "")),
+        )
+
+    def with_history(self, history: History) -> Self:
+        """Return the message with *history* in place of what its attributes say."""
+        message = replace(self)
+        object.__setattr__(message, "history", history)
+        return message
+
+    @property
+    def body_digest(self) -> str:
+        """The digest that ties the context to this body."""
+        return body_digest(self.body, self.md5_of_body)
+
+    @property
+    def first_id(self) -> str:
+        """The id of the first copy; this copy's own id if the context has none."""
+        return self.history.context.first_id or self.message_id
+
+    @property
+    def message_group_id(self) -> str | None:
+        """The FIFO message group, or the tenant of a fair queue."""
+        return self.system.get("MessageGroupId")
+
+    @property
+    def source_arn(self) -> str | None:
+        """ARN of the queue whose redrive policy moved it here; None if it was sent here."""
+        return self.system.get("DeadLetterQueueSourceArn")
+
+    @property
+    def due_seconds(self) -> int | None:
+        """When the wait of a held copy ends, epoch seconds; None on every other copy.
+
+        The function sends held copies to the DLQ. A copy that SQS moved there is none, whatever its
+        context says: a producer wrote that, or a message move task brought a held copy elsewhere.
+        """
+        return None if self.source_arn is not None else self.history.context.due_seconds
+
+    @property
+    def sent_seconds(self) -> float | None:
+        """When this copy was sent (in a FIFO DLQ: moved there); epoch seconds."""
+        milliseconds = self._number("SentTimestamp")
+        return None if milliseconds is None else milliseconds / 1000
+
+    @property
+    def receive_count(self) -> int | None:
+        """How often SQS handed it out, in its source queue too; None where SQS does not say."""
+        return self._number("ApproximateReceiveCount")
+
+    def _number(self, name: str) -> int | None:
+        text = self.system.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004
+
+    @property
+    def trace_header(self) -> str | None:
+        """The X-Ray header without its ``Lineage`` part; None if nothing else is left.
+
+        Lambda counts loops in Lineage and stops messages after about 16. Our replay loop has its
+        own limit, and one header for a batch would add the loops of one message to another.
+        """
+        header = self.system.get("AWSTraceHeader")
+        if not header:
+            return None
+        parts = header.split(";")
+        kept = [part for part in parts if part and not part.strip().startswith("Lineage=")]
+        return ";".join(kept) or None
+
+
+@dataclass(frozen=True, slots=True)
+class SendEntry:
+    """One message to send; it has no entry id yet.
+
+    Attributes:
+        delay_seconds: message timer, 0 to 900; None sends no timer, which FIFO queues require.
+        deduplication_id: FIFO queues only, at most 128 characters.
+    """
+
+    body: str
+    attributes: Attributes = field(default_factory=dict)
+    message_group_id: str | None = None
+    deduplication_id: str | None = None
+    trace_header: str | None = None
+    delay_seconds: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What SQS counts against the limits of message and batch; the trace header is free."""
+        return size_bytes(self.body, self.attributes)
+
+    def to_api(self, entry_id: str) -> dict[str, Any]:
+        """Return an entry of SendMessageBatch, without the fields that are not set."""
+        entry: dict[str, Any] = {"Id": entry_id, "MessageBody": self.body}
+        if self.attributes:
+            entry["MessageAttributes"] = {n: a.to_api() for n, a in self.attributes.items()}
+        if self.message_group_id is not None:
+            entry["MessageGroupId"] = self.message_group_id
+        if self.deduplication_id is not None:
+            entry["MessageDeduplicationId"] = self.deduplication_id
+        if self.trace_header:
+            header = {"DataType": "String", "StringValue": self.trace_header}
+            entry["MessageSystemAttributes"] = {"AWSTraceHeader": header}
+        if self.delay_seconds is not None:
+            entry["DelaySeconds"] = self.delay_seconds
+        return entry
+
+
+def _required_text(raw: Mapping[str, Any], name: str) -> str:
+    value = raw.get(name)
+    if not isinstance(value, str) or not value:
+        raise MalformedMessageError(f"{name}: must be text of at least one character")
+    return value
+
+
+def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = raw.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise MalformedMessageError(f"{name}: must be an object")
+    return value

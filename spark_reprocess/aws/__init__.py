@@ -1,0 +1,1 @@
+"""Clients of AWS, who calls, and the limit of the circuit breaker."""

@@ -1,0 +1,1 @@
+"""Groups of messages: their ids, what was found of them, what people said about them."""
