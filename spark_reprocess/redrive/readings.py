@@ -64,8 +64,7 @@ class Probe:
         """Return the probe of a destination, of which *attributes* are given.
 
         Raises:
-            InputError: a failure there would not be counted, or would not come to the parked queue
-                that messages are drained from.
+            InputError: a failure would not come to the parked queue that messages are drained from.
         """
         redelivery = Redelivery.of(attributes)
         name, dead_letters = QueueAddress.from_url(main).name, redelivery.dead_letter_url(main)
@@ -77,9 +76,8 @@ class Probe:
         feeds = Redelivery.of(require_queue("DLQ", dead_letters, make_client)).dead_letter_arn
         if not feeds or QueueAddress.from_arn(feeds) != parked:
             raise InputError(
-                f"the dead letters of queue {name} do not go to parked queue {parked.name}: the "
-                f"redrive policy of {QueueAddress.from_url(dead_letters).name} names "
-                + (QueueAddress.from_arn(feeds).name if feeds else "none")
+                f"the dead letters of queue {name} do not go to parked queue {parked.name}: see the "
+                f"redrive policy of {QueueAddress.from_url(dead_letters).name}"
             )
         make_aws_client = partial(aws_client, region=region_of(main, "us-east-1"))
         return cls(options, main, dead_letters, redelivery, make_client, make_aws_client)
@@ -131,25 +129,16 @@ class Probe:
                 yield f"the replay function had {count:,} {what} since the step"
 
     def _is_fed(self, function_arn: str, name: str) -> bool:
-        mappings = self._found("lambda", "list_event_source_mappings", FunctionName=name)
-        pipes = self._found("pipes", "list_pipes", TargetPrefix=function_arn)
-        feeds = {"Target": function_arn, "CurrentState": "RUNNING"}
-        return any(one["State"] == "Enabled" for one in mappings) or any(
-            feeds.items() <= pipe.items() for pipe in pipes
-        )
-
-    def _found(self, service: str, call: str, **request: str) -> Iterator[Mapping[str, Any]]:
-        paginator = self.make_aws_client(service).get_paginator(call)
-        for page in paginator.paginate(**request):
-            yield from page.get("EventSourceMappings") or page.get("Pipes") or ()
+        mappings = self.make_aws_client("lambda").get_paginator("list_event_source_mappings")
+        pipes = self.make_aws_client("pipes").get_paginator("list_pipes")
+        states = mappings.paginate(FunctionName=name).search("EventSourceMappings[].State")
+        running = pipes.paginate(TargetPrefix=function_arn, CurrentState="RUNNING")
+        return "Enabled" in states or function_arn in running.search("Pipes[].Target")
 
     def _metric(
         self, namespace: str, name: str, dimensions: Mapping[str, str], since: float, now: float
     ) -> dict[float, dict[str, float]]:
-        """Return the sum and the maximum of each period that has any, by its begin.
-
-        A period is a minute; of more than a day some minutes.
-        """
+        """Return the sum and the maximum of each period, a minute or more, by its begin."""
         seconds = self.options.minute_seconds
         start, end = since // seconds * seconds, (now // seconds + 1) * seconds
         minutes = (end - start) / seconds

@@ -37,16 +37,13 @@ class FakeAws:
 
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
     mappings: list[str] = field(default_factory=lambda: ["Enabled"])
-    pipes: list[tuple[str, str]] = field(default_factory=list)
+    pipes: list[str] = field(default_factory=list)
     metrics: dict[str, dict[float, float]] = field(default_factory=dict)
     fails: frozenset[str] = frozenset()
     asked: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __call__(self, _: str) -> "FakeAws":
         return self
-
-    def get_paginator(self, call: str) -> "FakePages":
-        return FakePages(self, call)
 
     def get_queue_attributes(self, QueueUrl: str, **_: Any) -> Mapping[str, Any]:  # noqa: N803
         name = QueueUrl.rpartition("/")[2]
@@ -77,18 +74,21 @@ class FakeAws:
             raise ClientError(cast("Any", denied), call)
 
 
-@dataclass
-class FakePages:
-    aws: FakeAws
-    call: str
+    def get_paginator(self, call: str) -> "FakeAws":
+        self.check(call)
+        return self
 
-    def paginate(self, **request: str) -> list[Any]:
-        self.aws.check(self.call)
-        if self.call == "list_event_source_mappings":
+    def paginate(self, **request: str) -> "FakeAws":
+        if "FunctionName" in request:
             assert request == {"FunctionName": "replay"}
-            return [{"EventSourceMappings": [{"State": one}]} for one in self.aws.mappings]
-        pipes = [one for one in self.aws.pipes if one[0].startswith(request["TargetPrefix"])]
-        return [{"Pipes": [{"Target": arn, "CurrentState": state}]} for arn, state in pipes]
+        else:
+            assert request == {"TargetPrefix": ARN, "CurrentState": "RUNNING"}
+        return self
+
+    def search(self, expression: str) -> list[str]:
+        return {"EventSourceMappings[].State": self.mappings, "Pipes[].Target": self.pipes}[
+            expression
+        ]
 
 
 @pytest.fixture
@@ -125,13 +125,12 @@ def test_reading_has_everything(aws: FakeAws) -> None:
         ([], [], False),
         (["Disabled"], [], False),
         (["Disabled", "Enabled"], [], True),
-        ([], [(ARN, "RUNNING")], True),
-        (["Disabled"], [(ARN, "STOPPED")], False),
-        ([], [(f"{ARN}-of-others", "RUNNING")], False),
+        ([], [ARN], True),
+        ([], [f"{ARN}-of-others"], False),
     ],
 )
 def test_something_must_feed_the_function(
-    aws: FakeAws, mappings: list[str], pipes: list[tuple[str, str]], *, is_fed: bool
+    aws: FakeAws, mappings: list[str], pipes: list[str], *, is_fed: bool
 ) -> None:
     aws.mappings, aws.pipes = mappings, pipes
 
@@ -146,7 +145,6 @@ def test_something_must_feed_the_function(
             (call, f"AWS does not say how the step went: AccessDenied: {call}")
             for call in ("list_event_source_mappings", "Errors", "NumberOfMessagesDeleted")
         ),
-        ("ReturnsNotCounted", "AWS does not say how the step went: AccessDenied: ReturnsNotC"),
         # A queue that does not answer has no counts.
         ("attributes of main", ""),
     ],
@@ -156,8 +154,7 @@ def test_what_aws_does_not_say_is_an_obstacle(aws: FakeAws, fails: str, obstacle
     aws.fails = frozenset({fails})
     reading = probe.read(HOUR_AGO, NOW)
 
-    assert reading.obstacle.startswith(obstacle)
-    assert (reading.obstacle == "", reading.main) == (not obstacle, None)
+    assert (reading.obstacle, reading.main) == (obstacle, None)
 
 
 def test_limit_of_the_breaker_is_an_obstacle(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,8 +209,8 @@ def test_step_of_days_ago_asks_for_no_more_points_than_cloudwatch_returns(
     [
         ("main", {}, "parked", "main has no redrive policy"),
         ("main", dict(MAIN), None, "no --parked-queue-url"),
-        ("dlq", {}, "parked", "go to parked queue parked: the redrive policy of dlq names none"),
-        ("dlq", {"RedrivePolicy": json.dumps(DLQ_POLICY)}, "theirs", "of dlq names parked"),
+        ("dlq", {}, "parked", "not go to parked queue parked: see the redrive policy of dlq"),
+        ("dlq", {"RedrivePolicy": json.dumps(DLQ_POLICY)}, "theirs", "not go to parked queue their"),
     ],
 )
 def test_queue_whose_failures_would_not_be_seen_is_refused(
@@ -225,8 +222,3 @@ def test_queue_whose_failures_would_not_be_seen_is_refused(
         checked(aws, parked and queue_url(parked))
 
 
-def test_dlq_that_does_not_answer_is_refused(aws: FakeAws) -> None:
-    aws.fails = frozenset({"attributes of dlq"})
-
-    with pytest.raises(InputError, match="DLQ"):
-        checked(aws)
