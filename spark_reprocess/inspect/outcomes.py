@@ -100,12 +100,10 @@ def read_outcomes(
     failure_table: str | None = None,
     claimed: pa.Table | None = None,
     make_client: ClientFactory | None = None,
-) -> dict[str, Outcome] | None:
-    """Read what became of each group of a plan, by group id; None if its table cannot be read.
+) -> dict[str, Outcome]:
+    """Read what became of each group of a plan, by group id; empty if its table cannot be read.
 
     Args:
-        archive: which has the plan's messages.
-        plan: its groups are those of the answer.
         failure_table: has the counters of returns; None: what came back is not known.
         claimed: ``claimed_table`` since the plan; None reads it now.
         make_client: for asking the destinations how long a failure takes; None to leave that out.
@@ -116,7 +114,7 @@ def read_outcomes(
     try:
         members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
     except (ArchiveError, InputError):
-        return None
+        return {}
     ids = members["message_id"]
     if claimed is None:
         claimed = claimed_table(archive, since=since_plan(plan.plan_id))
@@ -145,18 +143,15 @@ def read_outcomes(
     takes = None
     if sent and failure_table and make_client:
         takes = _failure_seconds(archive, plan.plan_id, make_client)
-    return {
-        one: Outcome(
-            one,
-            of_group,
-            sent[one],
-            last.get(one),
-            returns[one].returned if one in returns else None,
-            returns[one].parked if one in returns else None,
-            takes,
+
+    def outcome(group_id: str) -> Outcome:
+        back = returns.get(group_id)
+        counted = (back.returned, back.parked) if back else (None, None)
+        return Outcome(
+            group_id, counts[group_id], sent[group_id], last.get(group_id), *counted, takes
         )
-        for one, of_group in counts.items()
-    }
+
+    return {one: outcome(one) for one in counts}
 
 
 def read_returns(

@@ -160,11 +160,11 @@ def show_run(options: ShowOptions) -> RunHistory | None:
     if not found:
         return None
     [run] = found
-    outcomes: Mapping[str, Outcome] | None = None
+    outcomes: Mapping[str, Outcome] = {}
     with suppress(InputError):
         plan = find_plan(archive, run.plan_id, takes_files=False).plan()
         outcomes = read_outcomes(archive, plan, options.failure_table, make_client=sqs_client)
-    return RunHistory(run, tuple((outcomes or {}).values()))
+    return RunHistory(run, tuple(outcomes.values()))
 
 
 def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHistory:

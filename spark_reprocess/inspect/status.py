@@ -144,7 +144,7 @@ def _with_returns(archive: Archive, plan: PlanCount, failure_table: str) -> Plan
         # The report is gone.
         return plan
     claimed = claimed_table(archive, by_plan=plan.plan_id)
-    outcomes = read_outcomes(archive, of_plan, failure_table, claimed) or {}
+    outcomes = read_outcomes(archive, of_plan, failure_table, claimed)
     return replace(plan, returned=total(outcomes.values()).returned)
 
 

@@ -66,20 +66,10 @@ class GroupRamp:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a ramp would take.
-
-    Attributes:
-        sizes: of the steps of the largest group.
-        step_seconds: how long a step takes at least until the next one may go.
-    """
+    """The sizes of the steps of the largest group, and how long all take at least."""
 
     sizes: tuple[int, ...]
-    step_seconds: float
-
-    @property
-    def seconds(self) -> float:
-        """How long all steps take at least; nobody waits for the last one."""
-        return self.step_seconds * max(0, len(self.sizes) - 1)
+    seconds: float
 
 
 def step_size(sent: int, left: int) -> int:
@@ -163,7 +153,7 @@ class StepWatch:
                 return max(self.sent_at, look.at - self.failure_seconds)
         return None
 
-    def ready_at(self, looks: Sequence[Reading] = ()) -> float:
+    def ready_at(self, looks: Sequence[Reading]) -> float:
         """Return the earliest moment for a verdict, epoch seconds."""
         left_at = self.left_at(looks)
         since = self.sent_at if left_at is None else left_at
@@ -178,8 +168,8 @@ class StepWatch:
         if last.obstacle:
             return last.obstacle
         if self.left_at(looks) is None:
-            waiting = f", where {last.main.total:,} messages are" if last.main else ""
-            return f"the step may still be in the main queue{waiting}"
+            waiting = f"{last.main.total:,}" if last.main else "?"
+            return f"the step may still be in the main queue, where {waiting} messages are"
         if last.at < ready_at:
             return f"a failure may return for another {duration(ready_at - last.at)}"
         counts = [look.dead_letters for look in looks[-_LOOKS:] if look.at >= ready_at]

@@ -46,6 +46,15 @@ class Step:
         """Return how many messages of a group SQS confirmed; of a step that still goes on, all."""
         return (self.messages if self.sent is None else self.sent).get(group_id, 0)
 
+    def expected(self, returns: Mapping[str, Returns]) -> int:
+        """Return how many messages of a sent step have succeeded if nothing else comes back."""
+        back = sum(
+            max(0, returns[one].returned - before)
+            for one, before in self.returned_before.items()
+            if one in returns
+        )
+        return sum((self.sent or {}).values()) - back
+
     def has(self, group_id: str, stops: int) -> bool:
         """Whether it counts for a group that was stopped so often: later steps begin anew."""
         return self.stops.get(group_id) == stops

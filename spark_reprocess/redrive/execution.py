@@ -110,7 +110,7 @@ class TaskRunner:
         if not total:
             return Sent(())
         if self.deadline.seconds_left <= 0:
-            return Sent(tuple(_not_reached(work, ())), TIME_IS_OVER)
+            return Sent(tuple(not_reached(work, ())), TIME_IS_OVER)
         folder = progress_folder(context, stage)
         how_far = HowFar(total)
 
@@ -143,7 +143,7 @@ class TaskRunner:
             if row["count"]
         ]
         stopped_by = next((row["detail"] for row in settled if not row["count"]), "")
-        return Sent((*outcomes, *_not_reached(work, outcomes)), stopped_by)
+        return Sent((*outcomes, *not_reached(work, outcomes)), stopped_by)
 
     def _rows(
         self, dispositions: DataFrame, total: int, context: RunContext, stack: ExitStack
@@ -269,7 +269,8 @@ def look_until(
     return next(iter(reasons), "")
 
 
-def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:
+def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:
+    """Return by group what of *work* has no outcome."""
     left = Counter[str]()
     for tally in work:
         left[tally.group_id] += tally.count

@@ -44,7 +44,7 @@ from spark_reprocess.ramp.rule import (
     step_size,
 )
 from spark_reprocess.ramp.steps import Step, Steps, ended_steps, group_ramp
-from spark_reprocess.redrive.execution import TaskRunner, look_until
+from spark_reprocess.redrive.execution import TaskRunner, look_until, not_reached
 from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
@@ -63,7 +63,6 @@ class Ramp:
     """The ramp of one run to one destination.
 
     Attributes:
-        options: what the operator asked for.
         rows: the dispositions of this destination's messages, and of those that make no work.
         work: of this destination's messages that make work, how many of each group.
         stops: by group id, how often the group was stopped before.
@@ -113,13 +112,10 @@ class Ramp:
                 break
         steps = self.steps.read()
         self._decide(steps)
-        left = Counter(self._to_send)
-        for tally in self._tallies:
-            left[tally.group_id] -= tally.count
+        work = [one for one in self.work if one.word == Disposition.SEND]
         rest = [
-            Tally(one, Disposition.STOPPED if self._is_bad(one) else Disposition.NOT_REACHED, count)
-            for one, count in left.items()
-            if count > 0
+            replace(one, word=Disposition.STOPPED) if self._is_bad(one.group_id) else one
+            for one in not_reached(work, self._tallies)
         ]
         tallies = (*first.tallies, *self._tallies, *rest)
         return Sent(tallies, self._stopped_by, tuple(self._groups.values()))
@@ -147,8 +143,10 @@ class Ramp:
         if not left.keys() <= returns.keys():
             self._stopped_by = f"{_WAITS}: it is not known what came back"
             return False
-        sent = {one: self._groups[one].sent if one in self._groups else 0 for one in left}
-        wanted = {one: step_size(sent[one], n) for one, n in left.items()}
+        wanted = {
+            one: step_size(self._groups[one].sent if one in self._groups else 0, count)
+            for one, count in left.items()
+        }
         number, run_id = len(steps) + 1, self.context.run_id
         with ExitStack() as stack:
             drawn = Held.of(self._drawn(steps, wanted), sum(wanted.values()), stack)
@@ -269,13 +267,9 @@ class Ramp:
         return f"{_WAITS}: more messages came back than may" if is_bad else ""
 
     def _await_verdicts(self, steps: Sequence[Step]) -> None:
-        """Wait until it is known of the last step of each group whether it was good.
-
-        The run stops if that takes too long.
-        """
+        """Wait until it is known of each group's last step whether it was good, or too long."""
         groups = [one for one in self._left() if not self._is_bad(one)]
-        own = [of for one in groups if (of := self._of(steps, one))]
-        last = {of[-1].number: of[-1] for of in own}.values()
+        last = {of[-1].number: of[-1] for one in groups if (of := self._of(steps, one))}.values()
         if not last:
             return
         began_at = min(step.began_at for step in last)
@@ -287,7 +281,7 @@ class Ramp:
         def is_over() -> bool:
             looks.append(self.probe.read(began_at, self.now_seconds()))
             returns = self._read_returns(steps)
-            self._blocker = watch.blocker(looks, sum(_expected(step, returns) for step in last))
+            self._blocker = watch.blocker(looks, sum(step.expected(returns) for step in last))
             self._decide(steps)
             is_known = not self._blocker and all(one in returns for one in groups)
             is_late = max(self.now_seconds(), watch.ready_at(looks)) > until
@@ -300,8 +294,9 @@ class Ramp:
         waiting = [one for one in self._groups.values() if one.verdict is Verdict.UNKNOWN]
         if waiting and not self._stopped_by:
             after, first = datetime.fromtimestamp(watch.ready_at(looks), UTC), waiting[0]
-            why = f"step {first.step} can be judged after {after:%H:%M} UTC: {first.why}"
-            self._stopped_by = f"{_WAITS}: {why}"
+            self._stopped_by = (
+                f"{_WAITS}: step {first.step} can be judged after {after:%H:%M} UTC: {first.why}"
+            )
 
     def _of(self, steps: Iterable[Step], group_id: str) -> list[Step]:
         """Return the steps of a group since it was last stopped."""
@@ -343,13 +338,3 @@ class Ramp:
             return self._returns.read(self.context.plan_id, groups)
         except TableError:
             return {}
-
-
-def _expected(step: Step, returns: Mapping[str, Returns]) -> int:
-    """Return how many messages of a step have succeeded if nothing else comes back."""
-    back = sum(
-        max(0, returns[one].returned - before)
-        for one, before in step.returned_before.items()
-        if one in returns
-    )
-    return sum((step.sent or {}).values()) - back

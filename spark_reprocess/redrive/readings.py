@@ -76,8 +76,8 @@ class Probe:
         feeds = Redelivery.of(require_queue("DLQ", dead_letters, make_client)).dead_letter_arn
         if not feeds or QueueAddress.from_arn(feeds) != parked:
             raise InputError(
-                f"the dead letters of queue {name} do not go to parked queue {parked.name}: see the "
-                f"redrive policy of {QueueAddress.from_url(dead_letters).name}"
+                f"the dead letters of queue {name} do not go to parked queue {parked.name}: see "
+                f"the redrive policy of {QueueAddress.from_url(dead_letters).name}"
             )
         make_aws_client = partial(aws_client, region=region_of(main, "us-east-1"))
         return cls(options, main, dead_letters, redelivery, make_client, make_aws_client)

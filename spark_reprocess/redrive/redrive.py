@@ -172,9 +172,11 @@ def _forecast(
     probes: Mapping[str, Probe], work: Mapping[str, Sequence[Tally]], options: RedriveOptions
 ) -> Forecast:
     counts = [t.count for of in work.values() for t in of if t.word == Disposition.SEND]
+    sizes = tuple(step_sizes(max(counts, default=0)))
     failure_seconds = max(probe.redelivery.failure_seconds for probe in probes.values())
-    step_seconds = failure_seconds + 2 * options.minute_seconds
-    return Forecast(tuple(step_sizes(max(counts, default=0))), step_seconds)
+    # Nobody waits for the last step.
+    waits = max(0, len(sizes) - 1)
+    return Forecast(sizes, waits * (failure_seconds + 2 * options.minute_seconds))
 
 
 def _begin_to_count(

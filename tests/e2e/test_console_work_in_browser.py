@@ -22,7 +22,7 @@ from tests.support.console_world import a_dead_letter, archive_with, console_of,
 
 ROOT = Path(__file__).resolve().parents[2]
 
-FORECAST = {"sizes": [1, 2, 6, 18, 54, 162, 486], "step_seconds": 270, "seconds": 1620}
+FORECAST = {"sizes": [1, 2, 6, 18, 54, 162, 486], "seconds": 1620}
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def test_only_what_is_not_done_goes_on(world: World, exit_code: int, offers: boo
 
 
 def test_dry_run_leads_to_its_form(world: World) -> None:
-    forecast = {"sizes": [1, 2, 6, 11], "step_seconds": 120, "seconds": 360}
+    forecast = {"sizes": [1, 2, 6, 11], "seconds": 360}
     problem = {
         "group_id": "",
         "word": "edit_failed",

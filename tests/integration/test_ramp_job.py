@@ -312,7 +312,7 @@ def test_ramp_whose_returns_nobody_sees_is_refused_and_is_no_default(
     assert not world.main.queue.messages()
 
     dry = run(archive, plan, ramp=None, execute=False)
-    assert dry.forecast == Forecast((1, 2, 6, 1), 4)
+    assert dry.forecast == Forecast((1, 2, 6, 1), 12)
     assert run(archive, plan, ramp=False).counts == {"sent": 20}
     assert handled(world) == list(range(20))
 

@@ -213,8 +213,7 @@ def _judge(
         ending.world.pass_time(1 / LOOKS_A_MINUTE)
         looks.append(ending.reading(step.began_at))
         returns = ending.returns()
-        back = sum(returns[g].returned - before for g, before in step.returned_before.items())
-        blocker = watch.blocker(looks, sum(step.messages.values()) - back)
+        blocker = watch.blocker(looks, step.expected(returns))
         for group in step.messages:
             ending.ramp[group] = group_ramp(
                 *(group, own[group], len(left[group]), returns[group], allowed, blocker),

@@ -250,7 +250,7 @@ def _outcomes(visit: Visit) -> Response:
     plan = find_report(console.archive, visit.query.get("plan")).plan()
     plan = plan.only(group) if group else plan
     found = read_outcomes(console.archive, plan, console.failure_table, make_client=sqs_client)
-    sent = [one for one in (found or {}).values() if one.sent]
+    sent = [one for one in found.values() if one.sent]
     response = visit.page(
         "outcomes.html.jinja",
         has_ids=not group,

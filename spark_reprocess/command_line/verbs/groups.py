@@ -113,7 +113,7 @@ def list_groups(
     summary: Any,  # noqa: ANN401 - of a file
     memory: GroupMemory,
     notes: Mapping[str, str],
-    outcomes: Mapping[str, Outcome] | None = None,
+    outcomes: Mapping[str, Outcome],
 ) -> list[ListedGroup]:
     """Combine the groups of a plan with its report's *summary*, and with what is remembered.
 
@@ -124,7 +124,7 @@ def list_groups(
     for group in plan.groups:
         of_report = found.get(group.group_id, {})
         state = memory.state(group.group_id)
-        outcome = None if outcomes is None else outcomes[group.group_id]
+        outcome = outcomes.get(group.group_id)
         first = next(iter(of_report.get("leads", [])), {"parts": ()})
         parts = [Synonym(one["field"], one["value"]) for one in first["parts"]]
         status = of_report.get("status", "")

@@ -29,7 +29,7 @@ from spark_reprocess.command_line.verb import (
 from spark_reprocess.command_line.watch import Watch, print_outcomes
 from spark_reprocess.figures import counted, duration
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict, read_allowed
+from spark_reprocess.ramp.rule import GroupRamp, Verdict, read_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
 _ABOUT = """\
@@ -184,8 +184,6 @@ def exit_code_of(summary: RedriveSummary) -> int:
 def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
     """Return the fields of the JSON answer. It has no titles, which quote messages."""
     fields = asdict(summary)
-    if summary.forecast:
-        fields["forecast"]["seconds"] = summary.forecast.seconds
     for group in fields["groups"]:
         del group["title"]
     return fields
@@ -216,8 +214,12 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
         print_line(problem_sentence(problem))
     for note in summary.notes:
         print_line(f"note: {note}")
-    if summary.forecast and summary.forecast.sizes:
-        _print_forecast(summary.forecast)
+    if summary.forecast and (sizes := summary.forecast.sizes):
+        print_line(
+            f"ramp: up to {counted(len(sizes), 'step')} a group (messages: "
+            f"{', '.join(map('{:,}'.format, sizes))}), at least "
+            f"{duration(summary.forecast.seconds)} in all; --at-once sends everything in one step"
+        )
     print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
 
 
@@ -230,15 +232,6 @@ def _print_edits(summary: RedriveSummary) -> None:
         for sample in shown:
             print_line(f"  message {sample.message_id}")
             print_diff([f"  {line}" for line in sample.lines], indent=2)
-
-
-def _print_forecast(forecast: Forecast) -> None:
-    """Print how many steps a ramp would have, and how long it takes."""
-    sizes, steps = ", ".join(map("{:,}".format, forecast.sizes)), len(forecast.sizes)
-    print_line(
-        f"ramp: up to {counted(steps, 'step')} a group (messages: {sizes}), at least "
-        f"{duration(forecast.seconds)} in all; --at-once sends everything in one step"
-    )
 
 
 def _print_ramp(groups: Sequence[GroupRamp]) -> None:

@@ -66,7 +66,7 @@ REDRIVES = {
     "dry, with a rate": replace(redriven({"send": 1200}), max_rate=2.5),
     "dry, by ramp": replace(redriven({"send": 3}), forecast=Forecast((1, 2), 270)),
     "dry, by a long ramp": replace(
-        redriven({"send": 800}), forecast=Forecast((1, 2, 6, 18, 54, 162, 486), 3600)
+        redriven({"send": 800}), forecast=Forecast((1, 2, 6, 18, 54, 162, 486), 21_600)
     ),
     "by ramp": replace(
         redriven({"sent": 4, "stopped": 8}, "r-1"),

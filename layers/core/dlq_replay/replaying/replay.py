@@ -108,20 +108,19 @@ class Replayer:
         """
         distinct = {record.message_id: _without_foreign_context(record) for record in records}
         failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
-        returns = self.returns.count(distinct.values(), self.policy)
+        counted, uncounted, missed = self.returns.count(distinct.values(), self.policy)
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}
         faulty: Mapping[QueueAddress, BreakerReport] = {}
 
         def plan() -> list[Step]:
-            records, uncounted = returns.records, returns.uncounted
             return plan_batch(
-                records, self.policy, now_seconds, self.draw_up_to, failures, looked, uncounted
+                counted, self.policy, now_seconds, self.draw_up_to, failures, looked, uncounted
             )
 
         try:
             if seconds_left() > 0:
-                looked = self._look(returns.records, now_seconds)
+                looked = self._look(counted, now_seconds)
             steps = plan()
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
             looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
@@ -135,7 +134,7 @@ class Replayer:
             reports = {**faulty, **reports}
             self.returns.count_parked(outcomes)
         fault = self.returns.fault_to_report()
-        return BatchOutcome(outcomes, reports, returns.missed, fault)
+        return BatchOutcome(outcomes, reports, missed, fault)
 
     def _look(
         self,

@@ -7,7 +7,7 @@ only a copy of an unproven step waits for it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dlq_replay.retry import Asking, awake_seconds
@@ -45,21 +45,6 @@ class Returns:
     parked_ids: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class CountedReturns:
-    """A batch whose returns were counted.
-
-    Attributes:
-        records: the batch; what was counted, or of which nobody wants to know, is ``is_back``.
-        uncounted: ids of the messages that stay in the DLQ until they are counted.
-        missed: how many returns were not counted and go on all the same.
-    """
-
-    records: Sequence[Message | UnreadableRecord]
-    uncounted: frozenset[str] = frozenset()
-    missed: int = 0
-
-
 class ReturnsCounter:
     """Counts returns, as one execution environment does. It never raises for what the table does.
 
@@ -78,14 +63,24 @@ class ReturnsCounter:
 
     def count(
         self, records: Collection[Message | UnreadableRecord], policy: ReplayPolicy
-    ) -> CountedReturns:
+    ) -> tuple[list[Message | UnreadableRecord], frozenset[str], int]:
         """Count the returns of a batch, before anything of it is sent.
 
         Messages of a FIFO queue wait in place and are delivered again: such a return is counted
         when the receive count says that it is new, but a canary's at each delivery.
+
+        Returns:
+            The batch, where what was counted, or of which nobody wants to know, is ``is_back``; the
+            ids of the messages that stay in the DLQ until they are counted; and how many returns
+            were not counted and go on all the same.
         """
         returns = [one for one in records if isinstance(one, Message) and _is_return(one)]
-        asked = _first_ids(one for one in returns if self._is_to_count(one, policy))
+        asked = _first_ids(
+            one
+            for one in returns
+            if is_returned_canary(one)
+            or (self._add_to_table and not (policy.main_queue.is_fifo and _deliveries(one, policy)))
+        )
         end = self._clock_seconds() + BATCH_SECONDS
         lost = {
             (key, first_id)
@@ -97,12 +92,14 @@ class ReturnsCounter:
         uncounted: set[str] = set()
         for message in returns:
             if (_key(message), message.first_id) not in lost:
-                marked[message.message_id] = _marked_as_back(message)
+                context = replace(message.history.context, is_back=True)
+                history = replace(message.history, context=context)
+                marked[message.message_id] = message.with_history(history)
             elif is_returned_canary(message) and _may_wait(message, policy):
                 uncounted.add(message.message_id)
         missed = len(returns) - len(marked) - len(uncounted)
         batch = [marked.get(record.message_id, record) for record in records]
-        return CountedReturns(batch, frozenset(uncounted), missed)
+        return batch, frozenset(uncounted), missed
 
     def count_parked(self, outcomes: Iterable[Step]) -> None:
         """Count what was parked of a redrive. SQS must have confirmed *outcomes*."""
@@ -118,19 +115,11 @@ class ReturnsCounter:
         """Return why the table could not count, once a minute; else None."""
         return self._asking.fault_to_report()
 
-    def _is_to_count(self, message: Message, policy: ReplayPolicy) -> bool:
-        if is_returned_canary(message):
-            return True
-        is_new = not policy.main_queue.is_fifo or not _deliveries(message, policy)
-        return self._add_to_table is not None and is_new
-
     def _add(
         self, key: Key, returned: frozenset[str] = frozenset(), parked: frozenset[str] = frozenset()
     ) -> bool:
         add = self._add_to_table
-        if add is None:
-            return False
-        return self._asking.ask(lambda: add(*key, returned, parked)) is not None
+        return bool(add) and self._asking.ask(lambda: add(*key, returned, parked)) is not None
 
 
 def _key(message: Message) -> Key | None:
@@ -153,12 +142,6 @@ def _first_ids(messages: Iterable[Message]) -> Mapping[Key, set[str]]:
 def _is_return(message: Message) -> bool:
     is_first = message.source_arn is not None and not message.history.context.is_back
     return is_first and _key(message) is not None
-
-
-def _marked_as_back(message: Message) -> Message:
-    history = message.history
-    context = replace(history.context, is_back=True)
-    return message.with_history(replace(history, context=context))
 
 
 def _deliveries(message: Message, policy: ReplayPolicy) -> int | None:

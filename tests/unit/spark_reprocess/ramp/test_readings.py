@@ -73,7 +73,6 @@ class FakeAws:
             denied = {"Error": {"Code": "AccessDenied", "Message": call}}
             raise ClientError(cast("Any", denied), call)
 
-
     def get_paginator(self, call: str) -> "FakeAws":
         self.check(call)
         return self
@@ -210,7 +209,12 @@ def test_step_of_days_ago_asks_for_no_more_points_than_cloudwatch_returns(
         ("main", {}, "parked", "main has no redrive policy"),
         ("main", dict(MAIN), None, "no --parked-queue-url"),
         ("dlq", {}, "parked", "not go to parked queue parked: see the redrive policy of dlq"),
-        ("dlq", {"RedrivePolicy": json.dumps(DLQ_POLICY)}, "theirs", "not go to parked queue their"),
+        (
+            "dlq",
+            {"RedrivePolicy": json.dumps(DLQ_POLICY)},
+            "theirs",
+            "not go to parked queue their",
+        ),
     ],
 )
 def test_queue_whose_failures_would_not_be_seen_is_refused(
@@ -220,5 +224,3 @@ def test_queue_whose_failures_would_not_be_seen_is_refused(
 
     with pytest.raises(InputError, match=fault):
         checked(aws, parked and queue_url(parked))
-
-
