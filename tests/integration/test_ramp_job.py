@@ -6,10 +6,10 @@ Only the ramp's waits pass time, on a virtual clock.
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 import yaml
@@ -72,31 +72,24 @@ def world(moto_endpoint: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.fixture
 def run(spark: "SparkSession", world: RampWorld) -> Run:
-    return partial(run_ramp, spark, world)
+    def redrive_by_ramp(archive: Archive, plan: str, **options: Any) -> RedriveSummary:
+        usual = RedriveOptions(
+            archive.root,
+            plan=plan,
+            main_queue_url=world.main.url,
+            parked_queue_url=world.parked.url,
+            failure_table=TABLE,
+            ramp=True,
+            minute_seconds=1,
+            reason="it is fixed",
+            execute=True,
+            tasks=2,
+        )
+        clock: dict[str, Any] = {"now_seconds": world.clock.time, "wait": world.wait}
+        wanted = replace(usual, **options)
+        return redrive(spark, wanted, make_client=client_at, make_sender=client_at, **clock)
 
-
-def run_ramp(
-    spark: "SparkSession", world: RampWorld, archive: Archive, plan: str, **options: Any
-) -> RedriveSummary:
-    fields: dict[str, Any] = {
-        "main_queue_url": world.main.url,
-        "parked_queue_url": world.parked.url,
-        "failure_table": TABLE,
-        "ramp": True,
-        "minute_seconds": 1,
-        "reason": "it is fixed",
-        "execute": True,
-        "tasks": 2,
-        **options,
-    }
-    return redrive(
-        spark,
-        RedriveOptions(archive.root, plan=plan, **fields),
-        make_client=client_at,
-        make_sender=client_at,
-        now_seconds=world.clock.time,
-        wait=world.wait,
-    )
+    return redrive_by_ramp
 
 
 def parked(
@@ -121,9 +114,7 @@ def two_groups(folder: Path, world: RampWorld) -> Archive:
     return archive_of(folder, messages, drained_from=world.parked.url)
 
 
-def in_lanes(
-    lanes: str, error_of: Callable[[int], str] = lambda _: "TimeoutError"
-) -> list[Message]:
+def in_lanes(lanes: str, error_of: Callable[[int], str]) -> list[Message]:
     """A message of each of these message groups."""
     return [
         parked(n, error_of(n), MessageGroupId=lane, SequenceNumber=str(10**19 + n))
@@ -146,7 +137,7 @@ def verdicts(summary: RedriveSummary) -> dict[str, Verdict]:
     return {titles[one.group_id].split(":")[0]: one.verdict for one in summary.ramp}
 
 
-def groups_of(archive: Archive, plan: str) -> dict[str, str]:
+def groups_of(plan: str) -> dict[str, str]:
     """By their errors, the ids of the groups."""
     raw = yaml.safe_load(Path(plan).read_text())
     return {one["title"].split(":")[0]: one["id"] for one in raw["groups"]}
@@ -157,8 +148,8 @@ def steps_of(archive: Archive, summary: RedriveSummary) -> list[Step]:
 
 
 def sizes(archive: Archive, summary: RedriveSummary, group_id: str) -> list[int]:
-    steps = steps_of(archive, summary)
-    return [one.messages[group_id] for one in steps if group_id in one.messages]
+    sizes = (one.messages.get(group_id) for one in steps_of(archive, summary))
+    return [size for size in sizes if size]
 
 
 def handled(world: RampWorld) -> list[int]:
@@ -191,7 +182,7 @@ def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     [note] = again.notes
     assert "is stopped: 1 of 1 message came back, 0 may; decide again" in note
 
-    bad = groups_of(archive, plan)["KeyError"]
+    bad = groups_of(plan)["KeyError"]
     decided = Statement(datetime.now(UTC), "me", "redrive", summary.plan_id)
     add_statement(archive, bad, decided)
     world.fails = lambda _: False
@@ -210,19 +201,17 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
     messages.append(parked(15, attributes=filler(9)))
     archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
     plan = planned(archive)
-    groups = groups_of(archive, plan)
-    _set_action(plan, groups["KeyError"], "discard")
+    edited = yaml.safe_load(Path(plan).read_text())
+    edited["groups"][1]["action"] = "discard"
+    Path(plan).write_text(yaml.safe_dump(edited))
     begun: list[tuple[int, int]] = []
 
-    def create(steps: Steps, step: Step) -> bool:
+    def at_step(step: Step) -> None:
         begun.append((step.number, len(world.handled)))
-        is_made = original(steps, step)
         if step.number == 1:
-            raise KilledError
-        return is_made
+            _die()
 
-    original = Steps.create
-    monkeypatch.setattr(Steps, "create", create)
+    after_each_step(monkeypatch, at_step)
     with pytest.raises(KilledError):
         run(archive, plan)
     assert handled(world) == []
@@ -267,7 +256,7 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
 ) -> None:
     archive = two_groups(tmp_path, world)
     plan = planned(archive)
-    one, other = groups_of(archive, plan).values()
+    one, other = groups_of(plan).values()
     world.is_consuming, world.step_seconds = False, 0.1
 
     summary = run(archive, plan)
@@ -324,18 +313,15 @@ def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
     plan = planned(archive)
     others: list[RedriveSummary] = []
 
-    def create(steps: Steps, step: Step) -> bool:
+    def at_step(step: Step) -> None:
         # One of them sends a part of it; the next all, and goes on until its time is over.
-        is_made = original(steps, step)
         if step.number == 2 and not others:
             with pytest.raises(BusyError, match="is being carried out"):
                 run(archive, plan, ramp=False)
             others.append(run(archive, plan, group=next(iter(step.messages))))
             others.append(run(archive, plan, time_budget_seconds=6))
-        return is_made
 
-    original = Steps.create
-    monkeypatch.setattr(Steps, "create", create)
+    after_each_step(monkeypatch, at_step)
     first = run(archive, plan)
     last = run(archive, plan)
 
@@ -356,7 +342,7 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     messages = [parked(n, error) for n, error in enumerate(errors)]
     archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
     plan = planned(archive)
-    late = groups_of(archive, plan)["TimeoutError"]
+    late = groups_of(plan)["TimeoutError"]
     # Two steps, of which the second takes long.
     monkeypatch.setattr("spark_reprocess.redrive.ramp.step_size", lambda sent, n: n if sent else 1)
     monkeypatch.setattr("spark_reprocess.redrive.execution._TROUBLE_SECONDS", 0.05)
@@ -451,23 +437,6 @@ def test_heads_of_message_groups_go_first_and_nothing_overtakes(
     assert "stands behind messages that stay" in summary.stopped_by
 
 
-@pytest.mark.parametrize("suffix", [".fifo"])
-def test_healthy_fifo_ramp_sends_everything_in_the_order_of_each_message_group(
-    run: Run, world: RampWorld, tmp_path: Path
-) -> None:
-    lanes = "AAAAAAABBBBCDDAABCDA"
-    archive = archive_of(tmp_path, in_lanes(lanes), drained_from=world.parked.url)
-
-    summary = run(archive, planned(archive))
-
-    assert verdicts(summary) == {"TimeoutError": Verdict.SENT}
-    assert summary.counts == {"sent": len(lanes)}
-    assert handled(world) == list(range(len(lanes)))
-    assert_order(world, lanes)
-    second_step = [lanes[number(one)] for one in world.handled[1:3]]
-    assert len({*second_step}) == 2
-
-
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 @pytest.mark.parametrize("is_decided", [False, True])
 def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
@@ -483,16 +452,8 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
     messages = in_lanes(lanes, errors.__getitem__)
     archive = archive_of(tmp_path, messages, drained_from=world.parked.url)
     plan = planned(archive)
-    stopped = groups_of(archive, plan)["KeyError"]
-    original = Steps.create
-
-    def create(steps: Steps, step: Step) -> bool:
-        is_made = original(steps, step)
-        if step.number == 2:
-            raise KilledError
-        return is_made
-
-    monkeypatch.setattr(Steps, "create", create)
+    stopped = groups_of(plan)["KeyError"]
+    after_each_step(monkeypatch, lambda step: step.number == 2 and _die())
     with pytest.raises(KilledError):
         run(archive, plan)
     if is_decided:
@@ -523,21 +484,25 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
         assert suffix or len(numbers) == 13
 
 
-def _set_action(plan: str, group_id: str, action: str) -> None:
-    content = yaml.safe_load(Path(plan).read_text())
-    for group in content["groups"]:
-        if group["id"] == group_id:
-            group["action"] = action
-    Path(plan).write_text(yaml.safe_dump(content))
-
-
 def _plan_id(plan: str) -> str:
     return Path(plan).parent.name
+
+
+def after_each_step(monkeypatch: pytest.MonkeyPatch, act: Callable[[Step], object]) -> None:
+    """Act whenever a run has made the record of a step."""
+    original = Steps.create
+
+    def create(steps: Steps, step: Step) -> bool:
+        is_made = original(steps, step)
+        act(step)
+        return is_made
+
+    monkeypatch.setattr(Steps, "create", create)
 
 
 class KilledError(BaseException):
     """Nothing catches it, as nothing catches SIGKILL."""
 
 
-def _die(*_: object) -> None:
+def _die(*_: object) -> NoReturn:
     raise KilledError

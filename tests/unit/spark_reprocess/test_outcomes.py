@@ -30,11 +30,6 @@ SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
                 "returns after 2 min 30 s"
             ),
         ),
-        (
-            {"returned": 340, "parked": 340},
-            360,
-            "sent 340, came back 340 (0 being replayed, 340 parked again)",
-        ),
         # One in doubt came back, too.
         (
             {"sent": 1, "returned": 2, "parked": 0},

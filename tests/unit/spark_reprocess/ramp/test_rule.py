@@ -34,10 +34,8 @@ def test_each_step_is_twice_all_before() -> None:
 @pytest.mark.parametrize(
     ("text", "sent", "most"),
     [
-        *[(None, sent, most) for sent, most in [(0, 0), (20, 0), (21, 1), (100, 1), (199, 1)]],
-        *[(None, 200, 2), (None, 12_345, 123)],
-        *[("0", 10_000, 0), ("3", 1, 3), ("0%", 10_000, 0), ("100%", 7, 7)],
-        *[("2.5%", 39, 0), ("2.5%", 40, 1), ("0.1%", 999, 0), ("0.1%", 1000, 1)],
+        *[(None, sent, most) for sent, most in [(0, 0), (20, 0), (21, 1), (199, 1), (200, 2)]],
+        *[("0", 10_000, 0), ("3", 1, 3), ("0%", 10_000, 0), ("2.5%", 39, 0), ("2.5%", 40, 1)],
     ],
 )
 def test_returns_that_may_come(text: str | None, sent: int, most: int) -> None:
