@@ -53,10 +53,13 @@ class Watch:
         from spark_reprocess.redrive.execution import look_until
         from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
 
+        def status() -> str:
+            return total(self.outcomes).sentence(self._now_seconds()) if self.outcomes else ""
+
         every_seconds = self._options.minute_seconds / LOOKS_A_MINUTE
         try:
             plan = self._plan(plan_id)
-            with progress("watching", self._status):
+            with progress("watching", status):
                 ended_by = look_until(
                     lambda: self._has_ended(plan), every_seconds, self._deadline, self._wait
                 )
@@ -65,13 +68,12 @@ class Watch:
             ended_by = str(error)
         if ended_by:
             print_error(f"the watch ended early: {ended_by}")
-        allowed = self._options.allow_returns
-        bad = [
-            one.group_id
-            for one in self.outcomes
-            if (one.returned or 0) - self._before.get(one.group_id, Returns()).returned
-            > returns_allowed(allowed, one.sent)
-        ]
+        bad = []
+        for one in self.outcomes:
+            before = self._before.get(one.group_id, Returns()).returned
+            allowed = returns_allowed(self._options.allow_returns, one.sent)
+            if (one.returned or 0) - before > allowed:
+                bad.append(one.group_id)
         if bad:
             print_error(f"{', '.join(bad)}: more came back than may")
         if ended_by == BY_SIGNAL:
@@ -86,12 +88,9 @@ class Watch:
     def _has_ended(self, plan: Plan) -> bool:
         now, options = self._now_seconds(), self._options
         table = options.failure_table
-        found = read_outcomes(self._archive, plan, table, make_client=sqs_client) or {}
+        found = read_outcomes(self._archive, plan, table, make_client=sqs_client)
         self.outcomes = tuple(one for one in found.values() if one.sent)
         return all(one.is_known(now, options.minute_seconds) for one in self.outcomes)
-
-    def _status(self) -> str:
-        return total(self.outcomes).sentence(self._now_seconds()) if self.outcomes else ""
 
 
 def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:

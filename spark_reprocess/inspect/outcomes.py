@@ -103,10 +103,9 @@ def read_outcomes(
 ) -> dict[str, Outcome]:
     """Read what became of each group of a plan, by group id; empty if its table cannot be read.
 
-    Args:
-        failure_table: has the counters of returns; None: what came back is not known.
-        claimed: ``claimed_table`` since the plan; None reads it now.
-        make_client: for asking the destinations how long a failure takes; None to leave that out.
+    *failure_table* has the counters of returns; without it what came back is not known. *claimed*
+    is ``claimed_table`` since the plan; None reads it now. With *make_client* the destinations are
+    asked how long a failure takes.
 
     Raises:
         ArchiveError: the ledger cannot be read.
@@ -184,6 +183,5 @@ def _failure_seconds(archive: Archive, plan_id: str, make_client: ClientFactory)
         ]
     except InputError:
         return None
-    if not all(one.failure_seconds for one in found):
-        return None
-    return max((one.delay_seconds + one.failure_seconds for one in found), default=None)
+    known = [one.delay_seconds + one.failure_seconds for one in found if one.failure_seconds]
+    return max(known) if known and len(known) == len(found) else None

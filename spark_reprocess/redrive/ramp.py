@@ -84,7 +84,6 @@ class Ramp:
     now_seconds: Callable[[], float] = time.time
     wait: Callable[[threading.Event, float], object] = threading.Event.wait
     _groups: dict[str, GroupRamp] = field(default_factory=dict)
-    """How far each group is that has a step."""
     _executed: dict[int, Mapping[str, int]] = field(default_factory=dict)
     """By number of the step and group id, how many of its messages this run had to send."""
     _blocker: str = _NOT_LOOKED
@@ -98,7 +97,8 @@ class Ramp:
             ArchiveError: the archive cannot be read or written.
         """
         is_other = F.col("disposition").isin(Disposition.DISCARD, Disposition.RECORD)
-        others = [one for one in self.work if one.word != Disposition.SEND]
+        sends = [one for one in self.work if one.word == Disposition.SEND]
+        others = [one for one in self.work if one not in sends]
         first = self.runner.execute(self.rows.where(is_other), others, self.context, self.name)
         self._stopped_by = first.stopped_by
         while not self._stopped_by:
@@ -112,10 +112,9 @@ class Ramp:
                 break
         steps = self.steps.read()
         self._decide(steps)
-        work = [one for one in self.work if one.word == Disposition.SEND]
         rest = [
             replace(one, word=Disposition.STOPPED) if self._is_bad(one.group_id) else one
-            for one in not_reached(work, self._tallies)
+            for one in not_reached(sends, self._tallies)
         ]
         tallies = (*first.tallies, *self._tallies, *rest)
         return Sent(tallies, self._stopped_by, tuple(self._groups.values()))
@@ -207,6 +206,11 @@ class Ramp:
         found = Counter({(row["group_id"], row["disposition"]): row["count"] for row in counted})
         opened = {one: found[one, Disposition.SEND] for one in step.messages}
         self._executed[step.number] = opened
+
+        def trouble() -> str:
+            is_bad = any(one.verdict is Verdict.BAD for one in self._states(steps))
+            return f"{_WAITS}: more messages came back than may" if is_bad else ""
+
         result = self.runner.execute(
             rows,
             [Tally(one, Disposition.SEND, count) for one, count in opened.items() if count],
@@ -217,7 +221,7 @@ class Ramp:
                 unproven_groups=frozenset(step.messages.keys() & self._left().keys()),
             ),
             f"{self.name}-step-{step.number}",
-            lambda: self._trouble(steps),
+            trouble,
         )
         settled = [one for one in result.tallies if one.word != Disposition.NOT_REACHED]
         self._tallies += settled
@@ -244,11 +248,7 @@ class Ramp:
 
         Nothing goes of a group that was stopped since it was drawn, nor what stands behind it.
         """
-        stopped = [
-            one
-            for one in step.messages
-            if self._is_bad(one) or not step.has(one, self.stops.get(one, 0))
-        ]
+        stopped = [one for one in step.messages if self._is_bad(one) or not self._of([step], one)]
         rows, disposition = self.rows.drop(*POSITION), F.col("disposition")
         if stopped:
             is_stopped = F.col("group_id").isin(*stopped) & (disposition == Disposition.SEND)
@@ -257,14 +257,8 @@ class Ramp:
             rows = with_waiting(rows) if self._in_order else rows
         chunks = chunk_count(sum(step.messages.values()))
         name = f".{self.steps.queue}.{step.number:05d}"
-        return rows.join(
-            with_chunks(self._table(step), chunks, name).drop("group_id"), "message_id"
-        )
-
-    def _trouble(self, steps: Sequence[Step]) -> str:
-        """Return why a step must stop now: too much came back; empty if it need not."""
-        is_bad = any(one.verdict is Verdict.BAD for one in self._states(steps))
-        return f"{_WAITS}: more messages came back than may" if is_bad else ""
+        own = with_chunks(self._table(step), chunks, name)
+        return rows.join(own.drop("group_id"), "message_id")
 
     def _await_verdicts(self, steps: Sequence[Step]) -> None:
         """Wait until it is known of each group's last step whether it was good, or too long."""

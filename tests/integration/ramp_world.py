@@ -6,7 +6,6 @@ goes on whenever a ramp waits. Visibility timeouts are a second.
 
 import json
 import random
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,16 +34,12 @@ class RampWorld:
     """The queues, and what the consumer did.
 
     Attributes:
-        clock: of the queues, the consumer and the function.
         fails: whether the consumer fails on a message.
         handled: what it handled, in order.
-        url: of the server.
-        is_consuming: whether the consumer receives anything.
-        is_replaying: whether the function does.
+        is_replaying: whether the function receives anything.
         last: what happens last in each step.
         loses_answer: whether Lambda does not get an answer of the function.
         faults: when the function missed a return, and when it left a message in the DLQ.
-        step_seconds: between two steps.
         limits: of the function's queues, as it knows them.
     """
 
@@ -78,14 +73,6 @@ class RampWorld:
             returns=ReturnsCounter(self.add_returns, self.clock.time),
         )
 
-    def step(self) -> None:
-        """One poll of the consumer, one of the replay function."""
-        if self.is_consuming:
-            self.consume()
-        if self.is_replaying:
-            self.replay()
-        self.last()
-
     def consume(self) -> None:
         """Delete what the consumer handles, leave what it fails on."""
         received = [one for one in self.main.receive() if isinstance(one, Message)]
@@ -105,16 +92,16 @@ class RampWorld:
         if not self.loses_answer():
             self.dlq.delete([one for one in batch if one.message_id not in left])
 
-    def wait(self, _: threading.Event, seconds: float) -> None:
-        """Wait as a ramp does."""
-        self.pass_time(seconds)
-
     def pass_time(self, seconds: float) -> None:
-        """Let so many virtual seconds pass, step by step."""
+        """Let so many virtual seconds pass; in each step consumer and function poll once."""
         until = self.clock.time() + seconds
         while (left := until - self.clock.time()) > 0:
             self.clock.advance(min(self.step_seconds, left))
-            self.step()
+            if self.is_consuming:
+                self.consume()
+            if self.is_replaying:
+                self.replay()
+            self.last()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.watch import Watch
+from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.integration.conftest import MakeQueue
 from tests.support.console_works import World, redrive_answer
@@ -205,29 +206,17 @@ def test_run_is_shown_with_its_reason_and_what_came_back(
         assert close_runs(returned.archive, (returned.plan_id, RUN), SENT_AT.timestamp()) == ()
     assert main(returned.words("show", RUN)) == 0
     shown = capsys.readouterr().out
-    assert {
-        f"redrive, run {RUN}",
-        "actor ann@desk",
-        "reason VAT table has HR",
-        f"destination {returned.destination}",
-        f"plan id {returned.plan_id}",
-    } < {" ".join(line.split()) for line in shown.splitlines()}
+    lines = {" ".join(line.split()) for line in shown.splitlines()}
+    assert {f"redrive, run {RUN}", "actor ann@desk", "reason VAT table has HR"} < lines
+    assert {f"destination {returned.destination}", f"plan id {returned.plan_id}"} < lines
     assert f"{group}: sent 4, came back 2 (1 being replayed, 1 parked again), nothing" in shown
     assert f"{other}: " not in shown
 
     assert main(returned.words("show", RUN, "--json")) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["run"]["reason"] == "VAT table has HR"
-    first = answer["outcomes"][0]
-    assert first == {
-        "group_id": group,
-        "counts": {"sent": 4},
-        "sent": 4,
-        "last_sent_at": SENT_AT.timestamp(),
-        "returned": 2,
-        "parked": 1,
-        "failure_seconds": 150,
-    }
+    first = Outcome(group, {"sent": 4}, 4, SENT_AT.timestamp(), 2, 1, 150)
+    assert answer["outcomes"][0] == asdict(first)
 
     assert main(["show", "--archive", returned.archive.root, RUN]) == 0
     assert "what comes back cannot be known: no --failure-table" in capsys.readouterr().out
@@ -348,13 +337,9 @@ def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
         is_over.set()
         consumer.join()
     answer = capsys.readouterr()
-    said = f"{group}: sent 4, came back 4 (4 being replayed, 0 parked again)"
-    assert said in answer.out.splitlines()
+    assert f"{group}: sent 4, came back 4 (4 being replayed, 0 parked again)\n" in answer.out
     assert f"{group}: more came back than may" in answer.err
     # Nothing new came back of a run that finds nothing to do.
     assert main(sending.words("redrive", *words, "--json")) == 0
     [outcome] = json.loads(capsys.readouterr().out)["outcomes"]
     assert (outcome["group_id"], outcome["sent"], outcome["returned"]) == (group, 4, 4)
-    without_table = ["redrive", "--archive", sending.archive.root, *words]
-    assert main(without_table) == 0
-    assert "what comes back cannot be known" in capsys.readouterr().out

@@ -12,6 +12,7 @@ from spark_reprocess.command_line.arguments import add_shared, sha256_hex
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
+    came_back,
     print_answer,
     print_diff,
     print_error,
@@ -209,7 +210,14 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     print_table(("group", "action", *words, *(["failure"] if is_terminal else [])), rows)
     _print_edits(summary)
     if summary.ramp:
-        _print_ramp(summary.ramp)
+        rows = [
+            (
+                *(of.group_id, f"{of.step} of {of.steps}", of.sent),
+                *(came_back(of.sent, of.returned), of.allowed, of.verdict, of.why),
+            )
+            for of in summary.ramp
+        ]
+        print_table(("ramp of group", "step", "sent", "came back", "may", "verdict", ""), rows)
     for problem in summary.problems:
         print_line(problem_sentence(problem))
     for note in summary.notes:
@@ -232,25 +240,6 @@ def _print_edits(summary: RedriveSummary) -> None:
         for sample in shown:
             print_line(f"  message {sample.message_id}")
             print_diff([f"  {line}" for line in sample.lines], indent=2)
-
-
-def _print_ramp(groups: Sequence[GroupRamp]) -> None:
-    """Print how far each group is."""
-    print_table(
-        ("ramp of group", "step", "sent", "came back", "may", "verdict", ""),
-        [
-            (
-                one.group_id,
-                f"{one.step} of {one.steps}",
-                one.sent,
-                "?" if one.returned is None else one.returned,
-                one.allowed,
-                one.verdict.value,
-                one.why,
-            )
-            for one in groups
-        ],
-    )
 
 
 def _stopped_sentence(groups: Sequence[GroupRamp]) -> str:

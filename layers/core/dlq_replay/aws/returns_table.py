@@ -28,9 +28,8 @@ _KINDS = ("returned", "parked")
 class ReturnsTable:
     """The counters of all plans and groups.
 
-    Every method raises TableError where the table is missing, refuses, is throttled or does not
-    answer. No call is repeated by it. *client* is made with ``breaker_client_config`` in the
-    function; *table_name* is the failure table.
+    Every method raises TableError where the failure table is missing, refuses, is throttled or does
+    not answer. No call is repeated by it; *client* is made with ``breaker_client_config``.
     """
 
     client: Any
