@@ -142,15 +142,12 @@ def read_outcomes(
     takes = None
     if sent and failure_table and make_client:
         takes = _failure_seconds(archive, plan.plan_id, make_client)
-
-    def outcome(group_id: str) -> Outcome:
-        back = returns.get(group_id)
-        counted = (back.returned, back.parked) if back else (None, None)
-        return Outcome(
-            group_id, counts[group_id], sent[group_id], last.get(group_id), *counted, takes
-        )
-
-    return {one: outcome(one) for one in counts}
+    found: dict[str, Outcome] = {}
+    for one, of_group in counts.items():
+        back = returns.get(one)
+        returned, parked = (back.returned, back.parked) if back else (None, None)
+        found[one] = Outcome(one, of_group, sent[one], last.get(one), returned, parked, takes)
+    return found
 
 
 def read_returns(

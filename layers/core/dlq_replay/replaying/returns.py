@@ -119,7 +119,9 @@ class ReturnsCounter:
         self, key: Key, returned: frozenset[str] = frozenset(), parked: frozenset[str] = frozenset()
     ) -> bool:
         add = self._add_to_table
-        return bool(add) and self._asking.ask(lambda: add(*key, returned, parked)) is not None
+        if add is None:
+            return False
+        return self._asking.ask(lambda: add(*key, returned, parked)) is not None
 
 
 def _key(message: Message) -> Key | None:
