@@ -55,10 +55,6 @@ class Step:
         )
         return sum((self.sent or {}).values()) - back
 
-    def has(self, group_id: str, stops: int) -> bool:
-        """Whether it counts for a group that was stopped so often: later steps begin anew."""
-        return self.stops.get(group_id) == stops
-
 
 @dataclass(frozen=True, slots=True)
 class Steps:

@@ -294,7 +294,8 @@ class Ramp:
 
     def _of(self, steps: Iterable[Step], group_id: str) -> list[Step]:
         """Return the steps of a group since it was last stopped."""
-        return [step for step in steps if step.has(group_id, self.stops.get(group_id, 0))]
+        stops = self.stops.get(group_id, 0)
+        return [step for step in steps if step.stops.get(group_id) == stops]
 
     def _is_bad(self, group_id: str) -> bool:
         return group_id in self._groups and self._groups[group_id].verdict is Verdict.BAD
