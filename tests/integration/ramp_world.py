@@ -6,8 +6,7 @@ goes on whenever a ramp waits. Visibility timeouts are a second.
 
 import json
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +19,7 @@ from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
-from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
-from local_sqs.server import serve_in_thread
 from tests.support.inline_executor import InlineExecutor
 
 VISIBILITY_SECONDS = 1
@@ -48,7 +45,6 @@ class RampWorld:
     dlq: ModelQueue
     parked: ModelQueue
     add_returns: Callable[..., bool]
-    url: str = ""
     fails: Callable[[Message], bool] = lambda _: False
     is_consuming: bool = True
     is_replaying: bool = True
@@ -102,15 +98,6 @@ class RampWorld:
             if self.is_replaying:
                 self.replay()
             self.last()
-
-
-@contextmanager
-def ramp_world(
-    clock: VirtualClock, add_returns: Callable[..., bool], suffix: str = ""
-) -> Iterator[RampWorld]:
-    """Set it all up behind a server, until the block ends."""
-    with serve_in_thread(SqsModel(clock)) as served:
-        yield world_at(served.front, clock, add_returns, suffix, url=served.url)
 
 
 def world_at(

@@ -20,6 +20,8 @@ from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
+from local_sqs.model import SqsModel
+from local_sqs.server import serve_in_thread
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
@@ -37,7 +39,7 @@ from spark_reprocess.run import RunOptions
 from spark_reprocess.run import run as scheduled_run
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
-from tests.integration.ramp_world import RampWorld, ramp_world
+from tests.integration.ramp_world import RampWorld, world_at
 from tests.integration.spark_world import archive_of, entry_of, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
@@ -64,9 +66,9 @@ def world(moto_endpoint: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> I
     create_failure_table(client, TABLE)
     clock = VirtualClock(time.time_ns() // 1_000_000)
     counters = ReturnsTable(client, TABLE, lambda: int(clock.time()))
-    with ramp_world(clock, counters.add, suffix) as running:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", running.url)
-        yield running
+    with serve_in_thread(SqsModel(clock)) as served:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", served.url)
+        yield world_at(served.front, clock, counters.add, suffix)
     client.delete_table(TableName=TABLE)
 
 
