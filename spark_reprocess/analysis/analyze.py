@@ -133,7 +133,7 @@ def analyze(
     """
     archive = open_archive(options.archive)
     masks = compile_masks(options.masks, shows_values=options.has_samples)
-    plan_id = new_id(time.time())
+    plan_id = new_id(time.time(), archive.list(REPORTS))
     reports = open_folder(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
     # From before the first message is read until the report is written: an erase comes before, and

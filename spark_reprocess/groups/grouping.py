@@ -32,7 +32,7 @@ TABLE_GROUPS = 10_000
 """Groups in the table, at most. Beyond that, a new text is in ``OTHERS``."""
 
 ERROR = "error|"
-"""Start of the key of a message with a recorded error; behind it are type and masked text."""
+"""Start of the key of a recorded error without a code; behind it are type and masked text."""
 
 _ANY = "*"
 _SEPARATORS = re.compile(r"([\s=:,;()\[\]{}|]+)")

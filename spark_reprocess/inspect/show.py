@@ -119,6 +119,7 @@ class ArchivedCopy:
     redriven_by: str | None
     parked_reason: str | None
     error_type: str | None
+    error_code: str | None
     error_message: str | None
     body_bytes: int
     attributes: Mapping[str, str]
@@ -236,7 +237,7 @@ def _copy(
     mask = str if options.is_unmasked else compile_masks(()).text
     shows_body = options.has_body or options.is_unmasked
     attributes, error = dict(row["attributes"] or ()), row["error_message"]
-    texts = ("source_arn", "message_group_id", "parked_reason", "error_type")
+    texts = ("source_arn", "message_group_id", "parked_reason", "error_type", "error_code")
     numbers = ("receive_count", "replay_count", "body_bytes")
     times = ("drained_at", "sent_at", "first_seen_at")
     return ArchivedCopy(

@@ -84,7 +84,8 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     }
     assert main(["show", "m-2", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
-    assert "com.shop.NoVat: no VAT for ***" in printed
+    assert "error type     com.shop.NoVat" in printed
+    assert "error message  no VAT for ***" in printed
     assert "found by id" in printed
 
 

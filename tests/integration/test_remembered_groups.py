@@ -169,6 +169,30 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     assert analyzed(spark, archive, where="false").messages == 0
 
 
+def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "FEW_FILES", 0)
+
+    def refused(number: int, code: str | None) -> Message:
+        words = " ".join("abcdefghij"[int(digit)] * 3 for digit in f"{number:02d}")
+        error = FailureError("Refused", "all alike" if number % 2 else words, code)
+        ours = context(first_id=f"{code}-{number}", reason="too_old", error=error)
+        return message(f"{code}-{number}", json.dumps({"tenant": f"of {code}"}), ours)
+
+    codes = ("limit", "stolen", None)
+    archive = drained(tmp_path, 1, [refused(n, code) for code in codes for n in range(40)])
+    found = analyzed(spark, archive, where="error_code IN ('limit', 'stolen')")
+
+    groups = {one.title: one for one in found.groups}
+    assert {title: one.count for title, one in groups.items()} == {
+        "Refused (limit)": 40,
+        "Refused (stolen)": 40,
+    }
+    parts = [part for one in found.groups for lead in one.leads for part in lead.parts]
+    assert {part.field for part in parts} == {"body.tenant"}
+
+
 def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,10 @@ contexts = st.builds(
     first_seen_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     due_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     reason=st.none() | ascii_words,
-    error=st.none() | st.builds(FailureError, ascii_words, st.text(max_size=300)),
+    error=st.none()
+    | st.builds(
+        FailureError, ascii_words, st.text(max_size=300), st.none() | st.sampled_from(["c", "c:1"])
+    ),
     plan_id=st.none() | ascii_words,
     source_queue=st.none() | queue_names,
     held_seconds=st.none() | moments | st.integers(NOW - 99_999, NOW + 9999),

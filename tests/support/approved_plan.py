@@ -44,7 +44,7 @@ def planned(
         chosen: the ids of the messages that *where* selects; None without a condition.
     """
     rows = [row for row in _messages(archive) if chosen is None or row["message_id"] in chosen]
-    told = ("body", "parked_reason", "error_type", "error_message")
+    told = ("body", "parked_reason", "error_type", "error_message", "error_code")
     signatures = [signature_of(*(row[name] for name in told)) for row in rows]
     for row, signature in zip(rows, signatures, strict=True):
         row["group_id"] = signature.group_id

@@ -48,7 +48,7 @@ def _masked(console: Console, copy: ArchivedCopy) -> tuple[View, str]:
         values = {name: masks.value(f"attribute.{name}", value) for name, value in values.items()}
     attributes = {f"{name} ({copy.attributes[name]})": one for name, one in values.items()}
     sample = shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
-    return sample, ": ".join(filter(None, (copy.error_type, error)))
+    return sample, ": ".join(filter(None, (copy.error_type, copy.error_code, error)))
 
 
 def _group(visit: Visit) -> Response:

@@ -34,7 +34,7 @@ SLIM_COLUMNS = (
     "drained_at",
 )
 
-_SIGNED = ("body", "parked_reason", "error_type", "error_message")
+_SIGNED = ("body", "parked_reason", "error_type", "error_message", "error_code")
 """What decides about a message's group."""
 
 MOST_KEYS = 50_000

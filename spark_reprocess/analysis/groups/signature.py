@@ -106,9 +106,19 @@ class Signature:
 
 
 def signature_of(
-    body: str, parked_reason: str | None, error_type: str | None, error_message: str | None
+    body: str,
+    parked_reason: str | None,
+    error_type: str | None,
+    error_message: str | None,
+    error_code: str | None = None,
 ) -> Signature:
-    """Return the signature of a message. Never raises, whatever the texts contain."""
+    """Return the signature of a message. Never raises, whatever the texts contain.
+
+    With a code the consumer says what is one failure: no text counts, and no table of groups.
+    """
+    if error_code:
+        title = f"{error_type or _UNKNOWN_ERROR} ({error_code})"
+        return Signature(f"code|{title}", title, title)
     if has_error(error_type, error_message):
         return _error_signature(error_type, error_message)
     reason = parked_reason or PARKED_BY_SQS

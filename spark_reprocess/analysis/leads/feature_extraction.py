@@ -45,6 +45,7 @@ INPUT_COLUMNS = (
     "parked_reason",
     "error_type",
     "error_message",
+    "error_code",
     "logged",
 )
 
@@ -113,7 +114,8 @@ class _Extractor:
             shape = shape_of(body).key.encode("utf-8", "replace")
             extracted["shape"] = sha256(shape).hexdigest()[:16]
         if row["is_shown"]:
-            text = self._title(row["group_id"], signature_of(body, row["parked_reason"], *error))
+            signature = signature_of(body, row["parked_reason"], *error, row["error_code"])
+            text = self._title(row["group_id"], signature)
             masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
             extracted["title"] = short_title(f"{masked}…" if is_cut else masked)
             extracted["message_id"] = row["message_id"]

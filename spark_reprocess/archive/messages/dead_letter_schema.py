@@ -45,6 +45,7 @@ ARROW_SCHEMA = pa.schema(
         pa.field("first_seen_at", _TIME),
         pa.field("parked_reason", pa.string()),
         pa.field("error_type", pa.string()),
+        pa.field("error_code", pa.string()),
         pa.field("error_message", pa.string()),
         pa.field("plan_id", pa.string()),
         pa.field("source_queue", pa.string()),
@@ -103,6 +104,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "first_seen_at": _time(_at_most(_LAST_MILLISECOND, first_seen and first_seen * 1000)),
         "parked_reason": context.reason,
         "error_type": context.error and context.error.type,
+        "error_code": context.error and context.error.code,
         "error_message": context.error
         and context.error.message.encode("utf-8", "replace").decode(),
         "plan_id": context.plan_id,

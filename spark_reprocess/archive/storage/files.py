@@ -6,7 +6,8 @@ of the machine. And of several callers of ``create`` exactly one wins.
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ MESSAGES = "messages"
 COMMANDS = "commands"
 """The folder of the commands that runs of AWS Glue have not read yet."""
 
+_ID_TIME = re.compile(r"(2[0-9]{7}T[0-9]{6})Z-([0-9a-f]{5})")
 _FORMAT_FILE = "format"
 _FORMAT = b"1\n"
 
@@ -31,13 +33,23 @@ NEW_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6,11}")
 """What ``new_id`` makes."""
 
 
-def new_id(now_seconds: float) -> str:
+def new_id(now_seconds: float, after: Iterable[str] = ()) -> str:
     """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path.
 
-    Behind the second are five hex digits of its microseconds, then six random ones.
+    Behind the second are five hex digits of its microseconds, then six random ones. It sorts after
+    every id in the paths *after*: the clock of another machine may be ahead of this one's.
     """
-    time = datetime.fromtimestamp(now_seconds, UTC)
+    time = max([datetime.fromtimestamp(now_seconds, UTC), *_times_after(after)])
     return f"{time:%Y%m%dT%H%M%SZ}-{time.microsecond:05x}{secrets.token_hex(3)}"
+
+
+def _times_after(paths: Iterable[str]) -> Iterator[datetime]:
+    """Yield the first moment after each id in these paths."""
+    for second, microseconds in _ID_TIME.findall("\n".join(paths)):
+        # Digits that are no time are no id.
+        with suppress(ValueError):
+            time = datetime.strptime(f"{second}+0000", "%Y%m%dT%H%M%S%z")
+            yield time + timedelta(microseconds=int(microseconds, 16) + 1)
 
 
 class Archive(Protocol):

@@ -14,7 +14,7 @@ def test_every_field_survives_the_wire() -> None:
         1,
         2,
         "too_old",
-        FailureError("TimeoutError", "späť 🎉"),
+        FailureError("TimeoutError", "späť 🎉", "vat:HR_1.0-a"),
         "plan-1",
         "orders",
         5,

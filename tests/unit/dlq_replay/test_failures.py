@@ -2,6 +2,7 @@
 
 import json
 import re
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -102,6 +103,42 @@ def test_every_exception_has_a_type_and_at_most_one_line_of_text(
     assert failure.error_type == error_type
     assert error_message is None or failure.error_message == error_message
     assert "the body" not in failure.error_message
+
+
+class Code(str, Enum):  # noqa: UP042 - consumers have such
+    VAT = "vat"
+
+
+class CodeRaisesError(Exception):
+    @property
+    def error_code(self) -> str:
+        raise RuntimeError("no code")
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "code"),
+    [
+        ("vat.HR:1_a-b", None, "vat.HR:1_a-b"),
+        ("own", "given", "given"),
+        (None, "x" * 64, "x" * 64),
+        ("own", "not fit", "own"),
+        (Code.VAT, None, "vat"),
+        *[(unfit, None, None) for unfit in ("", "x" * 65, "two words", "č", "a\n", 7, b"c", None)],
+    ],
+)
+def test_a_code_names_the_failure_and_what_is_none_is_ignored(
+    own: Any, given: Any, code: str | None
+) -> None:
+    exception = CardRefusedError("refused")
+    exception.error_code = own  # type: ignore[attr-defined]
+    failure = failure_of(exception, error_code=given)
+
+    assert failure.error_code == code
+    assert type(failure.error_code) in (str, type(None))
+    assert Failure.from_item(failure.to_item()) == failure
+    assert ("error_code" in failure.to_item()) == (code is not None)
+    assert failure.to_failure_error().code == code
+    assert failure_of(CodeRaisesError()).error_code is None
 
 
 def test_causes_and_notes_are_not_recorded() -> None:
@@ -225,6 +262,7 @@ def test_an_item_of_another_program_needs_only_an_id_and_a_type() -> None:
         "message_id": {"S": "m-1"},
         "error_type": {"S": "com.shop.OrderException\n"},
         "error_message": {"S": "x" * 1_000},
+        "error_code": {"S": "no code"},
         "failed_at": {"N": "1700000000.75"},
         "expires_at": {"N": "1E+9"},
         "stack_top": {"S": "client.py:42 in charge"},

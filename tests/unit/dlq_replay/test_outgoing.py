@@ -14,7 +14,7 @@ from dlq_replay.rules.outgoing import (
     redriven_entry,
     replay_entry,
 )
-from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, body_digest
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, KEPT_ERROR_BYTES, FailureError, body_digest
 from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import (
     BODY,
@@ -196,3 +196,26 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     assert {context_of(copy).first_id for copy in copies} == {quotes}
     assert {context_of(copy).group_id for copy in copies} == {quotes}
     assert context_of(parked).error is None
+
+
+def test_a_code_outlives_the_text_of_its_error() -> None:
+    """Beside fields as wide as we and SQS make them."""
+    ids, moment = "m" * 100, 10**11 - 1
+    carried = context(
+        first_id=ids,
+        first_seen_seconds=moment,
+        plan_id="20261121T000001Z-ab12cdef012",
+        group_id="g-0123456789",
+        is_back=True,
+    )
+    moved = {"DeadLetterQueueSourceArn": queue_arn("q" * 80)}
+    for kind in ("E" * 128, '"' * 128):
+        error = FailureError(kind, "\\" * 200, "c" * 64)
+        dead = message(ids, attributes=carried, **moved)
+        parked = parked_entry(dead, max(ParkReason, key=len), moment, policy(), error)
+        arrived = context_of(parked)
+
+        assert arrived.error is not None
+        assert (arrived.error.type, arrived.error.code) == (kind, "c" * 64)
+        assert KEPT_ERROR_BYTES / 2 <= len(arrived.error.message) < 200
+        assert arrived.last_id == ids

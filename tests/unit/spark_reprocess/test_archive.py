@@ -3,6 +3,7 @@ import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,29 @@ def test_ids_sort_by_time_within_a_second_too(seconds: int, microseconds: list[i
     ids = [new_id(time) for time in times]
 
     assert ids == sorted(ids)
+
+
+MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2999, 12, 31)).map(  # noqa: DTZ001
+    lambda time: time.replace(tzinfo=UTC).timestamp()
+)
+
+
+@given(now=MOMENTS, others=st.lists(MOMENTS, max_size=5))
+def test_ids_sort_after_those_that_faster_clocks_made(now: float, others: list[float]) -> None:
+    ids = [new_id(one) for one in others]
+
+    found = new_id(now, [f"reports/{one}/plan.yaml" for one in ids])
+
+    assert found > max(ids, default="")
+    assert found[:-6] >= new_id(now)[:-6]
+
+
+@pytest.mark.parametrize("taken", ["20991231T235959Z-f423fabcdef", "20991231T235959Z-ffffff"])
+def test_ids_sort_after_those_at_the_end_of_a_second(taken: str) -> None:
+    first = new_id(0, [f"groups/g-1/{taken}.json"])
+    second = new_id(0, [first])
+
+    assert taken < first < second
 
 
 def test_unfinished_file_is_listed_nowhere(archive: Archive, tmp_path: Path) -> None:

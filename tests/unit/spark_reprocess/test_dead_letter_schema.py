@@ -57,12 +57,12 @@ OURS = context(
     first_id="first",
     first_seen_seconds=1_700_000_000,
     reason="too_old",
-    error=FailureError("Timeout", "after 3 s"),
+    error=FailureError("Timeout", "after 3 s", "slow"),
     plan_id="p-1",
     source_queue="orders.fifo",
 )
 BEYOND_THE_CALENDAR = {CONTEXT_ATTRIBUTE: text(ReplayContext(first_seen_seconds=10**15).to_json())}
-NOTHING = dict.fromkeys(["parked_reason", "source_queue", "first_seen_at"])
+NOTHING = dict.fromkeys(["parked_reason", "error_code", "source_queue", "first_seen_at"])
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,7 @@ NOTHING = dict.fromkeys(["parked_reason", "source_queue", "first_seen_at"])
                 "first_seen_at": datetime.fromtimestamp(1_700_000_000, UTC),
                 "parked_reason": "too_old",
                 "error_type": "Timeout",
+                "error_code": "slow",
                 "error_message": "after 3 s",
                 "plan_id": "p-1",
                 "source_queue": "orders.fifo",

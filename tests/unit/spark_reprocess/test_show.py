@@ -29,7 +29,7 @@ WORDS = {Disposition.FAILED: "not sent", Disposition.IN_DOUBT: "in doubt: it may
 
 
 def parked(message_id: str, first_id: str, sent_seconds: int, plan: str | None = None) -> Message:
-    error = FailureError("TimeoutError", "ada@example.org after 3 s")
+    error = FailureError("TimeoutError", "ada@example.org after 3 s", "slow")
     ours = context(first_id=first_id, reason="too_old", error=error, plan_id=plan)
     own = {"tenant": text("acme bob@example.org"), "key": MessageAttribute("Binary.k", b"\x00\xff")}
     system = {"SentTimestamp": str(sent_seconds * 1000), "ApproximateReceiveCount": "2"}

@@ -95,15 +95,21 @@ class FailureRecorder:
         table = cache(lambda: _table(name))
         return cls((lambda failures: table().record(failures)) if name else None, redact)
 
-    def record(self, message_id: str, exception: BaseException) -> None:
+    def record(
+        self, message_id: str, exception: BaseException, error_code: str | None = None
+    ) -> None:
         """Record that the message failed with *exception*. Never raises.
+
+        *error_code* names the failure: messages with the same type and code are one group, whatever
+        the texts say. It has 1 to 64 letters, digits, ``_``, ``-``, ``.`` and ``:``; anything else
+        is ignored. Without it the exception's attribute ``error_code`` counts.
 
         Inside a ``batch`` the record is written at the end of the batch. A later failure of the
         same message replaces an earlier one.
         """
         if self.write is None:
             return
-        failure = Failure.of(message_id, exception, self.now_seconds(), self.redact)
+        failure = Failure.of(message_id, exception, self.now_seconds(), self.redact, error_code)
         with self.batch() as collected:
             collected[message_id] = failure
 

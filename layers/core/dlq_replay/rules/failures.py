@@ -1,18 +1,19 @@
 """The record of why a consumer failed on a message: SQS itself keeps no error. Pure.
 
-A record has the exception's type and the start of its text, without what differs between its
-occurrences; never a body, arguments, locals, causes, notes or a stack. Some libraries quote their
-input in the text of an exception: ``redact`` decides which part of the text is kept. By default the
-recorder uses ``masks``, which cannot recognise names, postal addresses and free text.
+A record has the exception's type, its code and the start of its text, without what differs between
+its occurrences; never a body, arguments, locals, causes, notes or a stack. Some libraries quote
+their input in the text of an exception: ``redact`` decides which part of the text is kept. By
+default the recorder uses ``masks``, which cannot recognise names, postal addresses and free text.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.context import FailureError, error_code_of
 
+_T = TypeVar("_T")
 Redact = Callable[[str], str]
 """Takes the first 10,000 characters of an exception's text; returns what may be kept."""
 
@@ -41,6 +42,7 @@ class Failure:
             it; of another program as that wrote it, at most 10,000. Empty if it has none.
         failed_at_seconds: epoch seconds; for people, and never read again.
         expires_at_seconds: epoch seconds from which the table may delete it; never read again.
+        error_code: the consumer's name of the failure, as ``error_code_of`` returns it.
     """
 
     message_id: str
@@ -48,6 +50,7 @@ class Failure:
     error_message: str = ""
     failed_at_seconds: int = field(default=0, compare=False)
     expires_at_seconds: int = field(default=0, compare=False)
+    error_code: str | None = None
 
     @classmethod
     def of(
@@ -56,41 +59,54 @@ class Failure:
         exception: BaseException,
         now_seconds: int,
         redact: Redact | None = None,
+        error_code: str | None = None,
     ) -> Self:
         """Describe *exception*. Never raises an ``Exception``, whatever the exception's class does.
 
         An exception group is described as a group, not by its members. *redact* is called before
-        any of the text is kept; if it fails, ``NOT_REDACTED`` replaces the text.
+        any of the text is kept; if it fails, ``NOT_REDACTED`` replaces the text. Without
+        *error_code* the attribute ``error_code`` of the exception counts, if it has one; what is no
+        code is ignored.
         """
         text = _attempt(lambda: str(exception)[:_READ_CHARACTERS], "")
         if redact is not None and text:
             text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
         error_type = _attempt(lambda: _type_name(type(exception)), "Exception")
         start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
-        return cls(message_id, _end(error_type), start, now_seconds, now_seconds + TTL_SECONDS)
+        code = _attempt(
+            lambda: (
+                error_code_of(error_code) or error_code_of(getattr(exception, "error_code", None))
+            ),
+            None,
+        )
+        expires_at = now_seconds + TTL_SECONDS
+        return cls(message_id, _end(error_type), start, now_seconds, expires_at, code)
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Read an item of the table, which a consumer in any language may have written.
 
-        Only ``message_id`` and ``error_type`` are required.
+        Only ``message_id`` and ``error_type`` are required. What is no code is ignored.
 
         Raises:
             ValueError: one of those two is absent, empty or not text. The caller continues as if
                 there were no item.
         """
-        names = ("message_id", "error_type", "error_message")
-        message_id, error_type, text = (str(item.get(name, {}).get("S", "")) for name in names)
+        names = ("message_id", "error_type", "error_message", "error_code")
+        texts = (str(item.get(name, {}).get("S", "")) for name in names)
+        message_id, error_type, text, code = texts
         error_type = _end(one_line(error_type))
         if not message_id or not error_type:
             raise ValueError("message_id and error_type must be text of at least one character")
-        return cls(message_id, error_type, one_line(text)[:_READ_CHARACTERS].rstrip())
+        message = one_line(text)[:_READ_CHARACTERS].rstrip()
+        return cls(message_id, error_type, message, error_code=error_code_of(code))
 
     def to_item(self) -> dict[str, dict[str, str]]:
         """Return an item of the table, in DynamoDB's low-level JSON."""
         return {
             "message_id": {"S": self.message_id},
             "error_type": {"S": self.error_type},
+            **({"error_code": {"S": self.error_code}} if self.error_code else {}),
             "error_message": {"S": self.error_message},
             "failed_at": {"N": str(self.failed_at_seconds)},
             "expires_at": {"N": str(self.expires_at_seconds)},
@@ -106,7 +122,8 @@ class Failure:
         text = self.error_message
         if len(text) >= ERROR_MESSAGE_CHARACTERS:
             text = text.rpartition(" ")[0] or text
-        return FailureError(ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error", _masked(text))
+        error_type = ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error"
+        return FailureError(error_type, _masked(text), self.error_code)
 
     def matches(self, patterns: str | Iterable[str]) -> bool:
         """Return whether one of *patterns* matches the error's type, with or without its module.
@@ -130,7 +147,7 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def _attempt(read: Callable[[], str], otherwise: str) -> str:
+def _attempt(read: Callable[[], _T], otherwise: _T) -> _T:
     """Call *read* on an exception, whose class may do anything, even raise."""
     try:
         return read()

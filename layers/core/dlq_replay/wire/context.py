@@ -8,6 +8,7 @@ it must not count: else all that a replayed message leads to would have that mes
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -22,6 +23,7 @@ KEPT_ERROR_BYTES = 200
 """So much of an error's message, as JSON, has room beside all else that a parked copy has."""
 
 _ERROR_MESSAGE_CHARACTERS = 200
+_ERROR_CODE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _SECONDS_MAX = 2**63 - 1
 
 # Made once: json.dumps would make one for each call that wants no blanks.
@@ -51,10 +53,18 @@ class FailureError:
     Attributes:
         type: of the error.
         message: its text, shortened.
+        code: the consumer's name of the failure, as ``error_code_of`` returns it.
     """
 
     type: str
     message: str
+    code: str | None = None
+
+
+def error_code_of(value: object) -> str | None:
+    """Return text of 1 to 64 ASCII letters, digits, ``_``, ``-``, ``.``, ``:``; None for others."""
+    match = _ERROR_CODE.fullmatch(value) if isinstance(value, str) else None
+    return match and match[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +135,15 @@ class ReplayContext:
     def to_json(self) -> str:
         """Format it compactly, in ASCII.
 
-        Where it would be more than 1,024 bytes, the error's message is cut, then the whole error
-        and ``last`` are left out. That is enough for the fields that one copy has, not for all at
-        their widest.
+        Where it would be more than 1,024 bytes, the error's message is cut, then ``last`` is left
+        out, then the whole error: only for fields that a producer made wider than ours are. That is
+        enough for the fields that one copy has, not for all at their widest.
         """
         text = self._format("")
         left_bytes = CONTEXT_MAX_BYTES - len(text)
-        if left_bytes < 0:
-            return replace(self, error=None, last_id=None)._format("")  # noqa: SLF001 - of this class
+        if left_bytes < 0 and (self.last_id or self.error):
+            less = replace(self, last_id=None) if self.last_id else replace(self, error=None)
+            return less.to_json()
         if self.error is None:
             return text
         return self._format(
@@ -142,7 +153,8 @@ class ReplayContext:
     def _format(self, error_message: str) -> str:
         fields: dict[str, Any] = {key: getattr(self, name) for key, (name, _) in _KEYS.items()}
         if self.error is not None:
-            fields["error"] = {"type": self.error.type, "message": error_message}
+            code = {} if self.error.code is None else {"code": self.error.code}
+            fields["error"] = {"type": self.error.type, **code, "message": error_message}
         known = {
             key: 1 if value is True else value
             for key, value in fields.items()
@@ -206,7 +218,10 @@ def _error(key: str, value: object) -> FailureError:
     if not isinstance(value, dict):
         raise ValueError(f"{key} must be an object")  # noqa: TRY004 - one error type for the caller
     error_type = "Error" if value.get("type") is None else _text("type", value["type"])
-    return FailureError(error_type, str(value.get("message", "")))
+    code = value.get("code")
+    if code is not None and not error_code_of(code):
+        raise ValueError("code must be 1 to 64 letters, digits, '_', '-', '.' and ':'")
+    return FailureError(error_type, str(value.get("message", "")), code)
 
 
 _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {

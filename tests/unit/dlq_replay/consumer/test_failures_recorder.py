@@ -38,6 +38,17 @@ def test_a_failure_is_recorded_with_the_time_and_the_ttl(
     assert failure.to_item() == Failure.of("m-1", CardRefusedError("refused"), NOW).to_item()
 
 
+def test_a_code_is_recorded_by_hand_or_as_the_exception_names_it(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    error = CardRefusedError("refused")
+    recorder.record("m-1", error, error_code="by-hand")
+    error.error_code = "own"  # type: ignore[attr-defined]
+    fail(recorder, message("m-2"), error)
+
+    assert [failure.error_code for (failure,) in table.calls] == ["by-hand", "own"]
+
+
 @pytest.mark.parametrize(
     "shape",
     [

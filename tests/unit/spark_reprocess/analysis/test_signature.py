@@ -1,5 +1,6 @@
 import base64
 import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from dlq_replay.rules.failures import Failure
 from dlq_replay.wire.context import ReplayContext
 from spark_reprocess.analysis.groups.signature import shape_of, short_title, signature_of
+from spark_reprocess.groups.grouping import grouped
 from tests.support.builders import NOW
 
 
@@ -99,6 +101,22 @@ def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str) -> 
 
     assert len(errors) == 3
     assert len({signature_of("", None, one.type, one.message).key for one in errors}) == 1
+
+
+def test_a_code_is_the_failure_whatever_the_text_says() -> None:
+    texts = [f"{first}{second} is refused" for first in "abcdefghij" for second in "klmnopqrst"]
+    of_one = [signature_of(text, text, "shop.Refused", text, "limit") for text in texts]
+    others = [
+        signature_of("", None, "shop.Refused", texts[0], "stolen"),
+        signature_of("", None, "shop.Late", texts[0], "limit"),
+        signature_of("", None, "shop.Refused", "limit"),
+        signature_of("", None, "shop.Refused (limit)", None),
+    ]
+    _, grouping = grouped((), Counter(one.group_key for one in [*of_one, *others]))
+
+    assert {grouping.ids[one.group_key] for one in of_one} == {of_one[0].group_id}
+    assert len(set(grouping.ids.values())) == 5
+    assert {one.text for one in of_one} == {"shop.Refused (limit)"}
 
 
 @pytest.mark.parametrize(("error_type", "message"), [(" ", " "), (" ", None), ("\x00", "\n")])
