@@ -33,14 +33,14 @@ TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sample
 
 
 @dataclass(frozen=True)
-class World(Driver):
+class LocalSqs(Driver):
     """An SQS on a virtual clock."""
 
     model: SqsModel
     clock: VirtualClock
 
 
-Steps = Callable[[World], None]
+Steps = Callable[[LocalSqs], None]
 BEHAVIOURS: dict[str, tuple[Steps, str, bool]] = {}
 
 
@@ -65,15 +65,15 @@ def model(clock: VirtualClock) -> SqsModel:
 
 
 @pytest.fixture
-def sqs(model: SqsModel, clock: VirtualClock) -> World:
-    return World(client_for(model), model, clock)
+def sqs(model: SqsModel, clock: VirtualClock) -> LocalSqs:
+    return LocalSqs(client_for(model), model, clock)
 
 
 @pytest.fixture
-def served_sqs(model: SqsModel, clock: VirtualClock) -> Iterator[World]:
+def served_sqs(model: SqsModel, clock: VirtualClock) -> Iterator[LocalSqs]:
     with serve_in_thread(model) as served:
         once = Config(retries={"total_max_attempts": 1})
-        yield World(boto3.client("sqs", endpoint_url=served.url, config=once), model, clock)
+        yield LocalSqs(boto3.client("sqs", endpoint_url=served.url, config=once), model, clock)
 
 
 # --- Queues
@@ -99,7 +99,7 @@ UNACCEPTABLE_QUEUES: Mapping[str, Sequence[tuple[str, dict[str, str]]]] = {
 
 
 @behaviour(API + "CreateQueue.html")
-def unacceptable_queue_is_refused(sqs: World) -> None:
+def unacceptable_queue_is_refused(sqs: LocalSqs) -> None:
     create = sqs.client.create_queue
     for code, queues in UNACCEPTABLE_QUEUES.items():
         for name, given in queues:
@@ -107,7 +107,7 @@ def unacceptable_queue_is_refused(sqs: World) -> None:
 
 
 @behaviour(API + "ListDeadLetterSourceQueues.html")
-def sources_of_a_dead_letter_queue_are_listed_in_pages(sqs: World) -> None:
+def sources_of_a_dead_letter_queue_are_listed_in_pages(sqs: LocalSqs) -> None:
     dlq = sqs.queue()
     sources = [sqs.queue(RedrivePolicy=redrive_policy(dlq, 2)) for _ in range(5)]
     sources[0].set(RedrivePolicy="")
@@ -161,7 +161,7 @@ REFUSED_MESSAGES: Mapping[str, Sequence[dict[str, Any]]] = {
 
 
 @behaviour(API + "SendMessage.html")
-def bad_message_is_refused_alone_and_fails_its_entry_of_a_batch(sqs: World) -> None:
+def bad_message_is_refused_alone_and_fails_its_entry_of_a_batch(sqs: LocalSqs) -> None:
     queue = sqs.queue()
     for code, messages in REFUSED_MESSAGES.items():
         for message in messages:
@@ -174,7 +174,7 @@ def bad_message_is_refused_alone_and_fails_its_entry_of_a_batch(sqs: World) -> N
 
 
 @behaviour(GUIDE + "quotas-messages.html")
-def body_up_to_the_limit_arrives_whole(sqs: World) -> None:
+def body_up_to_the_limit_arrives_whole(sqs: LocalSqs) -> None:
     for body in ("x" * MIB, "€" * (MIB // 3), "\t\n\r \ud7ff\ue000\ufffd🎉"):
         queue = sqs.queue()
         queue.send(body)
@@ -182,7 +182,7 @@ def body_up_to_the_limit_arrives_whole(sqs: World) -> None:
 
 
 @behaviour(RECORDED + "test_sqs.snapshot.json")
-def limit_of_the_queue_counts_attributes_and_fails_single_entries(sqs: World) -> None:
+def limit_of_the_queue_counts_attributes_and_fails_single_entries(sqs: LocalSqs) -> None:
     queue = sqs.queue(MaximumMessageSize=KIB)
     given = {"a": string("€")}
     longest = KIB - len("aString") - 3
@@ -194,7 +194,7 @@ def limit_of_the_queue_counts_attributes_and_fails_single_entries(sqs: World) ->
 
 
 @behaviour(API + "SendMessageBatch.html")
-def batch_above_one_mebibyte_is_refused_whole(sqs: World) -> None:
+def batch_above_one_mebibyte_is_refused_whole(sqs: LocalSqs) -> None:
     queue = sqs.queue()
     quarter = MIB // 4
     for entry in (
@@ -207,7 +207,7 @@ def batch_above_one_mebibyte_is_refused_whole(sqs: World) -> None:
 
 
 @behaviour(API + "SendMessageBatch.html", over_http=True)
-def malformed_batches_have_their_own_codes(sqs: World) -> None:
+def malformed_batches_have_their_own_codes(sqs: LocalSqs) -> None:
     queue = sqs.queue()
 
     def code(*ids: str) -> str:
@@ -221,7 +221,7 @@ def malformed_batches_have_their_own_codes(sqs: World) -> None:
 
 
 @behaviour(GUIDE + "sqs-message-metadata.html", over_http=True)
-def attributes_of_every_type_arrive_unchanged(sqs: World) -> None:
+def attributes_of_every_type_arrive_unchanged(sqs: LocalSqs) -> None:
     given = {
         **attributes(7),
         "text": string("späť 🎉"),
@@ -238,7 +238,7 @@ def attributes_of_every_type_arrive_unchanged(sqs: World) -> None:
 
 
 @behaviour(API + "ReceiveMessage.html")
-def receive_chooses_attributes_by_name_and_prefix(sqs: World) -> None:
+def receive_chooses_attributes_by_name_and_prefix(sqs: LocalSqs) -> None:
     queue = sqs.queue(VisibilityTimeout=0)
     queue.send(MessageAttributes={name: string("v") for name in ("foo.a", "foo.b", "bar")})
 
@@ -254,7 +254,7 @@ def receive_chooses_attributes_by_name_and_prefix(sqs: World) -> None:
 
 
 @behaviour(API + "SendMessage.html")
-def sequence_numbers_rise(sqs: World) -> None:
+def sequence_numbers_rise(sqs: LocalSqs) -> None:
     queue = sqs.fifo(ContentBasedDeduplication="true")
     numbers = [int(queue.send(str(n), MessageGroupId="g")["SequenceNumber"]) for n in range(4)]
     assert numbers == sorted(set(numbers))
@@ -262,7 +262,7 @@ def sequence_numbers_rise(sqs: World) -> None:
 
 
 @behaviour(API + "SendMessage.html")
-def batch_without_a_group_is_refused_whole_and_a_duplicate_is_confirmed(sqs: World) -> None:
+def batch_without_a_group_is_refused_whole_and_a_duplicate_is_confirmed(sqs: LocalSqs) -> None:
     queue = sqs.fifo()
     whole = {"MessageBody": "x", "MessageGroupId": "g", "MessageDeduplicationId": "b"}
     assert refusal_code(queue.send_batch, {"MessageBody": "x"}, whole) == "InvalidParameterValue"
@@ -273,14 +273,14 @@ def batch_without_a_group_is_refused_whole_and_a_duplicate_is_confirmed(sqs: Wor
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
-def test_model_behaves_as_aws_says(sqs: World, name: str) -> None:
+def test_model_behaves_as_aws_says(sqs: LocalSqs, name: str) -> None:
     steps, source, _ = BEHAVIOURS[name]
     assert source.startswith("https://")
     steps(sqs)
 
 
 @pytest.mark.parametrize("name", [name for name, row in BEHAVIOURS.items() if row[2]])
-def test_server_behaves_as_the_model(served_sqs: World, name: str) -> None:
+def test_server_behaves_as_the_model(served_sqs: LocalSqs, name: str) -> None:
     BEHAVIOURS[name][0](served_sqs)
 
 
@@ -288,12 +288,12 @@ STORIES = stored_texts("sqs")
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_model_answers_as_aws_says(sqs: World, name: str) -> None:
+def test_model_answers_as_aws_says(sqs: LocalSqs, name: str) -> None:
     assert STORIES[name].startswith("https://")
     assert_stored("sqs", name, Story(sqs.client, sqs.model, sqs.clock).tell(STORIES[name]))
 
 
 @pytest.mark.parametrize("name", [name for name, text in STORIES.items() if "over HTTP\n" in text])
-def test_server_answers_as_the_model(served_sqs: World, name: str) -> None:
+def test_server_answers_as_the_model(served_sqs: LocalSqs, name: str) -> None:
     world = served_sqs
     assert_stored("sqs", name, Story(world.client, world.model, world.clock).tell(STORIES[name]))

@@ -17,7 +17,7 @@ from dlq_cli.console.work import Works
 from local_sqs.server import serve_in_thread
 from tests.e2e.test_console_in_browser import WIDTHS, desk
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
-from tests.support.console_works import PARKED, QUEUES, World, redrive_answer
+from tests.support.console_works import PARKED, QUEUES, DeadWorks, redrive_answer
 from tests.support.console_world import a_dead_letter, archive_with, console_of, opened
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ FORECAST = {"sizes": [1, 2, 6, 18, 54, 162, 486], "seconds": 1620}
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadWorks]:
     """A console with an archive of 20 messages and a parked queue, which pages count."""
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(20)])
     works = Works(tmp_path / "state" / "work", process=("true",))
@@ -34,10 +34,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with serve_in_thread() as sqs:
         monkeypatch.setenv("AWS_ENDPOINT_URL", sqs.url)
         boto3.client("sqs").create_queue(QueueName=urlsplit(PARKED).path.rpartition("/")[2])
-        yield World(archive, console, opened(console))
+        yield DeadWorks(archive, console, opened(console))
 
 
-def paths(world: World, text: str) -> list[str]:
+def paths(world: DeadWorks, text: str) -> list[str]:
     """One page of each kind, with *text* wherever a message, a command or AWS has the word."""
     executed = [*world.preview_words, "--execute", "--reason", text]
     numbers = {"step": 2, "steps": 9, "sent": 3, "returned": 1, "allowed": 0}
@@ -62,7 +62,7 @@ def paths(world: World, text: str) -> list[str]:
     return ["/works", "/redrive", *(f"/works/{one}" for one in works)]
 
 
-def test_each_page_fits_and_is_accessible(browser: Browser, world: World) -> None:
+def test_each_page_fits_and_is_accessible(browser: Browser, world: DeadWorks) -> None:
     with desk(browser, world.console, viewport={"width": 360, "height": 900}) as it:
         for path in paths(world, "a word of somebody"):
             page = it.go(path)
@@ -74,7 +74,7 @@ def test_each_page_fits_and_is_accessible(browser: Browser, world: World) -> Non
         it.assert_quiet()
 
 
-def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: World) -> None:
+def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: DeadWorks) -> None:
     at_once, dry_run = world.dry_run(), world.dry_run(forecast=FORECAST)
     with desk(browser, world.console) as it:
         page = it.go(f"/works/{at_once.work_id}")
@@ -91,7 +91,7 @@ def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: World
 
 
 def test_page_follows_the_work_keeps_the_focus_and_shows_its_end(
-    browser: Browser, world: World, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, world: DeadWorks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'layers' / 'core'}")
     process = (sys.executable, "-m", "tests.support.work_process")

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from dlq_cli.console.work import Works
-from tests.support.console_works import PARKED, QUEUES, World, redrive_answer
+from tests.support.console_works import PARKED, QUEUES, DeadWorks, redrive_answer
 from tests.support.console_world import a_dead_letter, archive_with, assert_page, console_of, opened
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> DeadWorks:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(20)])
     works = Works(tmp_path / "state" / "work", process=("true",))
     console = console_of(archive, values=QUEUES, works=works)
-    return World(archive, console, opened(console))
+    return DeadWorks(archive, console, opened(console))
 
 
-def test_buttons_start_the_commands_that_they_show(world: World) -> None:
+def test_buttons_start_the_commands_that_they_show(world: DeadWorks) -> None:
     page = world.browser.get("/works").text
 
     place = ["--archive", world.archive.root]
@@ -34,11 +34,11 @@ def test_buttons_start_the_commands_that_they_show(world: World) -> None:
     assert_page("works", page, world.archive)
 
 
-def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: World) -> None:
+def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: DeadWorks) -> None:
     console = replace(
         world.console, stack="orders", given={"main-queue-url": "http://other"}, on_glue=True
     )
-    of_stack = World(world.archive, console, opened(console))
+    of_stack = DeadWorks(world.archive, console, opened(console))
 
     assert of_stack.started("/works/collect") == ["collect", "--stack", "orders", "--on-glue"]
     words = of_stack.started("/redrive", plan="p-1", what="g-1")
@@ -48,9 +48,9 @@ def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: Wor
     ]
 
 
-def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
+def test_masks_of_the_console_are_those_of_its_commands(world: DeadWorks) -> None:
     masked = replace(world.console, mask_words=("--mask", "body.name"))
-    other = World(world.archive, masked, opened(masked))
+    other = DeadWorks(world.archive, masked, opened(masked))
 
     assert other.started("/works/collect")[-2:] == ["--mask", "body.name"]
     assert other.started("/redrive", plan="p-1", what="plan")[-2:] == ["--mask", "body.name"]
@@ -64,19 +64,19 @@ def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
     ],
 )
 def test_what_a_person_may_get_wrong_starts_nothing(
-    world: World, path: str, fields: dict[str, str], why: str
+    world: DeadWorks, path: str, fields: dict[str, str], why: str
 ) -> None:
     assert why in world.refused(path, **fields)
 
 
-def test_value_that_looks_like_an_option_stays_a_value(world: World) -> None:
+def test_value_that_looks_like_an_option_stays_a_value(world: DeadWorks) -> None:
     words = world.started("/redrive", plan="p-1", what="--execute", where="-1 < 0")
 
     assert "--execute" not in words
     assert words[-2:] == ["--group=--execute", "--where=-1 < 0"]
 
 
-def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: World) -> None:
+def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: DeadWorks) -> None:
     dry_run = world.dry_run("--limit", "5")
     answer = dry_run.answer()
     assert answer
@@ -94,7 +94,7 @@ def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: World) 
 @pytest.mark.parametrize(
     ("allowed", "words"), [("", ["--ramp"]), (" 2.5% ", ["--ramp", "--allow-returns", "2.5%"])]
 )
-def test_ramp_has_what_may_come_back(world: World, allowed: str, words: list[str]) -> None:
+def test_ramp_has_what_may_come_back(world: DeadWorks, allowed: str, words: list[str]) -> None:
     fields = {"how": "ramp", "allow_returns": allowed, "reason": "x"}
 
     started = world.started("/redrive/execute", after=world.dry_run().work_id, **fields)
@@ -103,7 +103,7 @@ def test_ramp_has_what_may_come_back(world: World, allowed: str, words: list[str
     assert started.count("--parked-queue-url") == 1
 
 
-def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: World) -> None:
+def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: DeadWorks) -> None:
     how = {"how": "all", "reason": "x"}
     failed = world.ended(world.preview_words, exit_code=2)
     died = world.ended(world.preview_words, exit_code=None)
@@ -118,7 +118,7 @@ def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: World) -> None
 
 
 def test_work_that_died_says_what_is_known_and_goes_on_with_the_same_command(
-    world: World,
+    world: DeadWorks,
 ) -> None:
     words = [*world.preview_words, "--execute", "--reason", "x"]
     died = world.ended(words, exit_code=None)
@@ -137,7 +137,7 @@ def test_work_that_died_says_what_is_known_and_goes_on_with_the_same_command(
 @pytest.mark.parametrize(
     ("exit_code", "offers"), [(0, False), (2, False), (3, True), (4, True), (130, True)]
 )
-def test_only_what_is_not_done_goes_on(world: World, exit_code: int, offers: bool) -> None:
+def test_only_what_is_not_done_goes_on(world: DeadWorks, exit_code: int, offers: bool) -> None:
     words = [*world.preview_words, "--execute", "--reason", "x"]
     answer = redrive_answer(world, {"sent": 12, "in_doubt": 8}, run_id="r-1")
 
@@ -146,7 +146,7 @@ def test_only_what_is_not_done_goes_on(world: World, exit_code: int, offers: boo
     assert ("/again" in page) is offers
 
 
-def test_dry_run_leads_to_its_form(world: World) -> None:
+def test_dry_run_leads_to_its_form(world: DeadWorks) -> None:
     forecast = {"sizes": [1, 2, 6, 11], "seconds": 360}
     problem = {
         "group_id": "",
@@ -162,7 +162,7 @@ def test_dry_run_leads_to_its_form(world: World) -> None:
     assert_page("a dry run", page, world.archive)
 
 
-def test_dry_run_without_a_ramp_says_why_and_sends_at_once(world: World) -> None:
+def test_dry_run_without_a_ramp_says_why_and_sends_at_once(world: DeadWorks) -> None:
     page = world.page(world.dry_run(notes=["everything goes at once: no --failure-table"]))
 
     assert_page("a dry run without a ramp", page, world.archive)
@@ -174,7 +174,7 @@ def ramp_of(group_id: str, verdict: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
-    world: World,
+    world: DeadWorks,
 ) -> None:
     why = "1 of 3 messages came back, 0 may"
     groups = [
@@ -191,7 +191,7 @@ def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
     assert_page("a ramp", page, world.archive)
 
 
-def test_stop_is_counted_by_what_the_page_showed(world: World, tmp_path: Path) -> None:
+def test_stop_is_counted_by_what_the_page_showed(world: DeadWorks, tmp_path: Path) -> None:
     died = world.ended(["collect"], exit_code=None)
 
     answer = world.post(f"/works/{died.work_id}/stop", number="x")
@@ -200,13 +200,13 @@ def test_stop_is_counted_by_what_the_page_showed(world: World, tmp_path: Path) -
     assert not list(died.folder.glob("stop*"))
 
 
-def test_pages_that_are_not_there(world: World) -> None:
+def test_pages_that_are_not_there(world: DeadWorks) -> None:
     assert world.browser.get("/works/none").status_code == 422
     assert world.browser.get("/works/..%2f..%2fetc").status_code == 404
 
 
 def test_counts_name_the_queue_that_cannot_be_asked_and_still_count_the_archive(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: DeadWorks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
 
@@ -219,7 +219,7 @@ def test_counts_name_the_queue_that_cannot_be_asked_and_still_count_the_archive(
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1) hx-get=/x>'
 
 
-def test_texts_of_commands_answers_and_errors_are_data(world: World) -> None:
+def test_texts_of_commands_answers_and_errors_are_data(world: DeadWorks) -> None:
     answer = redrive_answer(world, run_id="", notes=[HOSTILE], stopped_by=HOSTILE)
     problem = {
         "group_id": "",

@@ -28,7 +28,7 @@ from spark_reprocess.command_line.watch import Watch
 from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.integration.conftest import MakeQueue
-from tests.support.console_works import World, redrive_answer
+from tests.support.console_works import DeadWorks, redrive_answer
 from tests.support.console_world import (
     BASE,
     NOW,
@@ -158,7 +158,7 @@ def test_page_of_a_work_goes_on_until_every_failure_would_have_come_back(
 ) -> None:
     works = Works(tmp_path / "state" / "work", process=("true",))
     console = console_of(returned.archive, values={"failure-table": TABLE}, works=works)
-    world = World(returned.archive, console, opened(console))
+    world = DeadWorks(returned.archive, console, opened(console))
     answer = redrive_answer(world, run_id=RUN, ramp=[], forecast=None)
     work = world.ended([*world.preview_words, "--execute"], answer)
     earlier = replace(console, now=lambda: SENT_AT + timedelta(seconds=209))

@@ -61,7 +61,7 @@ class KilledError(BaseException):
 
 
 @dataclass
-class World:
+class StoreAndQueue:
     """The store, the queue, and what they saw.
 
     Attributes:
@@ -133,7 +133,7 @@ class Run:
         until: when its calls must have begun.
     """
 
-    world: World
+    world: StoreAndQueue
     name: str
     chunks: Chunks = ()
     act: Callable[[Any], object] | None = None
@@ -272,7 +272,7 @@ def some(random: Random, chunks: Chunks) -> Chunks:
     return [(unit, n, [one for one in items if random.random() < 0.8]) for unit, n, items in chunks]
 
 
-def closers(world: World, number: int) -> list[Run]:
+def closers(world: StoreAndQueue, number: int) -> list[Run]:
     """What the holders of the plan lock do beside sending, each of which may be killed, too."""
     oldest, run = timestamp(world.now - 1), ("p-1", "nobody")
     acts: list[Callable[[Any], object]] = [
@@ -282,7 +282,7 @@ def closers(world: World, number: int) -> list[Run]:
     return [Run(world, f"closer-{number}", act=world.random.choice(acts)).start()]
 
 
-def check_readers(world: World) -> None:
+def check_readers(world: StoreAndQueue) -> None:
     """Readers say what all claims say, but those that a closed run made too late to send."""
     archive, ever = MemoryArchive(), MemoryArchive()
     archive.files.update(world.files)
@@ -311,7 +311,7 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
     seed: int, is_fifo: bool, has_closers: bool
 ) -> None:
     random = Random(seed)
-    world, chunks, kills = World(random, is_fifo), chunks_of(random), 0
+    world, chunks, kills = StoreAndQueue(random, is_fifo), chunks_of(random), 0
     groups = {i.message_id: i.message.message_group_id for _, _, items in chunks for i in items}
     asleep: list[Run] = []
     for wave in range(random.randint(1, 4)):

@@ -94,7 +94,7 @@ scenarios = st.builds(
 
 
 @dataclass
-class World:
+class DrainedQueue:
     """One queue and one archive."""
 
     scenario: Scenario
@@ -171,16 +171,16 @@ class World:
         return {message.message_id for message in self.stored.messages()}
 
 
-def nothing_is_lost(world: World) -> None:
+def nothing_is_lost(world: DrainedQueue) -> None:
     assert world.archived_ids | world.waiting_ids == world.sent
 
 
-def nothing_is_deleted_that_is_counted_as_left(world: World, counts: DrainCounts) -> None:
+def nothing_is_deleted_that_is_counted_as_left(world: DrainedQueue, counts: DrainCounts) -> None:
     assert counts.archived == counts.deleted + counts.left
     assert counts.deleted <= len(world.archived_ids - world.waiting_ids)
 
 
-def groups_keep_their_order(world: World) -> None:
+def groups_keep_their_order(world: DrainedQueue) -> None:
     """By first appearance: what a lost delete brings back is archived once more, later."""
     first: dict[str, Row] = {}
     for row in world.archived:
@@ -192,8 +192,8 @@ def groups_keep_their_order(world: World) -> None:
         assert numbers == sorted(numbers)
 
 
-def play(scenario: Scenario, kind: type[DrainTask] = DrainTask) -> World:
-    world = World(scenario)
+def play(scenario: Scenario, kind: type[DrainTask] = DrainTask) -> DrainedQueue:
+    world = DrainedQueue(scenario)
     counts = world.drain(kind)
     nothing_is_lost(world)
     if counts:
@@ -225,7 +225,7 @@ def test_second_run_completes_what_the_first_left(scenario: Scenario) -> None:
 
 
 def test_threads_share_the_limit_and_every_message_is_settled_once() -> None:
-    world = World(Scenario([0] * 500, chunk_messages=50, receives=4, limit=333))
+    world = DrainedQueue(Scenario([0] * 500, chunk_messages=50, receives=4, limit=333))
 
     with ThreadPoolExecutor(8) as executor:
         counts = world.drain(executor=executor)
@@ -242,7 +242,7 @@ def lost_receives(times: int) -> Scenario:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_lost_receive_on_a_fifo_queue_is_repeated_not_waited_for(times: int) -> None:
-    world = World(lost_receives(times))
+    world = DrainedQueue(lost_receives(times))
 
     counts = world.drain()
 
@@ -255,7 +255,7 @@ def test_lost_receive_on_a_fifo_queue_is_repeated_not_waited_for(times: int) -> 
 
 
 def test_receive_that_is_never_answered_ends_the_task_with_what_it_has() -> None:
-    world = World(lost_receives(3))
+    world = DrainedQueue(lost_receives(3))
 
     counts = world.drain()
 

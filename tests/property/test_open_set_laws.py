@@ -57,7 +57,7 @@ def rows_of(archive: MemoryArchive, *columns: str) -> pa.Table:
 
 
 @dataclass
-class World:
+class Nights:
     """An archive, and what happens to it."""
 
     random: Random
@@ -195,16 +195,16 @@ class World:
 
 
 STEPS = (
-    *(World.drain, World.go_on, World.run, World.run, World.run, World.finish, World.close),
-    *(World.run, World.go_on, World.analyze, World.analyze, World.analyze, World.erase),
-    *(World.clear, World.lose_it, World.bring_an_old_one),
+    *(Nights.drain, Nights.go_on, Nights.run, Nights.run, Nights.run, Nights.finish, Nights.close),
+    *(Nights.run, Nights.go_on, Nights.analyze, Nights.analyze, Nights.analyze, Nights.erase),
+    *(Nights.clear, Nights.lose_it, Nights.bring_an_old_one),
 )
 
 
 @settings(max_examples=60)
 @given(st.integers())
 def test_open_set_says_what_everything_says(seed: int) -> None:
-    world = World(Random(seed))
+    world = Nights(Random(seed))
     for number in range(world.random.randint(1, 40)):
         world.number = number
         world.now += world.random.choice([0, 1, 1000, DAY, 6 * DAY])

@@ -20,7 +20,7 @@ QUEUES = {"main-queue-url": MAIN, "parked-queue-url": PARKED}
 
 
 @dataclass
-class World:
+class DeadWorks:
     """A console whose commands are noted and not run: each has died at once."""
 
     archive: Archive
@@ -92,7 +92,7 @@ class World:
         return ["redrive", *place, "--parked-queue-url", PARKED, *what]
 
 
-def redrive_answer(world: World, counts: Mapping[str, int] | None = None, **more: Any) -> Any:
+def redrive_answer(world: DeadWorks, counts: Mapping[str, int] | None = None, **more: Any) -> Any:
     groups = [
         {
             "group_id": world.group_id,

@@ -19,7 +19,7 @@ FIELDS = tuple(letter * 2 for letter in "abcdefghijklmnop")
 
 
 @dataclass
-class World:
+class SampledGroups:
     """Groups of messages, of which some stand for many."""
 
     chance: random.Random = field(default_factory=lambda: random.Random(3))
@@ -55,8 +55,8 @@ def messages(others: Others | None) -> set[int]:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> SampledGroups:
+    return SampledGroups()
 
 
 def body(fields: Sequence[str], **more: Any) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def body(fields: Sequence[str], **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("by_shape", [False, True])
-def test_messages_of_the_same_shape_are_alike(world: World, *, by_shape: bool) -> None:
+def test_messages_of_the_same_shape_are_alike(world: SampledGroups, *, by_shape: bool) -> None:
     group = world.group("g", *[body(FIELDS)] * 20, by_shape=by_shape)
     same = world.group("same", *[body(FIELDS)] * 30, by_shape=by_shape)
     similar = world.group("similar", *[body(FIELDS[1:])] * 30, by_shape=by_shape)
@@ -77,7 +77,7 @@ def test_messages_of_the_same_shape_are_alike(world: World, *, by_shape: bool) -
     assert messages(world.everybody(group)) == {*same.messages, *similar.messages}
 
 
-def test_shapes_have_the_same_proportions_as_in_the_group(world: World) -> None:
+def test_shapes_have_the_same_proportions_as_in_the_group(world: SampledGroups) -> None:
     """Nine in ten messages of the group have the first shape, and one in ten of the others."""
     group = world.group("g", *[body(FIELDS)] * 18, *[body("xyz")] * 2)
     others = world.group("o", *[body(FIELDS)] * 10, *[body("xyz")] * 90)
@@ -94,7 +94,7 @@ def test_shapes_have_the_same_proportions_as_in_the_group(world: World) -> None:
     assert alike.effective < 20
 
 
-def test_a_few_messages_of_the_shape_by_chance_are_not_enough(world: World) -> None:
+def test_a_few_messages_of_the_shape_by_chance_are_not_enough(world: SampledGroups) -> None:
     group = world.group("g", *[body(FIELDS)] * 60, by_shape=True)
     few = world.group("few", *[body(FIELDS)] * 5, by_shape=True)
     similar = world.group("similar", *[body(FIELDS[1:])] * 50, by_shape=True)
@@ -106,7 +106,7 @@ def test_a_few_messages_of_the_shape_by_chance_are_not_enough(world: World) -> N
     assert messages(alike) == {*few.messages, *similar.messages}
 
 
-def test_the_most_similar_shapes_come_first_until_there_are_enough(world: World) -> None:
+def test_the_most_similar_shapes_come_first_until_there_are_enough(world: SampledGroups) -> None:
     group = world.group("g", *[body(FIELDS)] * 20, by_shape=True)
     nearest = world.group("nearest", *[body(FIELDS[1:])] * 20, by_shape=True)
     near = world.group("near", *[body(FIELDS[2:])] * 20, by_shape=True)
@@ -115,7 +115,7 @@ def test_the_most_similar_shapes_come_first_until_there_are_enough(world: World)
     assert messages(world.alike(group)) == {*nearest.messages, *near.messages}
 
 
-def test_of_very_many_others_some_are_looked_at_one_by_one(world: World) -> None:
+def test_of_very_many_others_some_are_looked_at_one_by_one(world: SampledGroups) -> None:
     group = world.group("g", *[body(FIELDS)] * 20)
     world.group("other", *[body("xyz")] * 9000)
 
