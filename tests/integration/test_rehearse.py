@@ -20,7 +20,7 @@ from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages
 from spark_reprocess.archive.storage.files import Archive
-from tests.support.builders import NOW, context, lambda_record, message, queue_arn
+from tests.support.builders import MAIN, NOW, context, lambda_record, message, queue_arn
 from tests.support.ledgers import Try, write
 from tests.support.parked_orders import archived, order, plan_of
 from tests.support.served import served
@@ -359,7 +359,7 @@ def test_redriven_message_is_processed_though_its_rehearsal_was(
     function.answer = answer
     assert rehearse(archive, "--endpoint", function.url, "--limit", "1") == 0
 
-    entry = redriven_entry(order(0), "plan", to_fifo=False)
+    entry = redriven_entry(order(0), "plan", MAIN)
     redriven = lambda_record(Message("copy", entry.body, entry.attributes))
     for _ in range(2):
         work(redriven)

@@ -31,7 +31,7 @@ from spark_reprocess.ramp.rule import (
 )
 from spark_reprocess.ramp.steps import Step, group_ramp
 from tests.integration.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld, world_at
-from tests.support.builders import message
+from tests.support.builders import MAIN, message
 from tests.support.returns_counters import FakeCounters
 
 PLAN = "plan"
@@ -190,7 +190,7 @@ def _sent(ending: Ending, drawn: Mapping[str, list[str]], left: Mapping[str, lis
         is_canary = bool(left[group])
         for body in bodies:
             copy = message(body, body)
-            entry = redriven_entry(copy, PLAN, to_fifo=False, group_id=group, is_canary=is_canary)
+            entry = redriven_entry(copy, PLAN, MAIN, group_id=group, is_canary=is_canary)
             ending.world.main.send([entry])
     return Step(len(ending.steps), "run", now, messages, before, {}, now, messages)
 
