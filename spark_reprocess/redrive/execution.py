@@ -54,14 +54,12 @@ from spark_reprocess.redrive.sending.send_task import (
     TASK_COLUMNS,
     SendTask,
     progress_folder,
-    read_progress,
 )
 from spark_reprocess.redrive.sending.stop_signals import (
     TIME_IS_OVER,
     Deadline,
     is_waiting,
     stop_marker,
-    write_stop_marker,
 )
 from spark_reprocess.spark.interrupts import asking_to_stop
 
@@ -115,8 +113,9 @@ class TaskRunner:
 
         def status() -> str:
             # A task that Spark starts again counts again what its first attempt did.
-            settled = min(read_progress(self.archive, folder), total)
-            return "; ".join(filter(None, (how_far.line(settled), context.limit.sentence)))
+            settled = sum(int(self.archive.read(path) or 0) for path in self.archive.list(folder))
+            line = how_far.line(min(settled, total))
+            return "; ".join(filter(None, (line, context.limit.sentence)))
 
         stop = partial(self._stop, stop_marker(context.plan_id, context.run_id, stage))
 
@@ -190,7 +189,7 @@ class TaskRunner:
         def write() -> None:
             # Tasks that cannot write to the archive either end by themselves.
             with suppress(ArchiveError):
-                write_stop_marker(self.archive, marker, why)
+                self.archive.create(marker, why.encode())
 
         threading.Thread(target=write, name="stop", daemon=True).start()
 
@@ -215,15 +214,15 @@ def read_work(
     files = (file for batch in batches for file in zip(batch[FILE], batch["work"], strict=True))
     for path, listed in ((str(path), listed) for path, listed in files):
         work = pa.RecordBatch.from_struct_array(listed.values)
-        rows = rows_of_file(archive, path, work["message_id"].to_pylist(), columns)
+        rows = rows_of_file(archive, path, list(map(str, work["message_id"].to_pylist())), columns)
         if rows is None:
             raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
         places = pc.index_in(work["message_id"], rows["message_id"].combine_chunks())
         known: dict[str, Any] = dict(zip(rows.schema.names, rows.take(places).columns, strict=True))
         known |= {name: work[name] for name in _ASSIGNED}
         known["drain_id"] = [drain_of(path)] * work.num_rows
-        chunks = zip(work["unit"].to_pylist(), work["chunk"].to_pylist(), strict=True)
-        known[TASK] = [tasks[chunk] for chunk in chunks]
+        chunks = work.select(["unit", "chunk"]).to_pylist()
+        known[TASK] = [tasks[one["unit"], one["chunk"]] for one in chunks]
         yield from pa.table(known, schema=schema).to_batches(_BATCH_ROWS)
 
 
