@@ -24,7 +24,7 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
-from spark_reprocess.command_line.watch import Watch
+from spark_reprocess.command_line.verbs.redrive import Watch
 from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.integration.conftest import MakeQueue
@@ -135,8 +135,8 @@ def returned(sending: Sending) -> Sending:
     sending.settle([0, 2, 4, 6], Disposition.SENT)
     sending.settle([1], Disposition.DISCARDED)
     sending.table.begin(sending.plan_id, [group])
-    sending.table.add(sending.plan_id, group, returned=frozenset({"first-0", "first-2"}))
-    sending.table.add(sending.plan_id, group, parked=frozenset({"first-2"}))
+    sending.table.add(sending.plan_id, group, "returned", {"first-0", "first-2"})
+    sending.table.add(sending.plan_id, group, "parked", {"first-2"})
     return sending
 
 
@@ -287,10 +287,10 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
     returned: Sending, capsys: Capture, new: int, allowed: str | None, exit_code: int
 ) -> None:
     waits, group = list[bool](), returned.groups[0]
-    ids = frozenset([f"first-{n}" for n in (4, 6, 8, 10)][:new])
+    ids = [f"first-{n}" for n in (4, 6, 8, 10)][:new]
 
     def wait(_: threading.Event) -> None:
-        waits.append(returned.table.add(returned.plan_id, group, returned=ids))
+        waits.append(bool(ids) and returned.table.add(returned.plan_id, group, "returned", ids))
 
     watch, ended_with = watch_of(returned, wait, allow_returns=allowed)
 
@@ -318,13 +318,14 @@ def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
     spark: "SparkSession", sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.6")
-    group, ids = sending.groups[0], frozenset(f"first-{n}" for n in (0, 2, 4, 6))
+    group, ids = sending.groups[0], [f"first-{n}" for n in (0, 2, 4, 6)]
     is_over = threading.Event()
 
     def fail() -> None:
         # Once the run has made the counters.
-        while not (sending.table.add(sending.plan_id, group, returned=ids) or is_over.wait(0.02)):
-            pass
+        while not sending.table.add(sending.plan_id, group, "returned", ids):
+            if is_over.wait(0.02):
+                break
 
     consumer = threading.Thread(target=fail)
     to = ["--to-queue-url", sending.destination, "--include-foreign", "--group", group]

@@ -2,10 +2,12 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dlq_replay.aws.deadline import calls_until
 from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.replay import BatchOutcome, Replayer
+from dlq_replay.replaying.returns import Add, ReturnsCounter
 from dlq_replay.replaying.sending import forever
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
@@ -33,9 +35,10 @@ class Stack:
         max_attempts: int = 20,
         max_receive_count: int = 3,
         seed: int = 1,
-        budget_seconds: int | None = None,
+        visibility_seconds: tuple[int, int] = (30, 180),
     ) -> None:
-        self.budget_seconds = budget_seconds
+        """Set it up; *visibility_seconds* are those of main queue and DLQ."""
+        self.budget_seconds: int | None = None
         self.clock = VirtualClock()
         self.model = SqsModel(self.clock, seed=seed)
         self.front = Front.of(self.model)
@@ -45,19 +48,27 @@ class Stack:
         self.dlq = ModelQueue(
             self.front,
             f"dlq{suffix}",
-            VisibilityTimeout="180",
+            VisibilityTimeout=str(visibility_seconds[1]),
             RedrivePolicy=redrive_policy(self.parked, 1000),
             **long_lived,
         )
         self.main = ModelQueue(
             self.front,
             f"main{suffix}",
+            VisibilityTimeout=str(visibility_seconds[0]),
             RedrivePolicy=redrive_policy(self.dlq, max_receive_count),
             **fifo,
         )
         self.replayer = self._replayer(rate_seconds, cap_seconds, max_attempts, seed)
         self.outcomes: list[BatchOutcome] = []
         self.invocations_ms: list[tuple[int, int]] = []
+
+    def count_returns(self, add: Add | None, **limits: int) -> None:
+        """Let the function count returns; *limits* are what it knows of its queues."""
+        policy = self.replayer.policy
+        policy = replace(policy, limits=replace(policy.limits, **limits))
+        returns = ReturnsCounter(add, self.clock.time)
+        self.replayer = replace(self.replayer, policy=policy, returns=returns)
 
     def now_seconds(self) -> int:
         return self.clock.now_ms() // 1000

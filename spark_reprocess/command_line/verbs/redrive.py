@@ -3,13 +3,17 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.command_line.arguments import add_shared, sha256_hex
-from spark_reprocess.command_line.outcomes import columns, problem_sentence
+from spark_reprocess.command_line.outcomes import columns, print_outcomes, problem_sentence
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
     came_back,
@@ -27,11 +31,15 @@ from spark_reprocess.command_line.verb import (
     Verb,
     progress_here,
 )
-from spark_reprocess.command_line.watch import Watch, print_outcomes
+from spark_reprocess.errors import JobError
 from spark_reprocess.figures import counted, duration
+from spark_reprocess.inspect.outcomes import Outcome, read_outcomes, total
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.ramp.rule import GroupRamp, Verdict, read_allowed
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.progress import Progress
+from spark_reprocess.ramp import LOOKS_A_MINUTE, GroupRamp, Verdict, read_allowed, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.sending.stop_signals import Deadline
 
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
@@ -166,6 +174,69 @@ def _run(options: RedriveOptions) -> int:
         print_error(_stopped_sentence(summary.ramp))
         return STOPPED
     return exit_code
+
+
+class Watch:
+    """Watches what comes back of one run; *wait* waits for an event, but no longer than seconds.
+
+    Attributes:
+        outcomes: of the groups of which the plan has sent something, as of the last look.
+    """
+
+    def __init__(
+        self,
+        options: RedriveOptions,
+        now_seconds: Callable[[], float] = time.time,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
+    ) -> None:
+        """Begin before the run. Raises JobError where there is no such plan."""
+        self._options, self._archive = options, open_archive(options.archive)
+        self._now_seconds, self._wait = now_seconds, wait
+        self._deadline = Deadline.after(options.time_budget_seconds, now_seconds)
+        self._before = {one.group_id: one.returned or 0 for one in self._look("")}
+        self.outcomes: tuple[Outcome, ...] = ()
+
+    def run(self, plan_id: str, progress: Progress, exit_code: int) -> int:
+        """Look until every failure would have come back, or somebody or the deadline stops it.
+
+        Print what went wrong, and return the exit code of the watch, else that of the run.
+        """
+        from spark_reprocess.redrive.execution import look_until
+        from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
+
+        minute_seconds = self._options.minute_seconds
+
+        def is_over() -> bool:
+            self.outcomes, now = self._look(plan_id), self._now_seconds()
+            return all(one.is_known(now, minute_seconds) for one in self.outcomes)
+
+        every_seconds = minute_seconds / LOOKS_A_MINUTE
+        try:
+            with progress("watching", lambda: total(self.outcomes).sentence(self._now_seconds())):
+                ended_by = look_until(is_over, every_seconds, self._deadline, self._wait)
+        except JobError as error:
+            # The answer of the run must not be lost.
+            ended_by = str(error)
+        if ended_by:
+            print_error(f"the watch ended early: {ended_by}")
+        bad = []
+        for one in self.outcomes:
+            more = (one.returned or 0) - self._before.get(one.group_id, 0)
+            if more > returns_allowed(self._options.allow_returns, one.sent):
+                bad.append(one.group_id)
+        if bad:
+            print_error(f"{', '.join(bad)}: more came back than may")
+        if ended_by == BY_SIGNAL:
+            return INTERRUPTED
+        return STOPPED if bad else exit_code
+
+    def _look(self, plan_id: str) -> tuple[Outcome, ...]:
+        options = self._options
+        plan = find_plan(self._archive, options.plan or plan_id or None).plan()
+        plan = plan if options.group is None else plan.only(options.group)
+        table = options.failure_table
+        outcomes = read_outcomes(self._archive, plan, table, make_client=sqs_client)
+        return tuple(one for one in outcomes.values() if one.sent)
 
 
 def exit_code_of(summary: RedriveSummary) -> int:
