@@ -8,7 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from spark_reprocess.ramp import Forecast, GroupRamp
 
 from dlq_cli import __main__ as program
 from dlq_cli.__main__ import ALL_VERBS
@@ -29,6 +28,7 @@ from spark_reprocess.erase.erase import EraseSummary
 from spark_reprocess.inspect.outcomes import Outcome as OfGroup
 from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry, RunHistory
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
+from spark_reprocess.ramp import Forecast, GroupRamp
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
 from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.run import Pending, RunSummary
