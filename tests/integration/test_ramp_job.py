@@ -18,7 +18,9 @@ from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
+from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
+from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
@@ -61,12 +63,11 @@ def world(moto_endpoint: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = aws_client("dynamodb")
     create_failure_table(client, TABLE)
-    counters = ReturnsTable(client, TABLE, lambda: int(time.time()))
-    world = RampWorld(counters.add, is_fifo=bool(suffix))
-    world.clock.advance_to(time.time_ns() // 1_000_000)
-    with serve_in_thread(world.front) as served:
+    clock = VirtualClock(time.time_ns() // 1_000_000)
+    counters = ReturnsTable(client, TABLE, lambda: int(clock.time()))
+    with serve_in_thread(SqsModel(clock)) as served:
         monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", served.url)
-        yield world
+        yield RampWorld(counters.add, served.front, is_fifo=bool(suffix))
     client.delete_table(TableName=TABLE)
 
 

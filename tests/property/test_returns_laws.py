@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq_replay.backoff import Backoff
 from dlq_replay.errors import TableError
 from dlq_replay.rules.decision import Park, Replay
 from dlq_replay.rules.outgoing import redriven_entry
@@ -115,8 +116,7 @@ def play(scenario: Scenario, *, counts: bool = True) -> Ending:
     """Redrive, and run a virtual clock until every wait is over."""
     stack = Stack(
         is_fifo=scenario.is_fifo,
-        rate_seconds=300,
-        cap_seconds=2400,
+        backoff=Backoff(300, 2400),
         max_attempts=MAX_ATTEMPTS,
         max_receive_count=1,
     )

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.returns import Add
 from dlq_replay.wire.message import Message
+from local_sqs.front import Front
 from tests.simulation.event_source import EventSource
 from tests.simulation.stack import Stack
 
@@ -23,15 +25,17 @@ class RampWorld(Stack):
         faults: when the function missed a return, and when it left a message in the DLQ.
     """
 
-    def __init__(self, add_returns: Add, *, is_fifo: bool = False, **known: int) -> None:
+    def __init__(
+        self, add_returns: Add, front: Front | None = None, *, is_fifo: bool = False, **known: int
+    ) -> None:
         """Begin with empty queues, of which the function knows the limits *known*."""
         super().__init__(
             is_fifo=is_fifo,
-            rate_seconds=1,
-            cap_seconds=1,
+            backoff=Backoff(1, 1),
             max_attempts=3,
             max_receive_count=MAX_RECEIVES,
             visibility_seconds=(VISIBILITY_SECONDS, 2),
+            front=front,
         )
         self.add_returns = add_returns
         self.count_returns(add_returns, **known)

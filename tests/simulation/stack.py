@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 from dlq_replay.aws.deadline import calls_until
 from dlq_replay.backoff import Backoff
@@ -30,18 +31,18 @@ class Stack:
         self,
         *,
         is_fifo: bool = False,
-        rate_seconds: float = 10,
-        cap_seconds: int = 900,
+        backoff: Backoff = Backoff(10, 900),
         max_attempts: int = 20,
         max_receive_count: int = 3,
         seed: int = 1,
         visibility_seconds: tuple[int, int] = (30, 180),
+        front: Front | None = None,
     ) -> None:
         """Set it up; *visibility_seconds* are those of main queue and DLQ."""
         self.budget_seconds: int | None = None
-        self.clock = VirtualClock()
-        self.model = SqsModel(self.clock, seed=seed)
-        self.front = Front.of(self.model)
+        self.front = front or Front(SqsModel(VirtualClock(), seed=seed))
+        self.model = self.front.model
+        self.clock = cast("VirtualClock", self.model.clock)
         suffix, fifo = (".fifo", {"FifoQueue": "true"}) if is_fifo else ("", {})
         long_lived = {"MessageRetentionPeriod": str(FOURTEEN_DAYS), **fifo}
         self.parked = ModelQueue(self.front, f"parked{suffix}", **long_lived)
@@ -59,7 +60,7 @@ class Stack:
             RedrivePolicy=redrive_policy(self.dlq, max_receive_count),
             **fifo,
         )
-        self.replayer = self._replayer(rate_seconds, cap_seconds, max_attempts, seed)
+        self.replayer = self._replayer(backoff, max_attempts, seed)
         self.outcomes: list[BatchOutcome] = []
         self.invocations_ms: list[tuple[int, int]] = []
 
@@ -93,14 +94,12 @@ class Stack:
         self.invocations_ms.append((starts_ms, ends_ms))
         return lambda: (ends_ms - self.clock.now_ms()) / 1000
 
-    def _replayer(
-        self, rate_seconds: float, cap_seconds: int, max_attempts: int, seed: int
-    ) -> Replayer:
+    def _replayer(self, backoff: Backoff, max_attempts: int, seed: int) -> Replayer:
         randomness = random.Random(seed)
         policy = ReplayPolicy(
             main_queue=QueueAddress.from_arn(self.main.arn),
             max_attempts=max_attempts,
-            backoff=Backoff(rate_seconds, cap_seconds),
+            backoff=backoff,
             limits=QueueLimits(dlq_retention_seconds=FOURTEEN_DAYS),
         )
         return Replayer(
