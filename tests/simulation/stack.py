@@ -22,6 +22,7 @@ from tests.support.inline_executor import InlineExecutor
 from tests.support.sqs_driver import redrive_policy
 
 FOURTEEN_DAYS = 1_209_600
+BACKOFF = Backoff(10, 900)
 
 
 class Stack:
@@ -31,7 +32,7 @@ class Stack:
         self,
         *,
         is_fifo: bool = False,
-        backoff: Backoff = Backoff(10, 900),
+        backoff: Backoff = BACKOFF,
         max_attempts: int = 20,
         max_receive_count: int = 3,
         seed: int = 1,
