@@ -137,8 +137,10 @@ def read_outcomes(
     for group_id in (one.group_id for one in plan.groups):
         at = datetime.fromisoformat(last[group_id]).timestamp() if group_id in last else None
         back = returns.get(group_id)
-        known = (back.returned, back.parked) if back else (None, None)
-        outcomes[group_id] = Outcome(group_id, counts[group_id], sent[group_id], at, *known, takes)
+        outcomes[group_id] = Outcome(
+            *(group_id, counts[group_id], sent[group_id], at),
+            *(back and back.returned, back and back.parked, takes),
+        )
     return outcomes
 
 

@@ -78,12 +78,13 @@ class Probe:
             deleted = self._metric("NumberOfMessagesDeleted", *queue, began_at, now)
         except (BotoCoreError, ClientError) as error:
             return Reading(now, f"AWS does not say how the step went: {describe(error)}")
-        counts = [
+        main, dead_letters = (
             queue_counts(SqsQueue(self.make_client(url), url))
             for url in (self.main, self.dead_letters)
-        ]
+        )
         oldest = {one["Timestamp"].timestamp(): one["Maximum"] for one in ages}
-        return Reading(now, obstacle, *counts, oldest, _sum(deleted) if deleted else None)
+        count = _sum(deleted) if deleted else None
+        return Reading(now, obstacle, main, dead_letters, oldest, count)
 
     def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
         options = self.options

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +36,7 @@ PLAN = "plan"
 PATIENCE_SECONDS = 30
 """How long each step is looked at: longer than any return takes to be counted."""
 
-LIMITS = {"max_receive_count": MAX_RECEIVES, "dlq_visibility_seconds": 450}
+LIMITS: dict[str, Any] = {"max_receive_count": MAX_RECEIVES, "dlq_visibility_seconds": 450}
 """The function gives up at the third delivery of what it cannot count."""
 
 OTHERS_A_SECOND = 500
@@ -174,7 +175,7 @@ def play(scenario: Scenario) -> Ending:
         world.is_replaying = len(ending.steps) < scenario.no_function_from
         now, before = world.clock.time(), ending.returned()
         for group, body in ((group, body) for group, bodies in drawn.items() for body in bodies):
-            ours = {"group_id": group, "is_canary": bool(left[group])}
+            ours: dict[str, Any] = {"group_id": group, "is_canary": bool(left[group])}
             world.main.send([redriven_entry(message(body, body), PLAN, to_fifo=False, **ours)])
         step = Step(len(ending.steps), "run", now, wanted, before, {}, now)
         for group in drawn:

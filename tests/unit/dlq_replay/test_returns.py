@@ -45,7 +45,8 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.main, _, self.parked = queues = three_queues(self.refuses)
-        counter = ReturnsCounter(self.counters and self.counters.add, lambda: self.seconds)
+        add = self.counters.add if self.counters else None
+        counter = ReturnsCounter(add, lambda: self.seconds)
         self.replayer = replayer(
             self.policy, *queues, now_seconds=lambda: int(self.seconds), returns=counter
         )
