@@ -24,10 +24,9 @@ from spark_reprocess.plan.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the messages of one group, or of several.
+    """What became of the messages of one group.
 
     Attributes:
-        group_id: empty for several.
         counts: its messages by their states now, see ``message_state``.
         sent: messages that this plan has sent; *counts* also has those of other plans.
         last_sent_at: when the last of them was sent; epoch seconds, None if none was.
@@ -73,21 +72,6 @@ class Outcome:
                 verb = "would have returned" if passed >= takes else "returns"
                 parts.append(f"of which a failure {verb} after {duration(takes)}")
         return ", ".join(parts)
-
-
-def total(outcomes: Collection[Outcome]) -> Outcome:
-    """Add up; what came back is not known if it is not known of a group, or nothing was sent."""
-    sent = [one for one in outcomes if one.sent]
-    is_known = sent and None not in [one.returned for one in sent]
-    return Outcome(
-        group_id="",
-        counts=dict(sum((Counter(one.counts) for one in outcomes), Counter[str]())),
-        sent=sum(one.sent for one in sent),
-        last_sent_at=max((one.last_sent_at or 0 for one in sent), default=None),
-        returned=sum(one.returned or 0 for one in sent) if is_known else None,
-        parked=sum(one.parked or 0 for one in sent) if is_known else None,
-        failure_seconds=next((one.failure_seconds for one in sent), None),
-    )
 
 
 def read_outcomes(

@@ -296,7 +296,7 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
 
     assert ended_with == exit_code
     assert [one.returned for one in watch.outcomes] == [2 + new]
-    assert f"watching: sent 4, came back {2 + new} (" in capsys.readouterr().out
+    assert f"watching: {group}: sent 4, came back {2 + new} (" in capsys.readouterr().out
     # 150 s and a minute, a look each 10 s; or until nothing more can come back.
     assert len(waits) == (1 if new == 4 else 21)
 

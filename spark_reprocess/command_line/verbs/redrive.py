@@ -33,7 +33,7 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.errors import JobError
 from spark_reprocess.figures import counted, duration
-from spark_reprocess.inspect.outcomes import Outcome, read_outcomes, total
+from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress
@@ -210,9 +210,13 @@ class Watch:
             self.outcomes, now = self._look(plan_id), self._now_seconds()
             return all(one.is_known(now, minute_seconds) for one in self.outcomes)
 
+        def status() -> str:
+            worst = max(self.outcomes, key=lambda one: one.returned or 0, default=None)
+            return f"{worst.group_id}: {worst.sentence(self._now_seconds())}" if worst else ""
+
         every_seconds = minute_seconds / LOOKS_A_MINUTE
         try:
-            with progress("watching", lambda: total(self.outcomes).sentence(self._now_seconds())):
+            with progress("watching", status):
                 ended_by = look_until(is_over, every_seconds, self._deadline, self._wait)
         except JobError as error:
             # The answer of the run must not be lost.
