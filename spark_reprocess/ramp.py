@@ -261,47 +261,43 @@ class StepWatch:
     failure_seconds: float
     minute_seconds: float = 60
 
-    def left_at(self, looks: Sequence[Reading]) -> float | None:
+    def judge(self, looks: Sequence[Reading], expected: int) -> tuple[str, float]:
+        """Return why nobody can tell yet, and the earliest moment for a verdict, epoch seconds.
+
+        The reason is empty if a verdict is possible. *expected* is how many messages of the step
+        have succeeded if nothing else comes back.
+        """
+        last, left_at = looks[-1], self._left_at(looks)
+        ready_at = (left_at or self.sent_at) + self.failure_seconds + self.minute_seconds
+        counts = [look.dead_letters for look in looks[-_LOOKS:] if look.at >= ready_at]
+        why = ""
+        if last.obstacle:
+            why = last.obstacle
+        elif left_at is None:
+            waiting = f"{last.main.total:,}" if last.main else "?"
+            why = f"the step may still be in the main queue, where {waiting} messages are"
+        elif last.at < ready_at:
+            why = f"a failure may return for another {duration(ready_at - last.at)}"
+        elif [one.visible for one in counts if one] != [0] * _LOOKS:
+            why = "dead letters wait in the DLQ"
+        elif last.deleted is None or last.deleted < expected:
+            deleted = "?" if last.deleted is None else f"{last.deleted:,}"
+            why = f"the consumer deleted {deleted} messages since the step, of {expected:,}"
+        return why, ready_at
+
+    def _left_at(self, looks: Sequence[Reading]) -> float | None:
         """Return since when the step has left the destination; None: it may wait there."""
         was_empty = False
         for look in looks:
             # Nothing as old as the step's last message was there any more.
-            starts = [at for at, age in look.ages.items() if age < at - self.sent_at]
-            if starts:
+            if starts := [at for at, age in look.ages.items() if age < at - self.sent_at]:
                 return min(starts)
             # SQS counts nothing, and the metric has no data since the step.
             is_late = look.at >= self.sent_at + self.minute_seconds
-            has_ages = any(at > self.sent_at for at in look.ages)
+            has_ages = max(look.ages, default=0) > self.sent_at
             is_empty = is_late and not has_ages and look.main == QueueCounts()
             if was_empty and is_empty:
                 # Nothing is in flight, so what failed has returned already.
                 return max(self.sent_at, look.at - self.failure_seconds)
             was_empty = is_empty
         return None
-
-    def ready_at(self, looks: Sequence[Reading]) -> float:
-        """Return the earliest moment for a verdict, epoch seconds."""
-        left_at = self.left_at(looks)
-        since = self.sent_at if left_at is None else left_at
-        return since + self.failure_seconds + self.minute_seconds
-
-    def blocker(self, looks: Sequence[Reading], expected: int) -> str:
-        """Return why nobody can tell yet, at the last look; empty if a verdict is possible.
-
-        *expected* is how many messages of the step have succeeded if nothing else comes back.
-        """
-        last, ready_at = looks[-1], self.ready_at(looks)
-        if last.obstacle:
-            return last.obstacle
-        if self.left_at(looks) is None:
-            waiting = f"{last.main.total:,}" if last.main else "?"
-            return f"the step may still be in the main queue, where {waiting} messages are"
-        if last.at < ready_at:
-            return f"a failure may return for another {duration(ready_at - last.at)}"
-        counts = [look.dead_letters for look in looks[-_LOOKS:] if look.at >= ready_at]
-        if [one.visible for one in counts if one] != [0] * _LOOKS:
-            return "dead letters wait in the DLQ"
-        if last.deleted is None or last.deleted < expected:
-            deleted = "?" if last.deleted is None else f"{last.deleted:,}"
-            return f"the consumer deleted {deleted} messages since the step, of {expected:,}"
-        return ""

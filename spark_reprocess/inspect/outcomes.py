@@ -123,7 +123,9 @@ def read_outcomes(
         back = returns.get(group_id)
         outcomes[group_id] = Outcome(
             *(group_id, counts[group_id], sent[group_id], at),
-            *(back and back.returned, back and back.parked, takes),
+            returned=back.returned if back else None,
+            parked=back.parked if back else None,
+            failure_seconds=takes,
         )
     return outcomes
 

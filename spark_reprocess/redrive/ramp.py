@@ -261,16 +261,19 @@ class Ramp:
         sent_at = max(step.sent_at or 0 for step in last) + redelivery.delay_seconds
         minute = self.options.minute_seconds
         watch = StepWatch(sent_at, redelivery.failure_seconds, minute)
-        looks, now_seconds = list[Reading](), self.runner.deadline.now_seconds
+        looks, ready_at = list[Reading](), sent_at
+        now_seconds = self.runner.deadline.now_seconds
         until = now_seconds() + PATIENCE_MINUTES * minute
 
         def is_over() -> bool:
+            nonlocal ready_at
             looks.append(self.probe.read(began_at, now_seconds()))
             returned = self._returned(steps)
-            self._blocker = watch.blocker(looks, sum(step.expected(returned) for step in last))
+            expected = sum(step.expected(returned) for step in last)
+            self._blocker, ready_at = watch.judge(looks, expected)
             self._decide(steps)
             is_known = not self._blocker and all(one in returned for one in groups)
-            is_late = max(now_seconds(), watch.ready_at(looks)) > until
+            is_late = max(now_seconds(), ready_at) > until
             return is_known or is_late or all(map(self._is_bad, groups))
 
         with self.runner.progress("ramp", lambda: self._blocker):
@@ -280,7 +283,7 @@ class Ramp:
         waiting = [one for one in self._groups.values() if one.verdict is Verdict.UNKNOWN]
         if stopped_by or not waiting:
             return stopped_by
-        after, first = datetime.fromtimestamp(watch.ready_at(looks), UTC), waiting[0]
+        after, first = datetime.fromtimestamp(ready_at, UTC), waiting[0]
         return f"{_WAITS}: step {first.step} can be judged after {after:%H:%M} UTC: {first.why}"
 
     def _of(self, steps: Sequence[Step], group_id: str) -> list[Step]:

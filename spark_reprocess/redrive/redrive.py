@@ -180,7 +180,7 @@ def _counters(options: RedriveOptions) -> Iterator[ReturnsTable]:
     try:
         yield returns_table(options.failure_table, options.destination)
     except TableError as error:
-        raise InputError(f"table {options.failure_table} does not count: {error}") from error
+        raise InputError(f"table {options.failure_table} cannot be used: {error}") from error
 
 
 def _forecast(

@@ -300,7 +300,7 @@ def test_ramp_whose_returns_nobody_sees_is_refused_and_is_no_default(
     job.begin(two_groups())
     for changes, why in (
         ({"failure_table": None}, "no --failure-table counts what comes back"),
-        ({"failure_table": "no-such-table"}, "table no-such-table cannot be read"),
+        ({"failure_table": "no-such-table"}, "table no-such-table cannot be used"),
         ({"parked_queue_url": world.dlq.url}, "do not go to parked queue dlq"),
     ):
         with pytest.raises(InputError, match=f"--ramp: .*{why}.*; --at-once sends"):

@@ -196,7 +196,7 @@ def _judge(
         ending.world.pass_time(1 / LOOKS_A_MINUTE)
         looks.append(ending.reading(step.began_at))
         returned = ending.returned()
-        blocker = watch.blocker(looks, step.expected(returned))
+        blocker, _ = watch.judge(looks, step.expected(returned))
         for group in step.messages:
             ending.ramp[group] = group_ramp(
                 *(group, own[group], len(left[group]), returned[group], allowed, blocker),

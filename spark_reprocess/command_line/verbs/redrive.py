@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
 from spark_reprocess.archive.ledger.disposition import Disposition
@@ -176,25 +176,24 @@ def _run(options: RedriveOptions) -> int:
     return exit_code
 
 
+@dataclass
 class Watch:
-    """Watches what comes back of one run; *wait* waits for an event, but no longer than seconds.
+    """Watches what comes back of one run; it begins before the run.
 
     Attributes:
+        wait: waits for an event, but no longer than so many seconds.
         outcomes: of the groups of which the plan has sent something, as of the last look.
     """
 
-    def __init__(
-        self,
-        options: RedriveOptions,
-        now_seconds: Callable[[], float] = time.time,
-        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
-    ) -> None:
-        """Begin before the run. Raises JobError where there is no such plan."""
-        self._options, self._archive = options, open_archive(options.archive)
-        self._now_seconds, self._wait = now_seconds, wait
-        self._deadline = Deadline.after(options.time_budget_seconds, now_seconds)
+    options: RedriveOptions
+    now_seconds: Callable[[], float] = time.time
+    wait: Callable[[threading.Event, float], object] = threading.Event.wait
+    outcomes: tuple[Outcome, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise JobError where there is no such plan."""
+        self._deadline = Deadline.after(self.options.time_budget_seconds, self.now_seconds)
         self._before = {one.group_id: one.returned or 0 for one in self._look("")}
-        self.outcomes: tuple[Outcome, ...] = ()
 
     def run(self, plan_id: str, progress: Progress, exit_code: int) -> int:
         """Look until every failure would have come back, or somebody or the deadline stops it.
@@ -204,30 +203,31 @@ class Watch:
         from spark_reprocess.redrive.execution import look_until
         from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
 
-        minute_seconds = self._options.minute_seconds
+        minute_seconds = self.options.minute_seconds
 
         def is_over() -> bool:
-            self.outcomes, now = self._look(plan_id), self._now_seconds()
+            self.outcomes, now = self._look(plan_id), self.now_seconds()
             return all(one.is_known(now, minute_seconds) for one in self.outcomes)
 
         def status() -> str:
             worst = max(self.outcomes, key=lambda one: one.returned or 0, default=None)
-            return f"{worst.group_id}: {worst.sentence(self._now_seconds())}" if worst else ""
+            return f"{worst.group_id}: {worst.sentence(self.now_seconds())}" if worst else ""
 
         every_seconds = minute_seconds / LOOKS_A_MINUTE
         try:
             with progress("watching", status):
-                ended_by = look_until(is_over, every_seconds, self._deadline, self._wait)
+                ended_by = look_until(is_over, every_seconds, self._deadline, self.wait)
         except JobError as error:
             # The answer of the run must not be lost.
             ended_by = str(error)
         if ended_by:
             print_error(f"the watch ended early: {ended_by}")
-        bad = []
-        for one in self.outcomes:
-            more = (one.returned or 0) - self._before.get(one.group_id, 0)
-            if more > returns_allowed(self._options.allow_returns, one.sent):
-                bad.append(one.group_id)
+        bad = [
+            one.group_id
+            for one in self.outcomes
+            if (one.returned or 0) - self._before.get(one.group_id, 0)
+            > returns_allowed(self.options.allow_returns, one.sent)
+        ]
         if bad:
             print_error(f"{', '.join(bad)}: more came back than may")
         if ended_by == BY_SIGNAL:
@@ -235,12 +235,11 @@ class Watch:
         return STOPPED if bad else exit_code
 
     def _look(self, plan_id: str) -> tuple[Outcome, ...]:
-        options = self._options
-        plan = find_plan(self._archive, options.plan or plan_id or None).plan()
+        options, archive = self.options, open_archive(self.options.archive)
+        plan = find_plan(archive, options.plan or plan_id or None).plan()
         plan = plan if options.group is None else plan.only(options.group)
-        table = options.failure_table
-        outcomes = read_outcomes(self._archive, plan, table, make_client=sqs_client)
-        return tuple(one for one in outcomes.values() if one.sent)
+        found = read_outcomes(archive, plan, options.failure_table, make_client=sqs_client)
+        return tuple(one for one in found.values() if one.sent)
 
 
 def exit_code_of(summary: RedriveSummary) -> int:

@@ -108,7 +108,7 @@ BUSY = {"main": QueueCounts(1, 20, 300)}
     ],
 )
 def test_blocker_of_a_verdict(seen: Sequence[Reading], why: str) -> None:
-    blocker = WATCH.blocker(seen, 6)
+    blocker, _ = WATCH.judge(seen, 6)
 
     assert (blocker == "") is (why == "")
     assert why in blocker
