@@ -117,32 +117,28 @@ class Steps:
 
     def read(self) -> list[Step]:
         """Return all steps, in order; only the last one may not be sent. Raises ArchiveError."""
-        paths = {*self.archive.list(self._folder)}
         steps: list[Step] = []
-        while (path := f"{self._folder}/{len(steps) + 1:05d}.json") in paths:
-            sent = path.replace(".json", ".sent.json")
-            step = read_record(self.archive, sent if sent in paths else path, Step)
+        while True:
+            paths = (self._path(len(steps) + 1, end) for end in (".sent.json", ".json"))
+            step = next(filter(None, (read_record(self.archive, one, Step) for one in paths)), None)
             if step is None:
-                break
+                return steps
             steps.append(step)
-        return steps
 
     def create(self, step: Step) -> bool:
         """Write the record of a step that begins, or of one that is sent, durably.
 
         Return False where there is one: of several runs the first one's counts for all.
         """
-        suffix = "json" if step.sent_at is None else "sent.json"
-        path = f"{self._folder}/{step.number:05d}.{suffix}"
-        return self.archive.create(path, record_bytes(step))
+        end = ".json" if step.sent_at is None else ".sent.json"
+        return self.archive.create(self._path(step.number, end), record_bytes(step))
 
     def table(self, number: int, run_id: str) -> str:
         """Return the folder with the table of a step's messages; see ``frames.read_table``."""
-        return f"{self._folder}/{number:05d}-{run_id}"
+        return self._path(number, f"-{run_id}")
 
-    @property
-    def _folder(self) -> str:
-        return f"{plan_folder(self.plan_id)}/steps/{self.queue}"
+    def _path(self, number: int, end: str) -> str:
+        return f"{plan_folder(self.plan_id)}/steps/{self.queue}/{number:05d}{end}"
 
 
 def ended_steps(steps: Sequence[Step]) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_cli.console.pages.work_pages import STOP_POLLING
+from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
@@ -21,7 +22,6 @@ from spark_reprocess.archive.ledger.claims import Claim, Result, RunRecord, reco
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verbs.redrive import Watch
@@ -32,14 +32,12 @@ from tests.support.console_works import DeadWorks, redrive_answer
 from tests.support.console_world import (
     BASE,
     NOW,
-    Browser,
     a_dead_letter,
     archive_with,
     console_of,
     opened,
     plan_of,
 )
-from tests.support.failure_table import create_failure_table
 from tests.support.ledgers import begin
 
 if TYPE_CHECKING:
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
 
 Capture = pytest.CaptureFixture[str]
 RUN = "20251120T110000Z-0000000aaaa"
-TABLE = "returns-of-plans"
 SENT_AT = NOW - timedelta(minutes=6)
 _units = itertools.count()
 
@@ -78,27 +75,27 @@ class Sending:
         ledger.record(unit, 0, 1, [Result(one, word, at) for one in ids])
 
     def words(self, verb: str, *words: str) -> list[str]:
-        return [verb, "--archive", self.archive.root, "--failure-table", TABLE, *words]
+        table = self.table.table_name
+        return [verb, "--archive", self.archive.root, "--failure-table", table, *words]
 
 
 @pytest.fixture
 def sending(
-    moto_endpoint: str,
+    dynamodb: Any,
+    failure_table: str,
     sqs_endpoint: str,
     make_queue: MakeQueue,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Sending]:
+) -> Sending:
     monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
-    client = aws_client("dynamodb")
-    create_failure_table(client, TABLE)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
     dlq = make_queue("dlq").describe()["QueueArn"]
     policy = json.dumps({"deadLetterTargetArn": dlq, "maxReceiveCount": 2})
     main_queue = make_queue("main", VisibilityTimeout="75", RedrivePolicy=policy)
     errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
-    table = ReturnsTable(client, TABLE, lambda: int(NOW.timestamp()))
+    table = ReturnsTable(dynamodb, failure_table, lambda: int(NOW.timestamp()))
     sending = Sending(archive, main_queue.url, table)
     record = RunRecord(
         run_id=RUN,
@@ -114,12 +111,12 @@ def sending(
         destinations=[main_queue.url],
     )
     record_run(archive, record)
-    yield sending
-    client.delete_table(TableName=TABLE)
+    return sending
 
 
-def browser_of(sending: Sending) -> Browser:
-    return opened(console_of(sending.archive, values={"failure-table": TABLE}))
+def console_at(sending: Sending, **more: Any) -> Console:
+    values = {"failure-table": sending.table.table_name}
+    return console_of(sending.archive, values=values, **more)
 
 
 SENTENCE = (
@@ -141,7 +138,7 @@ def returned(sending: Sending) -> Sending:
 
 
 def test_pages_say_what_came_back(returned: Sending) -> None:
-    browser, (group, other) = browser_of(returned), returned.groups
+    browser, (group, other) = opened(console_at(returned)), returned.groups
 
     assert "4 sent, <b>2 came back</b>" in browser.get("/").text
     page = browser.get(f"/groups/{group}").text
@@ -157,7 +154,7 @@ def test_page_of_a_work_goes_on_until_every_failure_would_have_come_back(
     returned: Sending, tmp_path: Path
 ) -> None:
     works = Works(tmp_path / "state" / "work", process=("true",))
-    console = console_of(returned.archive, values={"failure-table": TABLE}, works=works)
+    console = console_at(returned, works=works)
     world = DeadWorks(returned.archive, console, opened(console))
     answer = redrive_answer(world, run_id=RUN, ramp=[], forecast=None)
     work = world.ended([*world.preview_words, "--execute"], answer)
@@ -233,14 +230,13 @@ def test_group_without_counters_is_unknown_and_not_good(sending: Sending, capsys
     shown = capsys.readouterr().out
     assert f"{sending.groups[0]}: sent 1, came back 0, nothing heard of 1" in shown
     assert f"{sending.groups[1]}: {unknown}" in shown
-    assert unknown in browser_of(sending).get(f"/outcomes?group={sending.groups[1]}").text
+    assert unknown in opened(console_at(sending)).get(f"/outcomes?group={sending.groups[1]}").text
     assert main(sending.words("status", "--json")) == 0
     assert json.loads(capsys.readouterr().out)["plans"][0]["returned"] is None
 
-    sending.table.client.delete_table(TableName=TABLE)
+    sending.table.client.delete_table(TableName=sending.table.table_name)
     assert main(sending.words("show", RUN)) == 0
     assert capsys.readouterr().out.count(unknown) == 2
-    create_failure_table(sending.table.client, TABLE)
 
 
 def test_what_another_plan_sent_does_not_count_as_good_here(
@@ -269,7 +265,8 @@ def watch_of(sending: Sending, wait: Any, exit_code: int = 0, **options: Any) ->
         clock.advance(seconds)
         wait(event)
 
-    wanted = RedriveOptions(sending.archive.root, failure_table=TABLE, **options)
+    table = sending.table.table_name
+    wanted = RedriveOptions(sending.archive.root, failure_table=table, **options)
     watch = Watch(wanted, now_seconds=clock.time, wait=waited)
 
     @contextmanager

@@ -26,7 +26,6 @@ from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import new_id, open_archive
-from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
 from spark_reprocess.errors import BusyError, InputError
@@ -42,12 +41,9 @@ from tests.integration.spark_world import archive_of, entry_of, receive_all
 from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
-from tests.support.failure_table import create_failure_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TABLE = "returns-of-a-ramp"
 
 
 @pytest.fixture
@@ -57,16 +53,15 @@ def suffix() -> str:
 
 
 @pytest.fixture
-def world(moto_endpoint: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RampWorld]:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
-    client = aws_client("dynamodb")
-    create_failure_table(client, TABLE)
+def world(
+    dynamodb: Any, failure_table: str, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RampWorld]:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
     clock = VirtualClock(time.time_ns() // 1_000_000)
-    counters = ReturnsTable(client, TABLE, lambda: int(clock.time()))
+    counters = ReturnsTable(dynamodb, failure_table, lambda: int(clock.time()))
     with serve_in_thread(SqsModel(clock)) as served:
         monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", served.url)
         yield RampWorld(counters.add, served.front, is_fifo=bool(suffix))
-    client.delete_table(TableName=TABLE)
 
 
 @dataclass
@@ -76,6 +71,7 @@ class Job:
     spark: "SparkSession"
     world: RampWorld
     folder: Path
+    table: str
 
     def begin(self, messages: Sequence[Message]) -> None:
         self.archive = archive_of(self.folder, messages, drained_from=self.world.parked.url)
@@ -91,7 +87,7 @@ class Job:
             plan=self.plan,
             main_queue_url=self.world.main.url,
             parked_queue_url=self.world.parked.url,
-            failure_table=TABLE,
+            failure_table=self.table,
             ramp=True,
             minute_seconds=1,
             reason="it is fixed",
@@ -136,8 +132,8 @@ class Job:
 
 
 @pytest.fixture
-def job(spark: "SparkSession", world: RampWorld, tmp_path: Path) -> Job:
-    return Job(spark, world, tmp_path)
+def job(spark: "SparkSession", world: RampWorld, tmp_path: Path, failure_table: str) -> Job:
+    return Job(spark, world, tmp_path, failure_table)
 
 
 def parked(
@@ -380,7 +376,7 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
 
 
 def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
-    spark: "SparkSession", world: RampWorld, make_queue: MakeQueue, tmp_path: Path
+    job: Job, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     queues = [make_queue("parked")]
     for name in ("dlq", "main"):
@@ -395,14 +391,14 @@ def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
         main_queue_url=main.url,
         parked_queue_url=parked_queue.url,
         policy=str(rules),
-        failure_table=TABLE,
+        failure_table=job.table,
         minute_seconds=1,
         reason="every night",
         execute=True,
     )
 
     def next_run() -> RedriveSummary:
-        redriven = scheduled_run(spark, options).redriven
+        redriven = scheduled_run(job.spark, options).redriven
         assert redriven is not None
         return redriven
 
