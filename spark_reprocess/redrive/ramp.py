@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, reduce
+from functools import reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.errors import TableError
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
@@ -119,10 +118,6 @@ class Ramp:
         ]
         tallies = (*first.tallies, *self._tallies, *rest)
         return Sent(tallies, stopped_by, tuple(self._groups.values()))
-
-    @cached_property
-    def _returns(self) -> ReturnsTable:
-        return returns_table(self.options.failure_table or "", self.context.destination)
 
     @property
     def _in_order(self) -> bool:
@@ -320,8 +315,9 @@ class Ramp:
     def _returned(self, steps: Sequence[Step]) -> dict[str, int]:
         """Return how many came back; a group of which that is not known is missing."""
         groups = {one.group_id for one in self.work}.union(*(step.messages for step in steps))
+        table = returns_table(self.options.failure_table or "", self.context.destination)
         try:
-            found = self._returns.read(self.context.plan_id, groups)
+            found = table.read(self.context.plan_id, groups)
         except TableError:
             return {}
         return {group_id: returns.returned for group_id, returns in found.items()}
