@@ -88,6 +88,23 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     assert unnamed_files(tmp_path / "archive") == []
 
 
+def test_condition_is_not_written_down(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+    argv = ["erase", "--archive", archive.root, "--where", "body like '%\"id\": 3}%'"]
+
+    assert main(argv) == 0
+    assert "dry run: nothing was erased" in capsys.readouterr().out
+    assert len(ids_in(spark, archive)) == 4
+    assert main([*argv, "--execute", "--reason", "asked to"]) == 0
+    assert "erased 1 rows" in capsys.readouterr().out
+    assert ids_in(spark, archive) == ["m-000", "m-001", "m-002"]
+    assert b"like" not in everything(archive)
+    assert main(argv[:3]) == 2
+    assert "needs --id or --where or --older-than-days" in capsys.readouterr().err
+
+
 NAME = "Rosenweg"
 """What a person could be found by; in bodies, attributes, errors and conditions."""
 

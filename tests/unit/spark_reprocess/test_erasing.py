@@ -373,6 +373,17 @@ def test_decision_and_drain_must_both_be_old(archive: Archive, *, is_closed: boo
     assert ids_in(archive) == ["again", "decided-later", "drained-later", "row-is-young"]
 
 
+def test_discarded_message_that_a_restore_may_have_sent_stays(archive: Archive) -> None:
+    drained(archive, D1, ["in-doubt", "restored"])
+    attempted(archive, dict.fromkeys(["in-doubt", "restored"], Disposition.DISCARDED))
+    attempted(archive, dict.fromkeys(["in-doubt", "restored"], Disposition.IN_DOUBT), "p-2")
+    attempted(archive, {"restored": Disposition.RESTORED}, "p-3")
+
+    expired(archive)
+
+    assert ids_in(archive) == ["in-doubt"]
+
+
 def test_time_that_somebody_changed_lets_nothing_expire(archive: Archive) -> None:
     drained(archive, D1, ["a"])
     attempted(archive, {"a": Disposition.SENT})
