@@ -99,11 +99,7 @@ def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
 
 
 def put_answer(url: str, content: bytes) -> None:
-    """Send an answer as JSON to the ``ResponseURL`` of an event, in three tries of 5 s each.
-
-    Raises:
-        HTTPError: all failed.
-    """
+    """Send an answer to the ``ResponseURL`` of an event; raise HTTPError after three tries."""
     every_error = range(400, 600)
     retries = Retry(2, backoff_factor=1, status_forcelist=every_error, allowed_methods=None)
     http = PoolManager(timeout=5, retries=retries)
@@ -115,11 +111,7 @@ def answer_to(
     act: Callable[[Event], Mapping[str, str]],
     put: Callable[[str, bytes], None] = put_answer,
 ) -> None:
-    """Carry out *event* with *act*, which returns the data of the answer; *put* exactly one.
-
-    Raises:
-        HTTPError: the answer could not be sent.
-    """
+    """Carry out *event* with *act*, which returns the data of the answer; *put* exactly one."""
     status, reason, data = "SUCCESS", "", {}
     try:
         data = dict(act(event))

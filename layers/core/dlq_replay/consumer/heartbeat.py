@@ -5,19 +5,23 @@ On a standard queue SQS answers an extension that comes too late with success, a
 if its answer came before the end of the last confirmed timeout.
 """
 
-import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from inspect import iscoroutinefunction
 from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
-from dlq_replay.consumer.identity import Received, message_id_of, receipt_handle_of
-from dlq_replay.errors import MalformedMessageError, SettingsError
+from dlq_replay.consumer.identity import Received, message_id_of, text_of
+from dlq_replay.errors import (
+    MalformedMessageError,
+    SettingsError,
+    VisibilityLimitError,
+    VisibilityLostError,
+)
 from dlq_replay.retry import awake_seconds
 
 if TYPE_CHECKING:
@@ -55,7 +59,7 @@ class _Receive:
         hidden_until: until then no other consumer receives it.
         extend_at: when to extend it next; infinite after the last extension.
         is_done: the work is finished. It is still extended, but its loss is not reported.
-        loss: why the message is lost; empty if it is not lost. Never reset.
+        loss: why the message is lost; empty if it is not. Never reset.
         code: the last error code; empty if the last extension was confirmed.
     """
 
@@ -102,15 +106,13 @@ class Heartbeat:
     On entry the visibility timeout of every message is set to *timeout_seconds*, even if the
     queue's is longer, so that a message comes back soon after a crash. Then each is extended after
     half of the timeout, ten messages in a call; what SQS does not confirm is tried again every
-    eighth of the timeout. If the block ends without an exception, the messages are left as they
-    are, for the caller to delete. If an exception leaves the block, ``give_up`` is called. The exit
-    waits for a call in progress, so give the client short timeouts
+    eighth of the timeout. If an exception leaves the block, ``give_up`` is called; else the caller
+    deletes the messages. The exit waits for a call in progress, so give the client short timeouts
     (``dlq_replay.aws.sqs.client_config``).
 
     A message is *lost* when another consumer may have it: no extension was confirmed in time, SQS
     refused one (the message was deleted, or received again), or its 12 hours have passed. A loss is
-    final for that receive and does not affect other messages. It raises nothing by itself:
-    ``check`` raises, and each loss is logged.
+    final for that receive. It raises nothing by itself: ``check`` raises, and each loss is logged.
 
     May be used by the thread that entered it and by the threads that it started; for one block.
 
@@ -159,7 +161,8 @@ class Heartbeat:
         # given up. The work never waits for this lock to ask whether a message is lost.
         self._calling = threading.Lock()
         for received in messages:
-            message_id, handle = message_id_of(received), receipt_handle_of(received)
+            message_id = message_id_of(received)
+            handle = text_of(received, "receiptHandle", "ReceiptHandle", "receipt_handle")
             if message_id is None or handle is None:
                 rule = "must be text, as SQS gave it"
                 raise MalformedMessageError(f"message id and receipt handle: {rule}")
@@ -230,21 +233,17 @@ class Heartbeat:
             yield
             self.done(message_id)
 
-        if inspect.iscoroutinefunction(handler):
+        @wraps(handler)
+        def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
+            with guarding(args, kwargs):
+                return handler(*args, **kwargs)
 
-            @wraps(handler)
-            async def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
-                with guarding(args, kwargs):
-                    return await handler(*args, **kwargs)
+        @wraps(handler)
+        async def handle_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
+            with guarding(args, kwargs):
+                return await handler(*args, **kwargs)
 
-        else:
-
-            @wraps(handler)
-            def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
-                with guarding(args, kwargs):
-                    return handler(*args, **kwargs)
-
-        return cast("Handler", handle)
+        return cast("Handler", handle_async if iscoroutinefunction(handler) else handle)
 
     def give_up(self) -> None:
         """Make all messages that are not done visible at once, and stop extending them.
@@ -281,11 +280,9 @@ class Heartbeat:
 
     def _add(self, message_id: str, receipt_handle: str, received_seconds_ago: float) -> _Receive:
         received_at = self._now() - received_seconds_ago
-        longest = LIMIT_SECONDS - _RESERVE_SECONDS
-        hidden_until = received_at + min(self._received_timeout_seconds, longest)
-        receive = _Receive(
-            message_id, receipt_handle, received_at + longest, hidden_until, received_at
-        )
+        limit_at = received_at + LIMIT_SECONDS - _RESERVE_SECONDS
+        hidden_until = min(received_at + self._received_timeout_seconds, limit_at)
+        receive = _Receive(message_id, receipt_handle, limit_at, hidden_until, received_at)
         self._receives[message_id] = receive
         return receive
 

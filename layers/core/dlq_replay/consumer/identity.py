@@ -47,8 +47,8 @@ def first_id(received: Received) -> str:
     message_id = message_id_of(received)
     if message_id is None:
         raise MalformedMessageError("message id: must be text, as SQS gave it")
-    body = _text_of(received, "body", "Body") or ""
-    md5_of_body = _text_of(received, "md5OfBody", "MD5OfBody") or ""
+    body = text_of(received, "body", "Body") or ""
+    md5_of_body = text_of(received, "md5OfBody", "MD5OfBody") or ""
     return Message(message_id, body, _context_of(received), md5_of_body=md5_of_body).first_id
 
 
@@ -68,15 +68,11 @@ def own_attributes(received: Received) -> dict[str, dict[str, str | bytes]]:
 
 def message_id_of(record: object) -> str | None:
     """Return the message id of any form of message, None if there is none. Never raises."""
-    return _text_of(record, "messageId", "MessageId", "message_id")
+    return text_of(record, "messageId", "MessageId", "message_id")
 
 
-def receipt_handle_of(record: object) -> str | None:
-    """Return the receipt handle, None if there is none. Never raises."""
-    return _text_of(record, "receiptHandle", "ReceiptHandle", "receipt_handle")
-
-
-def _text_of(record: object, *names: str) -> str | None:
+def text_of(record: object, *names: str) -> str | None:
+    """Return the first of these fields that is text, None if there is none. Never raises."""
     for name in names:
         try:
             value = record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)

@@ -16,9 +16,6 @@ DEFAULT_RETENTION_SECONDS = 345_600
 MESSAGE_TIMER_MAX_SECONDS = 900
 """The longest DelaySeconds: SQSDeveloperGuide, "Amazon SQS message timers"."""
 
-VISIBILITY_HOLD_MAX_SECONDS = 39_600
-"""11 hours. SQS ends a message's invisibility 12 hours after the receive, whatever is asked for."""
-
 EXPIRY_MARGIN_SECONDS = 300
 """What must be left of a message's retention when its wait ends, for a poller to come by."""
 

@@ -15,9 +15,8 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from dlq_replay.consumer.errors import VisibilityLostError
 from dlq_replay.consumer.heartbeat import LIMIT_SECONDS, Heartbeat
-from dlq_replay.errors import MalformedMessageError, SettingsError
+from dlq_replay.errors import MalformedMessageError, SettingsError, VisibilityLostError
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect
 from tests.simulation.beating import EXTEND, Work
