@@ -18,7 +18,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,8 +38,6 @@ SCRIPT = "glue_job.py"
 logger = logging.getLogger()
 logger.setLevel(logging.INFO)
 
-Event = Mapping[str, Any]
-
 
 class NotRemovedError(Exception):
     """Versions of the code are left in the bucket."""
@@ -53,7 +51,24 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     ``AvailabilityZone``.
     """
     del context
-    answer_to(event, _act)
+    status, reason, data = "SUCCESS", "", {}
+    try:
+        data = _act(event)
+    except Exception as error:
+        logger.exception("the request failed")
+        reason = f"{type(error).__name__}: {error}"
+        status = "SUCCESS" if event["RequestType"] == "Delete" else "FAILED"
+    answer = {
+        "Status": status,
+        "Reason": reason,
+        # Must not change in an update, or CloudFormation would send a Delete for the old id.
+        "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
+        "StackId": event["StackId"],
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": event["LogicalResourceId"],
+        "Data": data,
+    }
+    put_answer(event["ResponseURL"], json.dumps(answer).encode())
 
 
 def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict[str, str]:
@@ -72,12 +87,8 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
 def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     """Delete every version and every delete marker below the folder *prefix* of *bucket*.
 
-    Safe to repeat. Whatever else the bucket has stays.
-
-    Raises:
-        NotRemovedError: S3 refused some of them.
-        ClientError, BotoCoreError: a call failed, for example because the bucket is gone.
-        ValueError: *prefix* is empty.
+    Safe to repeat. Whatever else the bucket has stays. Raises NotRemovedError where S3 refused
+    some of them, ValueError for an empty *prefix*.
     """
     if not prefix.strip("/"):
         raise ValueError("no prefix: the code is never at the top of the bucket")
@@ -106,33 +117,7 @@ def put_answer(url: str, content: bytes) -> None:
     http.request("PUT", url, body=content, headers={"Content-Type": ""})
 
 
-def answer_to(
-    event: Event,
-    act: Callable[[Event], Mapping[str, str]],
-    put: Callable[[str, bytes], None] = put_answer,
-) -> None:
-    """Carry out *event* with *act*, which returns the data of the answer; *put* exactly one."""
-    status, reason, data = "SUCCESS", "", {}
-    try:
-        data = dict(act(event))
-    except Exception as error:
-        logger.exception("the request failed")
-        reason = f"{type(error).__name__}: {error}"
-        status = "SUCCESS" if event["RequestType"] == "Delete" else "FAILED"
-    answer = {
-        "Status": status,
-        "Reason": reason,
-        # Must not change in an update, or CloudFormation would send a Delete for the old id.
-        "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
-        "StackId": event["StackId"],
-        "RequestId": event["RequestId"],
-        "LogicalResourceId": event["LogicalResourceId"],
-        "Data": data,
-    }
-    put(event["ResponseURL"], json.dumps(answer).encode())
-
-
-def _act(event: Event) -> dict[str, str]:
+def _act(event: Mapping[str, Any]) -> dict[str, str]:
     properties = event["ResourceProperties"]
     if event["RequestType"] == "Delete":
         remove_job(_client("s3"), properties["Bucket"], properties["Prefix"])

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import botocore.session
 from aws_lambda_powertools import Logger
@@ -42,9 +42,6 @@ from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.events import read_event
 
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
-
 CONCURRENT_CALLS = 16
 ANSWER_RESERVE_SECONDS = 2.0
 """Kept back from the function's time-out to log, count and answer."""
@@ -69,7 +66,7 @@ for _name in ("boto3", "botocore", "urllib3"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 
-def lambda_handler(event: object, context: "LambdaContext") -> dict[str, list[dict[str, str]]]:
+def lambda_handler(event: object, context: Any) -> dict[str, list[dict[str, str]]]:  # noqa: ANN401 - Lambda's
     """Replay, hold or park each dead letter of *event*; name those that must stay in the DLQ.
 
     Work stops 2 s before the time of *context* is up, and no try of a call begins after that, in
