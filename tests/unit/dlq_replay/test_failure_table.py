@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from botocore.exceptions import ConnectTimeoutError, ParamValidationError
+from botocore.exceptions import ClientError, ConnectTimeoutError, ParamValidationError
 
 from dlq_replay.aws.failure_table import BUDGET_SECONDS, MAX_READS, FailureTable
 from dlq_replay.retry import Retry
@@ -126,6 +126,10 @@ def test_a_slow_table_is_left_with_what_it_gave() -> None:
         (
             ConnectTimeoutError(endpoint_url="https://dynamodb"),
             'ConnectTimeoutError: Connect timeout on endpoint URL: "https://dynamodb"',
+        ),
+        (
+            ClientError({"Error": {"Code": "AccessDenied", "Message": "no, and\nno"}}, "x"),
+            "AccessDenied: no, and no",
         ),
         (ParamValidationError(report=SECRET), "ParamValidationError"),
         (KeyError(SECRET), "KeyError"),
