@@ -6,12 +6,10 @@ the files of a run in progress, and a rollback finds the files of the previous v
 removes all versions of the code: S3 deletes no bucket that has any, and the rollback of a failed
 first deployment deletes the bucket.
 
-The answer also names the Availability Zone of the job's subnet. AWS Glue fails a run whose
-connection does not name it, and no function of CloudFormation gives it.
-
-Every request of CloudFormation is answered exactly once, also after an error: without an answer a
-deployment waits until it times out. A failed Delete would block the deletion of the stack, so a
-Delete is always answered with success.
+The answer also names the Availability Zone of the job's subnet: AWS Glue needs it, and no function
+of CloudFormation gives it. Every request is answered exactly once, also after an error: without an
+answer a deployment waits until it times out. A failed Delete would block the deletion of the stack,
+so a Delete is always answered with success.
 """
 
 import hashlib

@@ -40,7 +40,7 @@ from dlq_replay.rules.plan import Failed
 from dlq_replay.rules.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.events import read_event
+from dlq_replay.wire.message import read_event
 
 CONCURRENT_CALLS = 16
 ANSWER_RESERVE_SECONDS = 2.0
@@ -78,7 +78,8 @@ def lambda_handler(event: object, context: Any) -> dict[str, list[dict[str, str]
     """
 
     def seconds_left() -> float:
-        return context.get_remaining_time_in_millis() / 1000 - ANSWER_RESERVE_SECONDS
+        left_ms: int = context.get_remaining_time_in_millis()
+        return left_ms / 1000 - ANSWER_RESERVE_SECONDS
 
     with calls_until(seconds_left):
         try:

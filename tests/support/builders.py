@@ -206,8 +206,9 @@ def replayer(
     **more: Any,
 ) -> Replayer:
     """The use case between main queue, DLQ and parked queue; it draws the longest delay."""
+    main, dlq, parked = queues
     fields: Any = {"executor": InlineExecutor(), **more}
-    return Replayer(rules, *queues, now_seconds, lambda ceiling: ceiling, **fields)
+    return Replayer(rules, main, dlq, parked, now_seconds, lambda ceiling: ceiling, **fields)
 
 
 def three_queues(refuses: Mapping[str, SendResult] | None = None) -> list[FakeQueue]:

@@ -35,7 +35,7 @@ def held(due_seconds: int) -> Message:
     return message(attributes={**counter("1"), **context(first_id="a", due_seconds=due_seconds)})
 
 
-HOURS = {"rate_seconds": 43_200, "cap_seconds": 86_400}
+HOURS: dict[str, Any] = {"rate_seconds": 43_200, "cap_seconds": 86_400}
 
 
 @pytest.mark.parametrize(

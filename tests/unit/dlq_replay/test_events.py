@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from dlq_replay.errors import MalformedEventError
-from dlq_replay.wire.events import UnreadableRecord, read_event
+from dlq_replay.wire.message import UnreadableRecord, read_event
 from tests.support.builders import lambda_record, message
 
 LETTERS = [message("a"), message("b")]

@@ -12,7 +12,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.aws.failure_table import describe_fault
+from dlq_replay.aws.sqs import describe
 from dlq_replay.errors import TableError
 from dlq_replay.rules.breaker import Update
 
@@ -48,7 +48,7 @@ def update_item(client: Any, **request: object) -> tuple[bool, Mapping[str, Any]
     except _ERRORS as error:
         response: Mapping[str, Any] = getattr(error, "response", {})
         if response.get("Error", {}).get("Code") != "ConditionalCheckFailedException":
-            raise TableError(describe_fault(error)) from error
+            raise TableError(describe(error)) from error
         return False, response.get("Item", {})
     return True, answer.get("Attributes", {})
 
@@ -58,7 +58,7 @@ def read_items(client: Any, table: str, **wanted: object) -> list[Mapping[str, A
     try:
         answer = client.batch_get_item(RequestItems={table: wanted})
     except _ERRORS as error:
-        raise TableError(describe_fault(error)) from error
+        raise TableError(describe(error)) from error
     if answer.get("UnprocessedKeys"):
         raise TableError("throttled: DynamoDB left a read unprocessed")
     # By the table's name, also where an ARN was given.

@@ -13,12 +13,12 @@ from itertools import chain
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
+from dlq_replay.aws.sqs import describe
 from dlq_replay.backoff import Backoff
 from dlq_replay.errors import TableError
 from dlq_replay.retry import Retry
-from dlq_replay.rules.failures import Failure, one_line
+from dlq_replay.rules.failures import Failure
 
 MAX_WRITES, MAX_READS = 25, 100
 """Items in one BatchWriteItem; keys in one BatchGetItem."""
@@ -79,7 +79,7 @@ class FailureTable:
         try:
             self._in_batches([*items.values()], MAX_WRITES, write)
         except Exception as error:  # noqa: BLE001 - records are advisory: see the module
-            return f"{len(items) - written} of {len(items)}: {describe_fault(error)}"
+            return f"{len(items) - written} of {len(items)}: {describe(error)}"
         return None
 
     def find(self, message_ids: Sequence[str]) -> tuple[Mapping[str, Failure], str | None]:
@@ -112,7 +112,7 @@ class FailureTable:
             keys = [{"message_id": {"S": message_id}} for message_id in dict.fromkeys(message_ids)]
             self._in_batches(keys, MAX_READS, read)
         except Exception as error:  # noqa: BLE001 - records are advisory: see the module
-            return found, describe_fault(error)
+            return found, describe(error)
         return found, f"items without an error_type: {unreadable}" if unreadable else None
 
     def _in_batches(
@@ -130,15 +130,3 @@ class FailureTable:
                     break
             else:
                 raise TableError("throttled: DynamoDB left a part of a batch unprocessed")
-
-
-def describe_fault(error: Exception) -> str:
-    """Say what went wrong without any part of an item: errors of the call's form may quote it."""
-    if isinstance(error, TableError):
-        return str(error)
-    if isinstance(error, ClientError):
-        detail = error.response.get("Error", {})
-        return one_line(f"{detail.get('Code', 'Unknown')}: {detail.get('Message', '')}")
-    if isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError):
-        return one_line(f"{type(error).__name__}: {error}")
-    return type(error).__name__

@@ -26,7 +26,7 @@ from botocore.exceptions import (
 from botocore.handlers import add_recursion_detection_header
 
 from dlq_replay import __version__
-from dlq_replay.errors import MalformedMessageError, QueueError
+from dlq_replay.errors import MalformedMessageError, QueueError, TableError
 from dlq_replay.replaying.sending import (
     BatchRejected,
     CallResult,
@@ -36,6 +36,7 @@ from dlq_replay.replaying.sending import (
     SendResult,
     send_each_if_rejected,
 )
+from dlq_replay.rules.failures import one_line
 from dlq_replay.wire.message import Message, SendEntry
 
 if TYPE_CHECKING:
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
 
 MAX_RECEIVE = 10
 """Messages in one ReceiveMessage answer, and entries in one DeleteMessageBatch."""
-
-MAX_WAIT_SECONDS = 20
-"""The longest long poll."""
 
 # Raised before anything is sent. After any other error of botocore the message may have been sent:
 # by this try, or by an earlier try of the same call.
@@ -154,7 +152,7 @@ class SqsQueue:
         self,
         *,
         max_messages: int = MAX_RECEIVE,
-        wait_seconds: int = MAX_WAIT_SECONDS,
+        wait_seconds: int = 20,
         visibility_timeout_seconds: int | None = None,
         attempt_id: str | None = None,
     ) -> list[Message | MalformedMessageError]:
@@ -237,15 +235,16 @@ class SqsQueue:
 
 
 def describe(error: Exception) -> str:
-    """Describe *error* in one line without any part of a message.
+    """Describe *error* of any service in one line without any part of a message or an item.
 
-    Of a ParamValidationError only the name is used, because its text quotes invalid values.
+    Of a ParamValidationError, and of what is no error of ours or botocore's, only the name is used:
+    its text may quote values.
     """
     if isinstance(error, ClientError):
-        return f"{_code(error)}: {error.response['Error'].get('Message', '')}"
-    if isinstance(error, ParamValidationError):
-        return type(error).__name__
-    return f"{type(error).__name__}: {error}"
+        return one_line(f"{_code(error)}: {error.response['Error'].get('Message', '')}")
+    if isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError):
+        return one_line(f"{type(error).__name__}: {error}")
+    return str(error) if isinstance(error, TableError) else type(error).__name__
 
 
 def _code(error: ClientError) -> str:

@@ -31,9 +31,8 @@ from dlq_replay.rules.outgoing import source_queue
 from dlq_replay.rules.plan import Failed, Step, Wait, plan_batch
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.events import UnreadableRecord
 from dlq_replay.wire.history import History
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import Message, UnreadableRecord
 
 
 class DeadLetterQueue(Queue, Protocol):
@@ -205,32 +204,25 @@ def _settle_groups(
     Returns:
         The ids of the heads whose hold SQS confirmed.
     """
-    broken = {
-        step.group
-        for step in steps
-        if not isinstance(results.get(step.message_id, Confirmed("")), Confirmed)
-    }
+    sent = {key for key, result in results.items() if isinstance(result, Confirmed)}
+    broken = {step.group for step in steps if step.message_id in results.keys() - sent}
     heads = {
-        step.message_id: (step.group, (step.record, step.fate.wait_seconds))
+        step.message_id: (step.record, step.fate.wait_seconds)
         for step in steps
         if isinstance(step.fate, Hold)
         and isinstance(step.record, Message)
-        and step.entry is None
         and step.group not in broken
     }
-    unconfirmed = dlq.change_visibility([change for _, change in heads.values()])
+    unconfirmed = dlq.change_visibility([*heads.values()])
     held = heads.keys() - {message.message_id for message in unconfirmed}
-    settled = {heads[message_id][0] for message_id in held} | {
-        step.group
-        for step in steps
-        if isinstance(step.fate, Park) and isinstance(results.get(step.message_id), Confirmed)
-    }
+    parked = {step.message_id for step in steps if isinstance(step.fate, Park)} & sent
+    settled = {step.group for step in steps if step.message_id in held | parked}
     behind = [
         (step.record, 0)
         for step in steps
-        if step.group in settled
-        and isinstance(step.fate, Wait)
+        if isinstance(step.fate, Wait)
         and isinstance(step.record, Message)
+        and step.group in settled
     ]
     dlq.change_visibility(behind)
     return held

@@ -30,7 +30,8 @@ def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy)
     """Whether *message* can carry its counter and all that a wait needs, the breaker's included."""
     held = _context(message, _FAR, policy, due_seconds=_FAR, held_seconds=_FAR)
     counted = _counted(message, replay_number)
-    return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, policy.limits.hold_max_bytes)
+    most_bytes = min(policy.limits.main_max_bytes, policy.limits.dlq_max_bytes)
+    return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, most_bytes)
 
 
 def replay_entry(

@@ -20,8 +20,7 @@ from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.outgoing import held_entry, parked_entry, replay_entry, source_queue
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.events import UnreadableRecord
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import Message, SendEntry, UnreadableRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,6 @@ class QueueLimits:
     dlq_visibility_seconds: int = 0
 
     @property
-    def hold_max_bytes(self) -> int:
-        """The largest copy that can wait in the DLQ and be replayed after that."""
-        return min(self.main_max_bytes, self.dlq_max_bytes)
-
-    @property
     def replay_timer_max_seconds(self) -> int:
         """The longest message timer towards main that leaves the copy alive when it ends."""
         return _timer_within(self.main_retention_seconds)
