@@ -35,10 +35,7 @@ class MalformedMessageError(DlqReplayError):
 
 
 class QueueError(DlqReplayError):
-    """A receive, a delete or a query about a queue failed, or its answer was lost.
-
-    SQS may have carried out the call or not. It is safe to repeat it.
-    """
+    """A call that sends nothing failed, or its answer was lost: it is safe to repeat it."""
 
 
 class TableError(DlqReplayError):

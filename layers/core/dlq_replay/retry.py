@@ -76,8 +76,6 @@ class Retry:
 
     Attributes:
         max_attempts: calls including the first, at least 1.
-        backoff: the longest wait before each retry.
-        sleep: waits for a number of seconds.
         draw: returns a uniform number from 0 to 1: the share of the longest wait to wait.
         seconds_left: returns the seconds until the deadline. The first attempt does not check it.
     """

@@ -117,8 +117,7 @@ class Heartbeat:
     May be used by the thread that entered it and by the threads that it started; for one block.
 
     Args:
-        client: a boto3 SQS client.
-        queue_url: the queue of the messages.
+        client, queue_url: a boto3 SQS client and the queue.
         messages: core Messages, ReceiveMessage dicts or Lambda records; any number.
         timeout_seconds: the visibility timeout that each extension sets, 1 to 43,200.
         received_timeout_seconds: the visibility timeout of the receive, 0 to 43,200: the queue's,
@@ -200,7 +199,6 @@ class Heartbeat:
 
         Raises:
             VisibilityLostError: stop the work on the message, and do not delete it.
-            VisibilityLimitError: the same; its 12 hours have passed.
             KeyError: the message is unknown, done or given up.
         """
         now = self._now()
@@ -210,10 +208,7 @@ class Heartbeat:
                 raise receive.error()
 
     def done(self, message_id: str) -> None:
-        """Note that the work on this message is finished; the caller, or Lambda, deletes it.
-
-        The message stays hidden until it is deleted or the block ends.
-        """
+        """Note that the work is finished: the message stays hidden until the block ends."""
         if receive := self._receives.get(message_id):
             receive.is_done = True
 
@@ -318,8 +313,7 @@ class Heartbeat:
         """Set the visibility timeouts of up to 10 messages; log what SQS did not confirm.
 
         Returns a code for each: empty if SQS confirmed; else SQS's error code, or the name of the
-        exception. Never the text of an error, which quotes receipt handles. Never raises an
-        ``Exception`` of the client.
+        exception. Never the text of an error, which quotes receipt handles. Never raises.
         """
         entries: list[Any] = [
             {"Id": str(n), "ReceiptHandle": receive.receipt_handle, "VisibilityTimeout": seconds}
@@ -352,6 +346,4 @@ class Heartbeat:
 
 
 def _parts(receives: Sequence[_Receive]) -> Iterator[Sequence[_Receive]]:
-    """Split into the entries of one call each, at most ten."""
-    for start in range(0, len(receives), 10):
-        yield receives[start : start + 10]
+    return (receives[start : start + 10] for start in range(0, len(receives), 10))

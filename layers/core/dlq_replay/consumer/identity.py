@@ -32,15 +32,13 @@ def first_id(received: Received) -> str:
     Each replay and each redrive makes a new copy with a new id, and stores the first one in
     ``sqs-dlq-context``. For a copy without a readable context (the first copy, or one with no room
     for the context) this is its own id; also where a consumer passed the attributes of one message
-    on to another body. A message with the same body and these attributes counts as a copy.
+    on to another body. A message with the same body and these attributes counts as a copy. SQS's
+    MD5 of the body counts, whatever a client library put in place of the body since.
 
     A poller receives the context only if its ReceiveMessage requests it:
     ``MessageAttributeNames=["All"]``, or at least ``["sqs-dlq-context"]``.
 
-    SQS's MD5 of the body counts, whatever a client library put in place of the body since.
-
-    Raises:
-        MalformedMessageError: it has no message id, so it did not come from SQS.
+    Raises MalformedMessageError if it has no message id, so did not come from SQS.
     """
     if isinstance(received, Message):
         return received.first_id

@@ -78,12 +78,10 @@ class Replayer:
     """Replays batches by one policy, from the DLQ to each message's own main queue.
 
     Attributes:
-        main_queue: the policy's main queue.
         now_seconds: the clock, epoch seconds.
         draw_up_to: the randomness of the jitter on standard queues.
         find_failures: what consumers recorded of these message ids; called once per batch, never
             raises.
-        breakers: the circuit breaker of each main queue that has one.
     """
 
     policy: ReplayPolicy

@@ -63,8 +63,8 @@ class Hold:
     Attributes:
         number: the replay it waits for, counted from 1; the counter does not rise yet.
         due_seconds: when the wait ends, epoch seconds.
-        wait_seconds: how long until the next look, at least 1; at most 900 on a standard queue
-            (a delayed re-send), 39,600 on FIFO (visibility).
+        wait_seconds: until the next look: 1 to 900 on a standard queue (a delayed re-send), to
+            39,600 on FIFO (visibility).
     """
 
     number: int

@@ -133,10 +133,9 @@ def redriven_entry(
 def has_room_for_redrive(
     message: Message, plan_id: str, max_message_bytes: int, group_id: str | None = None
 ) -> bool:
-    """Whether *message* has room for all that its copies carry until it is handled or parked.
+    """Whether *message* has room for the counter and a context as wide as the function may make it.
 
-    That is the counter and a context as wide as the replay function may make it. Without it a
-    return could not be recognised.
+    Without it a return could not be recognised.
     """
     redriven = _redriven_context(message, plan_id, group_id, is_canary=True)
     widest = replace(

@@ -165,8 +165,7 @@ class SendEntry:
 class UnreadableRecord:
     """A record with a message id that otherwise cannot be read. It is left in the queue.
 
-    Attributes:
-        message_group_id: its FIFO message group, if it can be read. The group must wait for it.
+    Its FIFO message group must wait for it, if that can be read.
     """
 
     message_id: str
