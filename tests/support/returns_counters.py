@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from dlq_replay.replaying.returns import Key, Returns
 
+Ids = frozenset[str]
+NONE: Ids = frozenset()
+
 
 @dataclass
 class FakeCounters:
@@ -19,20 +22,14 @@ class FakeCounters:
 
     items: dict[Key, Returns] = field(default_factory=dict)
     faults: Callable[[], None] = lambda: None
-    calls: list[tuple[Key, frozenset[str], frozenset[str]]] = field(default_factory=list)
+    calls: list[tuple[Key, Ids, Ids]] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, keys: Collection[Key], faults: Callable[[], None] = lambda: None) -> "FakeCounters":
         return cls(dict.fromkeys(keys, Returns()), faults)
 
-    def add(
-        self,
-        plan_id: str,
-        group_id: str,
-        returned: frozenset[str] = frozenset(),
-        parked: frozenset[str] = frozenset(),
-    ) -> bool:
+    def add(self, plan_id: str, group_id: str, returned: Ids = NONE, parked: Ids = NONE) -> bool:
         key, asked = (plan_id, group_id), returned
         self.calls.append((key, returned, parked))
         self.faults()
