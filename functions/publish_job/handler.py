@@ -6,19 +6,17 @@ the files of a run in progress, and a rollback finds the files of the previous v
 removes all versions of the code: S3 deletes no bucket that has any, and the rollback of a failed
 first deployment deletes the bucket.
 
-The answer also names the Availability Zone of the job's subnet. AWS Glue fails a run whose
-connection does not name it, and no function of CloudFormation gives it.
-
-Every request of CloudFormation is answered exactly once, also after an error: without an answer a
-deployment waits until it times out. A failed Delete would block the deletion of the stack, so a
-Delete is always answered with success.
+The answer also names the Availability Zone of the job's subnet: AWS Glue needs it, and no function
+of CloudFormation gives it. Every request is answered exactly once, also after an error: without an
+answer a deployment waits until it times out. A failed Delete would block the deletion of the stack,
+so a Delete is always answered with success.
 """
 
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,8 +36,6 @@ SCRIPT = "glue_job.py"
 logger = logging.getLogger()
 logger.setLevel(logging.INFO)
 
-Event = Mapping[str, Any]
-
 
 class NotRemovedError(Exception):
     """Versions of the code are left in the bucket."""
@@ -53,7 +49,24 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     ``AvailabilityZone``.
     """
     del context
-    answer_to(event, _act)
+    status, reason, data = "SUCCESS", "", {}
+    try:
+        data = _act(event)
+    except Exception as error:
+        logger.exception("the request failed")
+        reason = f"{type(error).__name__}: {error}"
+        status = "SUCCESS" if event["RequestType"] == "Delete" else "FAILED"
+    answer = {
+        "Status": status,
+        "Reason": reason,
+        # Must not change in an update, or CloudFormation would send a Delete for the old id.
+        "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
+        "StackId": event["StackId"],
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": event["LogicalResourceId"],
+        "Data": data,
+    }
+    put_answer(event["ResponseURL"], json.dumps(answer).encode())
 
 
 def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict[str, str]:
@@ -72,12 +85,8 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
 def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     """Delete every version and every delete marker below the folder *prefix* of *bucket*.
 
-    Safe to repeat. Whatever else the bucket has stays.
-
-    Raises:
-        NotRemovedError: S3 refused some of them.
-        ClientError, BotoCoreError: a call failed, for example because the bucket is gone.
-        ValueError: *prefix* is empty.
+    Safe to repeat. Whatever else the bucket has stays. Raises NotRemovedError where S3 refused
+    some of them, ValueError for an empty *prefix*.
     """
     if not prefix.strip("/"):
         raise ValueError("no prefix: the code is never at the top of the bucket")
@@ -99,48 +108,14 @@ def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
 
 
 def put_answer(url: str, content: bytes) -> None:
-    """Send an answer as JSON to the ``ResponseURL`` of an event, in three tries of 5 s each.
-
-    Raises:
-        HTTPError: all failed.
-    """
+    """Send an answer to the ``ResponseURL`` of an event; raise HTTPError after three tries."""
     every_error = range(400, 600)
     retries = Retry(2, backoff_factor=1, status_forcelist=every_error, allowed_methods=None)
     http = PoolManager(timeout=5, retries=retries)
     http.request("PUT", url, body=content, headers={"Content-Type": ""})
 
 
-def answer_to(
-    event: Event,
-    act: Callable[[Event], Mapping[str, str]],
-    put: Callable[[str, bytes], None] = put_answer,
-) -> None:
-    """Carry out *event* with *act*, which returns the data of the answer; *put* exactly one.
-
-    Raises:
-        HTTPError: the answer could not be sent.
-    """
-    status, reason, data = "SUCCESS", "", {}
-    try:
-        data = dict(act(event))
-    except Exception as error:
-        logger.exception("the request failed")
-        reason = f"{type(error).__name__}: {error}"
-        status = "SUCCESS" if event["RequestType"] == "Delete" else "FAILED"
-    answer = {
-        "Status": status,
-        "Reason": reason,
-        # Must not change in an update, or CloudFormation would send a Delete for the old id.
-        "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
-        "StackId": event["StackId"],
-        "RequestId": event["RequestId"],
-        "LogicalResourceId": event["LogicalResourceId"],
-        "Data": data,
-    }
-    put(event["ResponseURL"], json.dumps(answer).encode())
-
-
-def _act(event: Event) -> dict[str, str]:
+def _act(event: Mapping[str, Any]) -> dict[str, str]:
     properties = event["ResourceProperties"]
     if event["RequestType"] == "Delete":
         remove_job(_client("s3"), properties["Bucket"], properties["Prefix"])

@@ -62,11 +62,9 @@ class Waiting:
     """Messages that wait for a decision.
 
     Attributes:
-        main_queue: its name.
         parked: approximate number of messages in the parked queue.
         groups: those of the last analysis that a notice names: status, id and number of messages,
-            in the order of the notice. New are those that an analysis listed for the first time
-            within ``NEW_FOR``. None where no analysis left a record.
+            in the order of the notice. None where no analysis left a record.
         pending: messages in the archive without a decision, at the end of the last run of the
             job; None where no run left a record.
         oldest_pending_seconds: how long the oldest of them had waited then.
@@ -98,9 +96,8 @@ class Waiting:
     @property
     def subject(self) -> str:
         """The subject of the notice: how many groups need somebody, or how many messages wait."""
-        what = f"{self.parked + (self.pending or 0)} dead letters wait"
-        if self.groups:
-            what = f"{self.title}: groups of dead letters"
+        messages = f"{self.parked + (self.pending or 0)} dead letters wait"
+        what = f"{self.title}: groups of dead letters" if self.groups else messages
         return f"{what}, main queue {self.main_queue}"[:SUBJECT_MAX_CHARACTERS]
 
     @property
@@ -119,10 +116,10 @@ class Waiting:
             )
         if self.groups:
             lines.append(f"Groups of the last analysis, with their messages: {self.title}")
-            for status, group_id, count in self.groups[:_MOST_GROUPS]:
-                lines.append(f"  {group_id}  {status}, {count}")
-            if (left_out := len(self.groups) - _MOST_GROUPS) > 0:
-                lines.append(f"  and {left_out} more: see dlq groups")
+            shown = self.groups[:_MOST_GROUPS]
+            lines += [f"  {group_id}  {status}, {count}" for status, group_id, count in shown]
+            if len(self.groups) > len(shown):
+                lines.append(f"  and {len(self.groups) - len(shown)} more: see dlq groups")
             if self.groups[0][0] == "stopped":
                 lines.append(_OF_STOPPED)
         return "\n".join([*lines, "", _ADVICE])

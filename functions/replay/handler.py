@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import botocore.session
 from aws_lambda_powertools import Logger
@@ -23,7 +23,7 @@ from botocore.config import Config
 from botocore.session import Session
 
 from dlq_replay.aws.breaker_table import DynamoDbBreaker, breaker_client_config, read_deletions
-from dlq_replay.aws.deadline import DeadlineExecutor, calls_until, checking_deadline
+from dlq_replay.aws.deadline import DeadlineExecutor, calls_until, require_time_left
 from dlq_replay.aws.failure_table import FailureTable, table_client_config
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue, client_config, without_recursion_header
@@ -40,19 +40,16 @@ from dlq_replay.rules.plan import Failed
 from dlq_replay.rules.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.events import read_event
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
+from dlq_replay.wire.message import read_event
 
 CONCURRENT_CALLS = 16
 ANSWER_RESERVE_SECONDS = 2.0
 """Kept back from the function's time-out to log, count and answer."""
 
 ASK_SECONDS = 10.0
-ASK_AGAIN_AFTER_SECONDS = 60.0
 """Queues have so long to say their limits. SQS's defaults are assumed of one that does not."""
 
+ASK_AGAIN_AFTER_SECONDS = 60.0
 IDS_PER_LOG_LINE = 100
 
 # By default Python collects garbage after 700 new objects, so several times per batch. That took a
@@ -69,14 +66,7 @@ for _name in ("boto3", "botocore", "urllib3"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 
-class LambdaContext(Protocol):
-    """The part of Lambda's context object that is used here."""
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until Lambda ends the invocation."""
-
-
-def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict[str, str]]]:
+def lambda_handler(event: object, context: Any) -> dict[str, list[dict[str, str]]]:  # noqa: ANN401 - Lambda's
     """Replay, hold or park each dead letter of *event*; name those that must stay in the DLQ.
 
     Work stops 2 s before the time of *context* is up, and no try of a call begins after that, in
@@ -88,7 +78,8 @@ def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict
     """
 
     def seconds_left() -> float:
-        return context.get_remaining_time_in_millis() / 1000 - ANSWER_RESERVE_SECONDS
+        left_ms: int = context.get_remaining_time_in_millis()
+        return left_ms / 1000 - ANSWER_RESERVE_SECONDS
 
     with calls_until(seconds_left):
         try:
@@ -123,14 +114,11 @@ def wiring() -> tuple[Replayer, float]:
     logger.setLevel(settings.log_level)
     # One session for all clients: it keeps what it has read of botocore's data.
     session = botocore.session.get_session()
-    client = sqs_client(session)
-    main_queue, dlq, parked_queue = (
-        SqsQueue(client, url)
-        for url in (settings.main_queue_url, settings.dlq_url, settings.parked_queue_url)
-    )
-    others = {
-        address: SqsQueue(client, url) for address, url in settings.other_main_queue_urls.items()
-    }
+    client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
+    queue_at = partial(SqsQueue, without_recursion_header(client))
+    dlq, parked_queue = queue_at(settings.dlq_url), queue_at(settings.parked_queue_url)
+    main_queue = queue_at(settings.main_queue_url)
+    others = {queue: queue_at(url) for queue, url in settings.other_main_queue_urls.items()}
     executor = DeadlineExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
     # The system's own randomness: execution environments restored from one snapshot would
     # otherwise draw the same delays.
@@ -139,13 +127,14 @@ def wiring() -> tuple[Replayer, float]:
     asked = [executor.submit(_attributes, queue) for queue in queues]
     wait(asked, ASK_SECONDS)
     answers = [one.result() if one.done() else {} for one in asked]
-    of_dlq, of_parked, of_main, *of_others = answers
-    limits, *limits_of_others = (_limits(one, of_dlq, of_parked) for one in (of_main, *of_others))
+    of_dlq, of_parked, *of_sources = answers
+    sources = dict(zip((settings.policy.main_queue, *others), of_sources, strict=True))
+    limits = {queue: _limits(of_main, of_dlq, of_parked) for queue, of_main in sources.items()}
     replayer = Replayer(
         policy=replace(
             settings.policy,
-            limits=limits,
-            other_main_queues=dict(zip(others, limits_of_others, strict=True)),
+            limits=limits.pop(settings.policy.main_queue),
+            other_main_queues=limits,
         ),
         main_queue=main_queue,
         dlq=dlq,
@@ -154,22 +143,11 @@ def wiring() -> tuple[Replayer, float]:
         draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
         executor=executor,
         find_failures=_failure_finder(settings.failure_table, session),
-        breakers=_breakers(
-            settings,
-            dict(zip((settings.policy.main_queue, *others), (of_main, *of_others), strict=True)),
-            session,
-        ),
+        breakers=_breakers(settings, sources, session),
         other_main_queues=others,
         returns=_returns_counter(settings.failure_table, session),
     )
     return replayer, math.inf if all(answers) else awake_seconds() + ASK_AGAIN_AFTER_SECONDS
-
-
-def sqs_client(session: Session | None = None) -> "SQSClient":
-    """The client that all queues share."""
-    session = session or botocore.session.get_session()
-    client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
-    return without_recursion_header(client)
 
 
 def make_client(session: Session, service: str, config: Config) -> Any:  # noqa: ANN401 - made at run time
@@ -177,7 +155,9 @@ def make_client(session: Session, service: str, config: Config) -> Any:  # noqa:
 
     As boto3.client would, without loading boto3: a third of the time of a cold start.
     """
-    return checking_deadline(session.create_client(service, config=config))
+    client = session.create_client(service, config=config)
+    client.meta.events.register("before-send", require_time_left)
+    return client
 
 
 def _failure_finder(
@@ -208,7 +188,6 @@ def _breakers(
     main_queues: Mapping[QueueAddress, Mapping[str, str]],
     session: Session,
 ) -> dict[QueueAddress, BreakerWorker]:
-    """Make the circuit breaker of each main queue, of which the attributes are given."""
     if settings.failure_table is None or not settings.has_breaker:
         return {}
     client = make_client(session, "dynamodb", breaker_client_config())
@@ -224,10 +203,8 @@ def _breakers(
 
 
 def _max_receive_count(queue: Mapping[str, str]) -> int | None:
-    try:
-        return int(json.loads(queue["RedrivePolicy"])["maxReceiveCount"])
-    except (KeyError, TypeError, ValueError):
-        return None
+    count = json.loads(queue.get("RedrivePolicy", "{}")).get("maxReceiveCount")
+    return count and int(count)
 
 
 def _now_seconds() -> int:

@@ -20,6 +20,7 @@ backoff.
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError
@@ -97,10 +98,6 @@ def charge(record: SQSRecord) -> None:
         raise
 
 
-EXECUTION_INPUT_MAX_BYTES = 262_144
-"""Of one execution: StepFunctionsDeveloperGuide, "Step Functions service quotas"."""
-
-
 class CannotHandOverError(Exception):
     """The message does not fit into an execution's input. A replay would not change that."""
 
@@ -108,14 +105,11 @@ class CannotHandOverError(Exception):
 def hand_over(record: SQSRecord) -> None:
     """Give work that lasts longer than 12 hours to a state machine; SQS hides no message longer.
 
-    The execution's name is this copy's message id, so a second delivery starts no second one. Its
-    input has ``body``, ``attributes`` as SendMessage takes them, and ``message_group_id``. The
+    The execution's name is this copy's message id, so a second delivery starts no second one. The
     counter stays among the attributes, and of the context only the source: what a failed execution
     sends to the dead-letter queue is a new message with a first id of its own, and ``MaxAttempts``
-    still ends its replays.
-
-    Raises:
-        CannotHandOverError: an attribute is binary, or the input would exceed 256 KiB.
+    still ends its replays. Raises CannotHandOverError where an attribute is binary, or the input
+    would exceed 256 KiB.
     """
     message = Message.from_received(record.raw_event)
     queue_name = QueueAddress.from_url(QUEUE_URL).name
@@ -134,18 +128,15 @@ def hand_over(record: SQSRecord) -> None:
             "message_group_id": message.message_group_id,
         }
     )
-    if len(execution_input) > EXECUTION_INPUT_MAX_BYTES:
+    # StepFunctionsDeveloperGuide, "Step Functions service quotas".
+    if len(execution_input) > 262_144:  # noqa: PLR2004
         raise CannotHandOverError(f"{len(execution_input):,} bytes are too many for an execution")
-    client = boto3.client("stepfunctions")
-    try:
+    client, machine = boto3.client("stepfunctions"), os.environ["STATE_MACHINE"]
+    # Else an earlier delivery of this copy started it, and its answer was lost.
+    with suppress(client.exceptions.ExecutionAlreadyExists):
         client.start_execution(
-            stateMachineArn=os.environ["STATE_MACHINE"],
-            name=message.message_id,
-            input=execution_input,
+            stateMachineArn=machine, name=message.message_id, input=execution_input
         )
-    except client.exceptions.ExecutionAlreadyExists:
-        # An earlier delivery of this copy started it, and its answer was lost.
-        return
 
 
 work: Callable[[SQSRecord], object] = charge

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from dlq_replay.settings import ReplaySettings
-from dlq_replay.wire.events import UnreadableRecord, read_event
 from tests.contract.cloudformation import Stack, load_template
 
 ROOT = Path(__file__).parents[2]
@@ -56,16 +55,6 @@ def test_records_have_the_form_in_which_lambda_sends_them(path: Path) -> None:
             assert kind in {"String", "Number", "Binary"}
             assert attribute.keys() == {value, "dataType", "stringListValues", "binaryListValues"}
             assert attribute["stringListValues"] == attribute["binaryListValues"] == []
-
-
-def test_the_malformed_event_costs_only_the_record_that_is_no_message() -> None:
-    records = read_event(load("malformed"))
-    unreadable = [one.fault for one in records if isinstance(one, UnreadableRecord)]
-    histories = [one.history for one in records if not isinstance(one, UnreadableRecord)]
-
-    assert unreadable == ["body: must be text of at least one character"]
-    assert [history.replay_count for history in histories] == [None, 1, 0, 0, 0]
-    assert [bool(history.fault) for history in histories] == [False, True, False, False, False]
 
 
 @pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.stem)

@@ -15,7 +15,6 @@ from dlq_replay.replaying.measures import (
     SERVICE,
     SERVICE_DIMENSION,
     Metric,
-    parked_metric,
 )
 from dlq_replay.rules.decision import ParkReason
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
@@ -28,7 +27,7 @@ DAY = 24 * HOUR
 
 # --- What they look at
 
-PUBLISHED = {metric.value for metric in Metric} | {parked_metric(one) for one in ParkReason}
+PUBLISHED = {metric.value for metric in Metric} | {f"Parked_{reason}" for reason in ParkReason}
 
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
 # https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html

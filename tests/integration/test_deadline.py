@@ -85,15 +85,6 @@ def function(wired: Callable[..., Function], request: pytest.FixtureRequest) -> 
     return wired(request.param)
 
 
-@pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.UNAVAILABLE, Effect.CLOSE, Effect.LOSE])
-def test_failed_send_is_not_repeated_after_the_deadline(function: Function, effect: Effect) -> None:
-    (letter,) = function.letters(1)
-    function.freeze(SEND, effect)
-
-    assert function.invoke(letter) == {letter.message_id}
-    assert function.count(SEND) == 1
-
-
 @pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.LOSE])
 def test_failed_send_is_repeated_before_the_deadline(function: Function, effect: Effect) -> None:
     (letter,) = function.letters(1)

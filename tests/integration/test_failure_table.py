@@ -69,19 +69,6 @@ def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(dynamodb: An
         assert str(fault).startswith(code)
 
 
-@pytest.mark.parametrize(
-    "code", ["AccessDeniedException", "ProvisionedThroughputExceededException"]
-)
-def test_a_refusal_is_said_and_not_raised(dynamodb: Any, code: str) -> None:
-    table = FailureTable(dynamodb, "failures")
-    with Stubber(dynamodb) as stub:
-        for operation in ("batch_write_item", "batch_get_item"):
-            stub.add_client_error(operation, code, "no, and\nno")
-
-        assert table.record(failures(3)) == f"3 of 3: {code}: no, and no"
-        assert table.find(ids(3)) == ({}, f"{code}: no, and no")
-
-
 def test_the_requests_are_what_dynamodb_documents(dynamodb: Any) -> None:
     table = FailureTable(dynamodb, "failures")
     puts = [{"PutRequest": {"Item": one.to_item()}} for one in failures(2)]

@@ -158,15 +158,6 @@ def test_crash_in_the_middle_refuses_the_message_until_its_worker_counts_as_cras
     assert handler.seen == ["first", "copy-1"]
 
 
-def test_processed_message_is_forgotten_after_its_time(table: Table) -> None:
-    handler = Handler(table)
-    handler.handle(lambda_record(message("first")))
-    table.age("expiration")
-    handler.handle(lambda_record(message("first")))
-
-    assert handler.seen == ["first", "first"]
-
-
 def test_consumers_of_one_table_do_not_take_each_others_messages_for_processed(
     table: Table,
 ) -> None:

@@ -56,22 +56,6 @@ def test_replayed_copy_arrives_as_it_was_sent(stack: ReplayStack) -> None:
     assert copy.history.context.first_id == letter.message_id
 
 
-def test_count_rises_until_the_message_is_parked(stack: ReplayStack) -> None:
-    (letter,) = stack.put_in_dlq(SendEntry("x"))
-    first_id = letter.message_id
-    for number in (1, 2, 3):
-        assert invoke(letter) == set()
-        (letter,) = receive_all(stack.main)
-        assert letter.history.replay_count == number
-    invoke(letter)
-
-    (parked,) = receive_all(stack.parked)
-    context = parked.history.context
-    assert receive_all(stack.main) == []
-    assert (context.first_id, context.reason) == (first_id, "attempts_exhausted")
-    assert parked.history.replay_count == 3
-
-
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_each_message_goes_back_to_its_own_main_queue(endpoint: str, suffix: str) -> None:
     """With that queue's own limits; a queue that is not configured is foreign."""

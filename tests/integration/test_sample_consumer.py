@@ -15,7 +15,7 @@ from dlq_replay.aws.failure_table import FailureTable, table_client_config
 from dlq_replay.rules.failures import Failure
 from dlq_replay.wire.message import Message
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.support.builders import context, lambda_record
+from tests.support.builders import lambda_record
 from tests.support.sqs_driver import Driver, QueueDriver, Received
 
 _numbers = itertools.count(1)
@@ -122,24 +122,6 @@ def test_batch_is_hidden_by_one_call_and_released_by_none_when_all_goes_well(
 
     assert consumer.poll() == []
     assert [one.entry_count for one in world.front.log.records(EXTEND)] == [10]
-
-
-def test_message_that_comes_twice_is_processed_once_whatever_its_copy(
-    make_consumer: MakeConsumer,
-) -> None:
-    consumer = make_consumer()
-    consumer.queue.send("order")
-    (first,) = consumer.queue.receive()
-    copied = context("order", first_id=first["MessageId"])
-    attributes = {name: one.to_api() for name, one in copied.items()}
-    consumer.queue.send("order", MessageAttributes=attributes)
-
-    # Twice, as if Lambda had not come to delete it after the first time.
-    assert consumer.invoke([first]) == set()
-    assert consumer.deliver([first]) == []
-    assert consumer.poll() == []
-    assert consumer.worked == ["order"]
-    assert consumer.queue.counts() == (0, 0, 0)
 
 
 def test_failure_is_recorded_and_its_message_comes_again_at_once(

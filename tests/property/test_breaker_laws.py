@@ -5,22 +5,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.replaying.breaker_worker import BreakerWorker
-from dlq_replay.replaying.sending import forever
 from dlq_replay.rules.breaker import BreakerRules, BreakerView, Update, apply
-from dlq_replay.rules.decision import Hold, Park, Replay
+from dlq_replay.rules.decision import Hold, Replay
 from dlq_replay.rules.plan import Passage, plan_batch
 from dlq_replay.rules.policy import EXPIRY_MARGIN_SECONDS
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.wire.message import Message
 from tests.property.strategies import messages
-from tests.support.breaker_tables import FakeBreaker, denied
-from tests.support.builders import NOW, context_of, policy, replayer, three_queues
+from tests.support.builders import NOW, context_of, policy
 
 RULES = BreakerRules()
 MINUTE = NOW // 60
 minutes = st.integers(MINUTE - 70, MINUTE)
-metrics = st.dictionaries(st.integers(MINUTE - 130, MINUTE - 3), st.integers(0, 1000))
 
 
 @st.composite
@@ -54,26 +50,6 @@ def views(draw: st.DrawFn) -> BreakerView:
     numbers |= {"limit": limit} if limit else {}
     numbers |= {"silent_since": NOW - 9000} if draw(st.booleans()) else {}
     return BreakerView(numbers, NOW, RULES, draw(st.integers(0, 2)))
-
-
-@given(states(), metrics)
-def test_a_judgment_is_made_once_and_gives_a_limit_that_makes_sense(
-    state: BreakerView, deleted: dict[int, int]
-) -> None:
-    claim = state.judgment_claim()
-    if claim:
-        claimed = apply(state.numbers, claim)
-        assert claimed is not None
-        assert apply(claimed, claim) is None
-    update = state.judge(deleted)
-    numbers = apply(state.numbers, update) if update else state.numbers
-    assert numbers is not None
-    if "limit" in numbers and "limit" not in state.numbers:
-        assert numbers["limit"] == 1
-        assert numbers["since"] == NOW
-        assert numbers["full"] >= RULES.full_least
-    if numbers.get("limit", 1) > 1:
-        assert "silent_since" not in numbers or state.numbers.get("limit", 1) > 1
 
 
 @given(states(), st.integers(1, 1000))
@@ -158,30 +134,3 @@ def test_nothing_is_held_past_twelve_hours_or_its_retention(
         since = NOW if since is None else since
         assert context_of(step.entry).held_seconds == since
     assert ends <= min(since, NOW) + 12 * 3600
-
-
-@given(st.lists(messages(), max_size=8, unique_by=lambda one: one.message_id), st.booleans())
-def test_a_table_that_fails_changes_no_message(batch: list[Message], is_fifo: bool) -> None:
-    def sent_by(breaker: BreakerWorker | None) -> tuple[object, ...]:
-        queues = three_queues()
-        ours = policy("main.fifo" if is_fifo else "main")
-        breakers = {ours.main_queue: breaker} if breaker else {}
-        outcome = replayer(ours, *queues, breakers=breakers).replay(batch, forever)
-        return (outcome.outcomes, *((one.sent, one.visibility) for one in queues))
-
-    silent = BreakerWorker(FakeBreaker(faults=denied), RULES, lambda *_: {})
-    assert sent_by(None) == sent_by(silent)
-
-
-@given(views(), st.lists(messages(), max_size=8, unique_by=lambda one: one.message_id))
-def test_on_fifo_nothing_of_a_group_goes_past_one_that_is_held(
-    view: BreakerView, batch: list[Message]
-) -> None:
-    ours = policy("main.fifo")
-    steps = plan_batch(batch, ours, NOW, lambda top: top, {}, {ours.main_queue: view})
-    stopped = set()
-    for step in steps:
-        if step.group in stopped:
-            assert not isinstance(step.fate, Replay | Hold | Park)
-        if not isinstance(step.fate, Replay):
-            stopped.add(step.group)

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.consumer.errors import VisibilityLostError
+from dlq_replay.errors import VisibilityLostError
 from local_sqs.faults import Effect, Fault
 from tests.simulation.beating import EXTEND, Work
 

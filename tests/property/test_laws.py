@@ -106,17 +106,6 @@ def test_each_copy_fits_its_queue(batch: list[Message], rules: ReplayPolicy) -> 
             assert fits or (queue is parked and entry.attributes == as_it_came)
 
 
-@given(messages(), policies, st.integers(60, 4096))
-def test_size_of_the_parked_queue_decides_nothing(
-    message: Message, rules: ReplayPolicy, parked_max_bytes: int
-) -> None:
-    other = replace(rules, limits=replace(rules.limits, parked_max_bytes=parked_max_bytes))
-
-    assert decide(message, other, NOW, lambda top: top) == decide(
-        message, rules, NOW, lambda top: top
-    )
-
-
 @given(batches(), policies, st.lists(answers, min_size=12, max_size=12))
 def test_every_message_ends_in_exactly_one_place(
     batch: list[Message], rules: ReplayPolicy, answers_by_index: list[SendResult | None]

@@ -128,7 +128,7 @@ class Outage:
         self.replays: Counter[int] = Counter()
         self.limits: list[tuple[int, int | None]] = []
         self.deleted: Counter[int] = Counter()
-        self.table = FakeBreaker(lambda: self.second)
+        self.table = FakeBreaker()
         self._main: defaultdict[int, list[int]] = defaultdict(list)
         self._dlq: defaultdict[int, list[int]] = defaultdict(list)
         self._seconds: list[int] = []

@@ -205,27 +205,3 @@ def test_only_messages_of_queues_that_are_not_configured_are_foreign(
         f"{n} {one.source}" for n, one in enumerate(letters) if one.failures > MAX_ATTEMPTS
     }
     assert {*world.parked_for("attempts_exhausted")} == exhausted - {*foreign}
-
-
-def held_once_by(version: str, source: str, then: str) -> SharedDlq:
-    """A message whose first wait is a hold by *version*; *then* handles the rest."""
-    world = SharedDlq([Letter(source, failures=1)], [version, then])
-    world.replayers = {
-        name: replace(one, draw_up_to=lambda top: top) for name, one in world.replayers.items()
-    }
-    world.play()
-    assert world.holds > 0
-    return world
-
-
-def test_a_copy_that_was_held_before_the_update_goes_back() -> None:
-    world = held_once_by(ALONE, MAIN, then=SHARED)
-
-    assert world.handled[MAIN] == ["0 main"]
-
-
-def test_a_held_copy_of_a_queue_that_was_taken_out_again_is_parked_under_its_name() -> None:
-    world = held_once_by(SHARED, INVOICES, then=ALONE)
-
-    assert [one.history.context.source_queue for one in world.parked] == [INVOICES]
-    assert world.parked_for("foreign_source") == ["0 invoices"]

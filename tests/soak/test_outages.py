@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.outage import HOUR, Outage, Scenario
-from tests.simulation.test_breaker_worlds import faulty_and_healthy, with_poison
+from tests.simulation.test_breaker_worlds import check_outage, faulty_and_healthy
 
 pytestmark = pytest.mark.timeout(4 * HOUR)
 
@@ -53,19 +53,12 @@ OUTAGES = {
 
 @pytest.mark.parametrize("name", OUTAGES)
 def test_an_outage_of_the_consumer(name: str) -> None:
-    scenario, most, last_minutes, peak = OUTAGES[name]
-    world = Outage(scenario).run()
+    world = check_outage(*OUTAGES[name])
     limits = [(round(second / 60, 1), limit) for second, limit in world.limits]
     sys.stdout.write(
         f"\n{name}: failed tries {world.failed_tries:,}, last {world.last_minutes} min, peak "
         f"{world.peak_after:,} a minute, held {world.held:,}, limits {limits[:8]}\n"
     )
-
-    assert all(letter.done is not None for letter in world.letters)
-    assert world.parked == 0
-    assert world.failed_tries <= most
-    assert world.last_minutes <= last_minutes
-    assert world.peak_after <= peak
 
 
 def test_a_burst_that_waits_for_half_a_day_never_comes_all_at_once() -> None:
@@ -93,8 +86,7 @@ def test_a_burst_that_waits_for_half_a_day_never_comes_all_at_once() -> None:
 def test_faulty_messages_do_not_hold_up_healthy_ones(
     poison_share: float, rate: float, outage_seconds: int, hours_after: int
 ) -> None:
-    scenario = with_poison(poison_share, rate, outage_seconds, hours_after)
-    faulty, healthy = faulty_and_healthy(scenario)
+    faulty, healthy = faulty_and_healthy(poison_share, rate, outage_seconds, hours_after)
     sys.stdout.write(f"\n{poison_share:.0%} poison: parked after {faulty}, p95 {healthy} s\n")
 
     assert faulty[0] <= 1.05 * faulty[1]

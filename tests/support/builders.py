@@ -208,11 +208,8 @@ def replayer(
 ) -> Replayer:
     """The use case between main queue, DLQ and parked queue; it draws the longest delay."""
     main, dlq, parked = queues
-    return Replayer(rules, main, dlq, parked, now_seconds, max_of, InlineExecutor(), **more)
-
-
-def max_of(ceiling: int) -> int:
-    return ceiling
+    fields: Any = {"executor": InlineExecutor(), **more}
+    return Replayer(rules, main, dlq, parked, now_seconds, lambda ceiling: ceiling, **fields)
 
 
 def three_queues(refuses: Mapping[str, SendResult] | None = None) -> list[FakeQueue]:

@@ -6,7 +6,10 @@ as you review code.
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
+
+import pytest
 
 _FOLDER = Path(__file__).parents[1] / "golden"
 
@@ -32,3 +35,8 @@ def stored_texts(file: str) -> dict[str, str]:
     content = path.read_text(encoding="utf-8") if path.exists() else ""
     parts = re.split(r"^=== (.+)\n", content, flags=re.MULTILINE)[1:]
     return {one: text[:-1] for one, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def stored_rows(file: str, table: Iterable[str]) -> pytest.MarkDecorator:
+    """Make a test of each row of *table* by its ``name``, and of what *file* has and no row."""
+    return pytest.mark.parametrize("name", [*dict.fromkeys([*table, *stored_texts(file)])])

@@ -16,12 +16,7 @@ DrawUpTo = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The longest wait before each replay.
-
-    Attributes:
-        rate_seconds: factor of the ceiling, above 0; fractions are allowed.
-        cap_seconds: upper limit of every ceiling, at least 0.
-    """
+    """The longest wait before each replay: *rate_seconds*, above 0, doubles up to *cap_seconds*."""
 
     rate_seconds: float
     cap_seconds: int
@@ -31,12 +26,9 @@ class Backoff:
         return math.floor(self.window_seconds(replay_number))
 
     def window_seconds(self, number: int) -> float:
-        """Return the longest delay of replay or retry *number*, fractions included.
+        """Return the longest delay of replay or retry *number*, which counts from 1.
 
-        ``min(cap_seconds, rate_seconds * 2 ** number)``.
-
-        Args:
-            number: counts from 1, so the first one waits up to twice the rate. No upper limit.
+        ``min(cap_seconds, rate_seconds * 2 ** number)``, fractions included.
         """
         try:
             return min(self.cap_seconds, math.ldexp(self.rate_seconds, number))

@@ -35,10 +35,7 @@ class MalformedMessageError(DlqReplayError):
 
 
 class QueueError(DlqReplayError):
-    """A receive, a delete or a query about a queue failed, or its answer was lost.
-
-    SQS may have carried out the call or not. It is safe to repeat it.
-    """
+    """A call that sends nothing failed, or its answer was lost: it is safe to repeat it."""
 
 
 class TableError(DlqReplayError):
@@ -46,3 +43,36 @@ class TableError(DlqReplayError):
 
     DynamoDB may have made the change or not. The text is one line without any part of a message.
     """
+
+
+class VisibilityLostError(DlqReplayError):
+    """The message may be visible again: another consumer may have received it.
+
+    Stop before the next effect that must not happen twice, and do not delete the message. Let the
+    error leave the block, or continue with the other messages.
+
+    Attributes:
+        message_id: of the message.
+    """
+
+    def __init__(self, message_id: str, detail: str) -> None:
+        self.message_id = message_id
+        super().__init__(f"message {message_id}: {detail}")
+
+
+class VisibilityLimitError(VisibilityLostError):
+    """The 12 hours have passed for which SQS can hide a message after its receive.
+
+    The next receive would end the same way: save the progress, split the work into smaller
+    messages, or run it elsewhere.
+    """
+
+
+class BehindFailureError(DlqReplayError):
+    """A message of a FIFO queue was not processed, because an earlier one failed.
+
+    Never raised, but recorded: so a reader of the failure table can tell which did not fail itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("not tried: it waited behind a failed message")

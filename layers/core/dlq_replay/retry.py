@@ -1,12 +1,7 @@
 """Retries with full jitter and a deadline; pauses after faults. Standard library only.
 
 ``Retry.call`` repeats a function that raises. ``Retry.attempts`` is for a loop of the caller, such
-as one that retries only what is left::
-
-    for _ in retry.attempts():
-        left = send(left)
-        if not left:
-            break
+as one that retries only what is left.
 """
 
 import math
@@ -20,7 +15,6 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.errors import TableError
 
 T = TypeVar("T")
-
 _BACKOFF = Backoff(rate_seconds=0.1, cap_seconds=5)
 
 
@@ -41,10 +35,7 @@ REPORT_SECONDS = 60.0
 
 
 class Asking:
-    """Asks a table that the work does not depend on: leaves it alone for a while after a fault.
-
-    *clock_seconds* is a clock such as ``awake_seconds``.
-    """
+    """Asks a table that the work does not depend on: leaves it alone for a while after a fault."""
 
     def __init__(self, clock_seconds: Callable[[], float]) -> None:
         self._clock_seconds = clock_seconds
@@ -85,8 +76,6 @@ class Retry:
 
     Attributes:
         max_attempts: calls including the first, at least 1.
-        backoff: the longest wait before each retry.
-        sleep: waits for a number of seconds.
         draw: returns a uniform number from 0 to 1: the share of the longest wait to wait.
         seconds_left: returns the seconds until the deadline. The first attempt does not check it.
     """
@@ -111,14 +100,10 @@ class Retry:
             yield number + 1
 
     def call(self, function: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
-        """Return what *function* returns.
-
-        Args:
-            function: called until it returns.
-            is_transient: returns whether another attempt may succeed after this exception.
+        """Call *function* until it returns, or raises what no other attempt may make succeed.
 
         Raises:
-            Exception: of the last attempt, or the first exception that is not transient.
+            Exception: of the last attempt, or the first that is not *is_transient*.
         """
         attempts = self.attempts()
         next(attempts)

@@ -15,7 +15,6 @@ MAX_ATTEMPTS_RANGE = (0, 1000)
 BACKOFF_RATE_RANGE = (0.001, 43_200.0)
 BACKOFF_CAP_RANGE = (0, 1_209_600)
 MAX_AGE_RANGE = (1, 31_536_000)
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 OTHER_MAIN_QUEUES = "OTHER_MAIN_QUEUE_ARNS"
 
@@ -58,11 +57,10 @@ class ReplaySettings:
         has_table = bool(environment.get("FAILURE_TABLE"))
         if "NON_RETRYABLE_ERRORS" in values and not has_table:
             faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
-        if values.get("BREAKER") == "on" and not has_table:
+        if values.get("BREAKER") == "ON" and not has_table:
             faults.append("BREAKER is on and FAILURE_TABLE is not set: it needs both")
         if faults:
             raise SettingsError(faults)
-        patterns = values.get("NON_RETRYABLE_ERRORS", "").split(",")
         return cls(
             main_queue_url=environment["MAIN_QUEUE_URL"],
             dlq_url=environment["DLQ_URL"],
@@ -72,12 +70,12 @@ class ReplaySettings:
                 values["MAX_ATTEMPTS"],
                 Backoff(values["BACKOFF_RATE"], values["BACKOFF_CAP_SECONDS"]),
                 values.get("MAX_AGE_SECONDS"),
-                tuple(pattern.strip() for pattern in patterns if pattern),
+                values.get("NON_RETRYABLE_ERRORS", ()),
                 other_main_queues=dict.fromkeys(others, QueueLimits()),
             ),
             failure_table=values.get("FAILURE_TABLE"),
-            has_breaker=has_table and values.get("BREAKER") != "off",
-            log_level=values.get("LOG_LEVEL", "INFO").upper(),
+            has_breaker=has_table and values.get("BREAKER") != "OFF",
+            log_level=values.get("LOG_LEVEL", "INFO"),
         )
 
     @property
@@ -135,16 +133,15 @@ def _rate(text: str) -> float:
     raise ValueError(f"must be a number of seconds from {low:g} to {high:g}")
 
 
-def _matching(pattern: str, rule: str) -> Callable[[str], str]:
+def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise ValueError(rule)
-        return text
+        if text.upper() not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return text.upper()
 
     return parse
 
 
-_ERROR = r"\s*[A-Za-z0-9_.*?-]+\s*"
 _VARIABLES: Mapping[str, Callable[[str], object]] = {
     "MAIN_QUEUE_URL": QueueAddress.from_url,
     "DLQ_URL": QueueAddress.from_url,
@@ -154,18 +151,10 @@ _VARIABLES: Mapping[str, Callable[[str], object]] = {
     "BACKOFF_RATE": _rate,
     "BACKOFF_CAP_SECONDS": _whole(*BACKOFF_CAP_RANGE),
     "MAX_AGE_SECONDS": _whole(*MAX_AGE_RANGE),
-    "NON_RETRYABLE_ERRORS": _matching(
-        f"{_ERROR}(,{_ERROR})*",
-        "must be error names separated by commas; * and ? stand for any characters",
-    ),
-    "FAILURE_TABLE": _matching(
-        r"[A-Za-z0-9_.-]{3,255}|arn:[a-z-]+:dynamodb:[A-Za-z0-9_.:/-]+",
-        "must be the name or the ARN of a DynamoDB table",
-    ),
-    "BREAKER": _matching("on|off", "must be on or off"),
-    "LOG_LEVEL": _matching(
-        f"(?i:{'|'.join(LOG_LEVELS)})", f"must be one of {', '.join(LOG_LEVELS)}"
-    ),
+    "NON_RETRYABLE_ERRORS": lambda text: tuple(filter(None, map(str.strip, text.split(",")))),
+    "FAILURE_TABLE": str,
+    "BREAKER": _one_of("ON", "OFF"),
+    "LOG_LEVEL": _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
 }
 _QUEUES = ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
 _REQUIRED = (*_QUEUES, "MAX_ATTEMPTS", "BACKOFF_RATE", "BACKOFF_CAP_SECONDS")

@@ -63,20 +63,6 @@ def test_a_limit_is_set_where_the_consumer_does_not_work(
     assert ("limit" in judged(numbers, deleted(usual, now, 1))) is is_set
 
 
-def test_few_deletes_are_judged_over_more_minutes() -> None:
-    """At 2 deletes a minute by the newest 15, in which 30 are usual."""
-    numbers = counts("n", 2, range(MINUTE - 20, MINUTE + 1)) | {f"b{MINUTE}": 9}
-
-    assert "limit" not in judged(numbers, deleted(2, 0, 8))
-    assert judged(numbers, deleted(2, 0, 15))["limit"] == 1
-
-
-def test_returns_before_the_judged_minutes_do_not_count() -> None:
-    numbers = {f"b{NEWEST - 1}": 99, f"b{NEWEST}": 4}
-
-    assert "limit" not in judged(numbers, deleted(60, 0, 1))
-
-
 @pytest.mark.parametrize(
     ("arrived", "returned", "full"),
     [
@@ -111,44 +97,51 @@ def test_a_limit_of_1_becomes_full_when_the_consumer_works(
     assert ("silent_since" in found) is (now == 0)
 
 
-def test_minutes_before_the_limit_say_nothing_of_the_recovery() -> None:
-    young = LIMITED | {"since": NEWEST * 60}
-
-    assert judged(young, deleted(60, 60, 1))["limit"] == 1
-
-
-def test_full_follows_a_load_that_grows_while_the_limit_lasts() -> None:
-    numbers = LIMITED | counts("n", 100, range(MINUTE - 60, MINUTE))
-
-    assert judged(numbers, deleted(60, 0, 5))["full"] == 300
+FEW = counts("n", 2, range(MINUTE - 20, MINUTE + 1)) | {f"b{MINUTE}": 9}
+FAULTY = LIMITED | {"limit": 20, "since": NOW - 3600, f"x{MINUTE}": 9}
+FAULTY |= counts("b", 20, range(MINUTE - 30, MINUTE)) | counts("n", 5, range(MINUTE - 30, MINUTE))
+RELAPSED = LIMITED | {"limit": 90, "full": 90, f"b{MINUTE}": 9, f"x{MINUTE}": 9}
 
 
-def test_full_grows_where_faulty_messages_come_back_that_did_not_before() -> None:
-    since = {"limit": 20, "since": NOW - 3600}
-    numbers = LIMITED | since | counts("b", 20, range(MINUTE - 30, MINUTE))
-    numbers |= counts("n", 5, range(MINUTE - 30, MINUTE)) | {f"x{MINUTE}": 9}
+@pytest.mark.parametrize(
+    ("numbers", "metric", "expected"),
+    [
+        # At 2 deletes a minute it is judged by the newest 15, in which 30 are usual.
+        (FEW, deleted(2, 0, 8), {"limit": None}),
+        (FEW, deleted(2, 0, 15), {"limit": 1}),
+        # Returns before the judged minutes do not count.
+        ({f"b{NEWEST - 1}": 99, f"b{NEWEST}": 4}, deleted(60, 0, 1), {"limit": None}),
+        # Minutes before the limit say nothing of the recovery.
+        (LIMITED | {"since": NEWEST * 60}, deleted(60, 60, 1), {"limit": 1}),
+        # Full follows a load that grows while the limit lasts.
+        (
+            LIMITED | counts("n", 100, range(MINUTE - 60, MINUTE)),
+            deleted(60, 0, 5),
+            {"full": 300},
+        ),
+        # It grows where faulty messages come back that did not before; not of an ill consumer.
+        (FAULTY, deleted(60, 60, 5), {"limit": 35}),
+        (FAULTY | {"since": NOW - 600}, deleted(60, 60, 5), {"limit": 20}),
+        (FAULTY, deleted(60, 40, 60), {"limit": 20}),
+        # A relapse sets 1 again, by minutes since full alone.
+        (RELAPSED | {"since": NOW - 120}, deleted(60, 0, 30), {"limit": 90}),
+        (
+            RELAPSED | {"since": NOW - 600},
+            deleted(60, 0, 30),
+            {"limit": 1, "full": 90, "usual": 3600},
+        ),
+        # A metric that cannot be read sets nothing, and ends a limit after ten minutes.
+        ({f"b{MINUTE}": 99}, {}, {"limit": None}),
+        (LIMITED | {"read": MINUTE - 9}, {}, {"limit": 1}),
+        (LIMITED | {"read": MINUTE - 10}, {}, {"limit": None}),
+    ],
+)
+def test_a_judgment(
+    numbers: dict[str, int], metric: dict[int, int], expected: dict[str, int | None]
+) -> None:
+    found = judged(numbers, metric)
 
-    assert judged(numbers, deleted(60, 60, 5))["limit"] == 35
-    assert judged(numbers | {"since": NOW - 600}, deleted(60, 60, 5))["limit"] == 20
-    # An ill consumer, whose tries mostly fail: all come back.
-    assert judged(numbers, deleted(60, 40, 60))["limit"] == 20
-
-
-def test_a_relapse_sets_1_again_by_minutes_since_full_alone() -> None:
-    full = LIMITED | {"limit": 90, "full": 90, f"b{MINUTE}": 9, f"x{MINUTE}": 9}
-    silent = deleted(60, 0, 30)
-
-    assert judged(full | {"since": NOW - 120}, silent)["limit"] == 90
-    found = judged(full | {"since": NOW - 600}, silent)
-    assert (found["limit"], found["full"], found["usual"]) == (1, 90, 3600)
-
-
-def test_a_metric_that_cannot_be_read_sets_nothing_and_ends_a_limit_after_ten_minutes() -> None:
-    returns = {f"b{MINUTE}": 99}
-
-    assert "limit" not in judged(returns, {})
-    assert judged(LIMITED | {"read": MINUTE - 9}, {})["limit"] == 1
-    assert "limit" not in judged(LIMITED | {"read": MINUTE - 10}, {})
+    assert {name: found.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(

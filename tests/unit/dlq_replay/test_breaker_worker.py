@@ -149,22 +149,6 @@ def test_full_counts_attempts_and_a_replay_without_a_limit_forgets() -> None:
     assert [context_of(entry).held_seconds for entry in worker.main.sent] == [NOW - 600, None]
 
 
-def test_twelve_hours_after_the_first_hold_no_limit_applies() -> None:
-    worker = on(SILENT | {f"g{MINUTE}": 1})
-    outcome = worker.replay(letter("a", 2, held=NOW - 12 * 3600), letter("b", 2, held=NOW - 39_600))
-
-    assert fates(outcome) == ["Replay", "Hold"]
-    assert worker.main.sent[0].attributes[next(iter(counter("3")))].value == "3"
-
-
-def test_workers_share_the_grants() -> None:
-    table = FakeBreaker(numbers={"limit": 6, "since": NOW - 60})
-    workers = [Worker(table, seconds=NOW + 59) for _ in range(3)]
-    outcomes = [w.replay(*(letter(f"m-{n}", 1) for n in range(4))) for w in workers]
-
-    assert sum(fates(one).count("Replay") for one in outcomes) == 6
-
-
 def test_what_a_batch_did_not_need_is_given_back() -> None:
     """The second message has been replayed as often as it may be, and is parked."""
     worker = on({"limit": 6, "since": NOW - 60}, seconds=NOW + 59)
@@ -226,16 +210,3 @@ def test_writes_that_fail_are_dropped_and_end_the_breaker_after_a_minute() -> No
     worker.table.faults = lambda _: None
     worker.later(6).replay(letter("z", 1))
     assert worker.table.numbers.get(f"b{MINUTE + 1}", 0) <= 2
-
-
-def test_many_environments_on_one_item_stay_small_and_lose_only_counts() -> None:
-    """A partition writes 1,000 units a second: what it throttles is dropped."""
-    table = FakeBreaker()
-    workers = [Worker(table) for _ in range(1000)]
-    table.now_seconds = lambda: workers[0].seconds
-    outcomes = []
-    for _ in range(3):
-        outcomes += [one.later(6).replay(letter("a", 1)) for one in workers]
-
-    assert all(fates(one) == ["Replay"] for one in outcomes)
-    assert table.largest_bytes < 1024

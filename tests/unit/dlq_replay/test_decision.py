@@ -1,4 +1,6 @@
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -25,56 +27,49 @@ def decide_with_highest_draw(letter: Message, rules: ReplayPolicy) -> Decision:
     return decide(letter, rules, NOW, lambda ceiling: ceiling)
 
 
+def half(ceiling: int) -> int:
+    return ceiling // 2
+
+
+def held(due_seconds: int) -> Message:
+    return message(attributes={**counter("1"), **context(first_id="a", due_seconds=due_seconds)})
+
+
+HOURS: dict[str, Any] = {"rate_seconds": 43_200, "cap_seconds": 86_400}
+
+
 @pytest.mark.parametrize(
-    ("drawn", "decision"),
-    [(900, Replay(1, 900)), (901, Hold(1, NOW + 901, 900)), (86_400, Hold(1, NOW + 86_400, 900))],
-)
-def test_wait_above_the_message_timer_is_held(drawn: int, decision: Decision) -> None:
-    rules = policy(rate_seconds=43_200, cap_seconds=86_400)
-
-    assert decision == decide(message(), rules, NOW, lambda _: drawn)
-
-
-@pytest.mark.parametrize(
-    ("due", "decision"),
+    ("letter", "limits", "drawn", "decision"),
     [
-        (NOW + 5000, Hold(2, NOW + 5000, 900)),
-        (NOW + 901, Hold(2, NOW + 901, 900)),
-        (NOW + 900, Replay(2, 900)),
-        (NOW - 9, Replay(2, 0)),
+        # A wait above the message timer is held.
+        (message(), {}, 900, Replay(1, 900)),
+        (message(), {}, 901, Hold(1, NOW + 901, 900)),
+        (message(), {}, 86_400, Hold(1, NOW + 86_400, 900)),
+        # What was held goes on with its due, and draws nothing.
+        (held(NOW + 5000), {}, None, Hold(2, NOW + 5000, 900)),
+        (held(NOW + 901), {}, None, Hold(2, NOW + 901, 900)),
+        (held(NOW + 900), {}, None, Replay(2, 900)),
+        (held(NOW - 9), {}, None, Replay(2, 0)),
+        # Without room for the context, or in a DLQ that can hold nothing, the ceiling is clamped.
+        (message(attributes=filler(9)), {}, half, Replay(1, 450)),
+        (message(), {"dlq_retention_seconds": 300}, half, Replay(1, 450)),
+        # The copy outlives its timer in a short-lived queue.
+        (message(), {"main_retention_seconds": 600}, 300, Replay(1, 300)),
+        (message(), {"main_retention_seconds": 600}, 301, Hold(1, NOW + 301, 301)),
+        (message(), {"dlq_retention_seconds": 500}, 5000, Hold(1, NOW + 5000, 200)),
     ],
 )
-def test_held_letter_goes_on_with_its_due(due: int, decision: Decision) -> None:
-    letter = message(attributes={**counter("1"), **context(first_id="a", due_seconds=due)})
-    rules = policy(rate_seconds=7200, cap_seconds=86_400)
+def test_waits_on_standard_queues(
+    letter: Message,
+    limits: dict[str, Any],
+    drawn: int | Callable[[int], int] | None,
+    decision: Decision,
+) -> None:
+    def draw(ceiling: int) -> int:
+        assert drawn is not None, "drew again"
+        return drawn if isinstance(drawn, int) else drawn(ceiling)
 
-    assert decision == decide(letter, rules, NOW, lambda _: pytest.fail("drew again"))
-
-
-def test_letter_without_room_for_the_context_draws_within_the_timer() -> None:
-    letter = message(attributes=filler(9))
-    rules = policy(rate_seconds=7200, cap_seconds=86_400)
-
-    assert Replay(1, 450) == decide(letter, rules, NOW, lambda ceiling: ceiling // 2)
-
-
-def test_timer_leaves_the_copy_alive_in_a_short_lived_main_queue() -> None:
-    rules = policy(rate_seconds=7200, cap_seconds=86_400, main_retention_seconds=600)
-
-    assert Replay(1, 300) == decide(message(), rules, NOW, lambda _: 300)
-    assert Hold(1, NOW + 301, 301) == decide(message(), rules, NOW, lambda _: 301)
-
-
-def test_hop_leaves_the_copy_alive_in_a_short_lived_dlq() -> None:
-    rules = policy(rate_seconds=7200, cap_seconds=86_400, dlq_retention_seconds=500)
-
-    assert Hold(1, NOW + 5000, 200) == decide(message(), rules, NOW, lambda _: 5000)
-
-
-def test_dlq_that_can_hold_nothing_clamps_the_ceiling() -> None:
-    rules = policy(rate_seconds=7200, cap_seconds=86_400, dlq_retention_seconds=300)
-
-    assert Replay(1, 450) == decide(message(), rules, NOW, lambda ceiling: ceiling // 2)
+    assert decide(letter, policy(**HOURS, **limits), NOW, draw) == decision
 
 
 def test_each_queue_has_its_own_limits() -> None:
@@ -138,22 +133,16 @@ def test_every_look_at_a_fifo_letter_computes_the_same_due() -> None:
 
 
 def test_fifo_draw_differs_by_copy_and_by_number() -> None:
-    dues = {
-        (message_id, count): hold.due_seconds
-        for message_id in ("m-1", "m-2")
-        for count in ("4", "5")
-        if isinstance(hold := look(entered(message_id, count)), Hold)
-    }
+    copies = [entered(message_id, count) for message_id in ("m-1", "m-2") for count in "45"]
+    holds = [look(copy) for copy in copies]
 
-    assert len(set(dues.values())) == 4
+    assert len({hold.due_seconds for hold in holds if isinstance(hold, Hold)}) == 4
 
 
 def test_fifo_hold_is_cut_into_looks_of_eleven_hours() -> None:
-    waits = [
-        hold.wait_seconds for n in range(50) if isinstance(hold := look(entered(f"m-{n}")), Hold)
-    ]
+    holds = [look(entered(f"m-{n}")) for n in range(50)]
 
-    assert max(waits) == 39_600
+    assert max(hold.wait_seconds for hold in holds if isinstance(hold, Hold)) == 39_600
 
 
 def test_fifo_letter_that_would_expire_goes_on_as_if_due() -> None:

@@ -1,10 +1,11 @@
 """The table of failures where DynamoDB does a part of what it is asked, slowly, or nothing."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
-from botocore.exceptions import ConnectTimeoutError, ParamValidationError
+from botocore.exceptions import ClientError, ConnectTimeoutError, ParamValidationError
 
 from dlq_replay.aws.failure_table import BUDGET_SECONDS, MAX_READS, FailureTable
 from dlq_replay.retry import Retry
@@ -14,12 +15,12 @@ from tests.support.builders import NOW
 SECRET = "card 4111"
 
 
-def failures(count: int) -> list[Failure]:
-    return [Failure.of(message_id, ValueError("bad"), NOW) for message_id in ids(count)]
+def failures(number: int) -> list[Failure]:
+    return [Failure.of(message_id, ValueError("bad"), NOW) for message_id in ids(number)]
 
 
-def ids(count: int) -> list[str]:
-    return [f"m-{index}" for index in range(count)]
+def ids(number: int) -> list[str]:
+    return [f"m-{index}" for index in range(number)]
 
 
 class FakeClient:
@@ -62,26 +63,16 @@ class FakeClient:
         }
 
 
-class Clock:
-    """Each look at it takes so many seconds."""
-
-    def __init__(self, step_seconds: float) -> None:
-        self.step_seconds, self.seconds = step_seconds, 0.0
-
-    def __call__(self) -> float:
-        self.seconds += self.step_seconds
-        return self.seconds
-
-
 def table_of(client: FakeClient, step_seconds: float = 0.0) -> tuple[FailureTable, list[float]]:
     pauses: list[float] = []
     retry = Retry(3, sleep=pauses.append, draw=lambda: 1.0)
-    return FailureTable(client, "failures", retry, Clock(step_seconds)), pauses
+    # Each look at the clock takes so many seconds.
+    return FailureTable(client, "failures", retry, count(0, step_seconds).__next__), pauses
 
 
-def filled(count: int, **behaviour: Any) -> FakeClient:
+def filled(number: int, **behaviour: Any) -> FakeClient:
     client = FakeClient(**behaviour)
-    client.items = {one.message_id: one.to_item() for one in failures(count)}
+    client.items = {one.message_id: one.to_item() for one in failures(number)}
     return client
 
 
@@ -135,6 +126,10 @@ def test_a_slow_table_is_left_with_what_it_gave() -> None:
         (
             ConnectTimeoutError(endpoint_url="https://dynamodb"),
             'ConnectTimeoutError: Connect timeout on endpoint URL: "https://dynamodb"',
+        ),
+        (
+            ClientError({"Error": {"Code": "AccessDenied", "Message": "no, and\nno"}}, "x"),
+            "AccessDenied: no, and no",
         ),
         (ParamValidationError(report=SECRET), "ParamValidationError"),
         (KeyError(SECRET), "KeyError"),

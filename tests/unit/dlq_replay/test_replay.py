@@ -1,22 +1,22 @@
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
-from dlq_replay.replaying.replay import BatchOutcome, Replayer
-from dlq_replay.replaying.sending import InDoubt, Refused, SendResult, forever
+from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.replaying.sending import InDoubt, Refused, SendResult
 from dlq_replay.rules.decision import Park, ParkReason, Replay
 from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.plan import Failed, Fate
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError
-from dlq_replay.wire.events import UnreadableRecord
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import Message, UnreadableRecord
 from tests.support.builders import (
     NOW,
     FakeQueue,
@@ -27,41 +27,23 @@ from tests.support.builders import (
     policy,
     queue_arn,
     queue_url,
+    replayer,
     text,
+    three_queues,
 )
-from tests.support.golden import assert_stored, stored_texts
-
-Build = Callable[..., Replayer]
+from tests.support.golden import assert_stored, stored_rows
 
 
-@pytest.fixture
-def main() -> FakeQueue:
-    return FakeQueue(queue_url("main"))
-
-
-@pytest.fixture
-def parked() -> FakeQueue:
-    return FakeQueue(queue_url("parked"))
-
-
-@pytest.fixture
-def executor() -> Iterator[Executor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
-
-
-@pytest.fixture
-def dlq() -> FakeQueue:
-    return FakeQueue(queue_url("dlq"))
-
-
-@pytest.fixture
-def build(main: FakeQueue, dlq: FakeQueue, parked: FakeQueue, executor: Executor) -> Build:
-    def make(rules: ReplayPolicy | None = None) -> Replayer:
-        rules = rules or policy()
-        return Replayer(rules, main, dlq, parked, lambda: NOW, lambda top: top, executor)
-
-    return make
+def play(
+    batch: "Batch", dlq: FakeQueue | None = None, **more: Any
+) -> tuple[BatchOutcome, list[FakeQueue]]:
+    """Replay *batch* between three queues; return what became of it, and the queues."""
+    queues = three_queues(batch.refuses)
+    queues[1] = dlq or queues[1]
+    for queue in queues:
+        queue.stuck = batch.stuck
+    left = batch.seconds_left
+    return replayer(batch.rules, *queues, **more).replay(batch.records, lambda: left), queues
 
 
 def fates(outcome: BatchOutcome) -> dict[str, Fate]:
@@ -147,28 +129,19 @@ BATCHES = {
 }
 
 
-@pytest.mark.parametrize("name", BATCHES)
-def test_batch_ends_as_it_is_stored(
-    name: str, build: Build, main: FakeQueue, dlq: FakeQueue, parked: FakeQueue
-) -> None:
-    batch = BATCHES[name]
-    for queue in (main, dlq, parked):
-        queue.refuses, queue.stuck = batch.refuses, batch.stuck
-    outcome = build(batch.rules).replay(batch.records, lambda: batch.seconds_left)
+@stored_rows("batches", BATCHES)
+def test_batch_ends_as_it_is_stored(name: str) -> None:
+    outcome, queues = play(BATCHES[name])
 
     lines = [f"{one.message_id}: {one.fate} {one.fault or ''}" for one in outcome.outcomes]
     lines += [f"left: {' '.join(sorted(failures(outcome)))}"]
-    for queue in (main, dlq, parked):
+    for queue in queues:
         for entry in sorted(queue.sent, key=lambda entry: entry.body):
             known = {n: a.value for n, a in entry.attributes.items()}
             place = queue.url.rpartition("/")[2]
             lines.append(f"sent to {place}: {entry.body} {known} {entry.delay_seconds}")
-    lines += [f"hidden: {message_id} {seconds} s" for message_id, seconds in dlq.visibility]
+    lines += [f"hidden: {message_id} {seconds} s" for message_id, seconds in queues[1].visibility]
     assert_stored("batches", name, "\n".join(lines))
-
-
-def test_every_stored_batch_is_one_of_the_table() -> None:
-    assert stored_texts("batches").keys() == BATCHES.keys()
 
 
 FITS = context(first_id="first", source_queue="main")
@@ -191,15 +164,14 @@ OF_MAIN = {"DeadLetterQueueSourceArn": queue_arn("main")}
     ],
 )
 def test_history_counts_only_beside_its_own_body_and_in_its_own_queue(
-    build: Build,
-    main: FakeQueue,
     count: str,
     ours: dict[str, MessageAttribute],
     system: dict[str, str],
     number: int,
     first_id: str,
 ) -> None:
-    build().replay([message("a", attributes={**counter(count), **ours}, **system)], forever)
+    letter = message("a", attributes={**counter(count), **ours}, **system)
+    _, (main, *_) = play(Batch(STANDARD, [letter]))
 
     (entry,) = main.sent
     assert entry.attributes[REPLAY_COUNT_ATTRIBUTE].value == str(number)
@@ -218,18 +190,19 @@ class SilentQueue(FakeQueue):
         return super().change_visibility(changes)
 
 
-def test_hold_whose_answer_does_not_come_does_not_keep_the_batch(build: Build) -> None:
+def test_hold_whose_answer_does_not_come_does_not_keep_the_batch() -> None:
     silent = SilentQueue(queue_url("dlq"))
-    outcome = replace(build(FIFO_HOURS), dlq=silent).replay([aged("a1")], lambda: 0.05)
-    silent.released.set()
+    with ThreadPoolExecutor(1) as executor:
+        outcome, _ = play(
+            Batch(FIFO_HOURS, [aged("a1")], seconds_left=0.05), silent, executor=executor
+        )
+        silent.released.set()
 
     assert fates(outcome)["a1"] == Failed("not_reached", "its hold was not confirmed")
     assert failures(outcome) == {"a1"}
 
 
-def test_reasons_are_looked_up_once_and_travel_with_the_parked(
-    build: Build, parked: FakeQueue, main: FakeQueue
-) -> None:
+def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
     asked: list[Sequence[str]] = []
 
     def find(message_ids: Sequence[str]) -> dict[str, Failure]:
@@ -238,9 +211,8 @@ def test_reasons_are_looked_up_once_and_travel_with_the_parked(
         return {"a": Failure("a", "orders.BadAddress", "no such street"), "c": late}
 
     rules = replace(policy(), non_retryable_errors=("BadAddress",))
-    replayer = replace(build(rules), find_failures=find)
     letters = [message("a"), message("b"), message("c", attributes=counter("3"))]
-    outcome = replayer.replay(letters, forever)
+    outcome, (_, _, parked) = play(Batch(rules, letters), find_failures=find)
 
     assert asked == [["a", "b", "c"]]
     assert fates(outcome) == {

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from hypothesis import given
@@ -40,34 +41,25 @@ def retry(
     )
 
 
-def test_call_that_succeeds_is_made_once_without_a_wait() -> None:
-    pauses: list[float] = []
+@pytest.mark.parametrize(
+    ("flaky", "pauses", "outcome"),
+    [
+        (Flaky(0), [], nullcontext()),
+        (Flaky(2), [1, 2], nullcontext()),
+        (Flaky(9), [1, 2, 3], pytest.raises(ConnectionError, match="4")),
+        # It is not transient.
+        (Flaky(9, KeyError), [], pytest.raises(KeyError, match="1")),
+    ],
+)
+def test_call_is_repeated_until_it_succeeds_or_its_attempts_are_used_up(
+    flaky: Flaky, pauses: list[float], outcome: AbstractContextManager[object]
+) -> None:
+    waited: list[float] = []
+    with outcome:
+        assert retry(waited).call(flaky, is_connection_error) == flaky.calls
 
-    assert retry(pauses).call(Flaky(0), is_connection_error) == 1
-    assert pauses == []
-
-
-def test_call_is_repeated_until_it_succeeds() -> None:
-    pauses: list[float] = []
-
-    assert retry(pauses).call(Flaky(2), is_connection_error) == 3
-    assert pauses == [1.0, 2.0]
-
-
-def test_error_of_the_last_attempt_is_raised() -> None:
-    flaky = Flaky(9)
-
-    with pytest.raises(ConnectionError, match="4"):
-        retry([]).call(flaky, is_connection_error)
-    assert flaky.calls == 4
-
-
-def test_error_that_is_not_transient_is_raised_at_once() -> None:
-    flaky = Flaky(9, KeyError)
-
-    with pytest.raises(KeyError):
-        retry([]).call(flaky, is_connection_error)
-    assert flaky.calls == 1
+    assert waited == pauses
+    assert flaky.calls == len(pauses) + 1
 
 
 @given(st.integers(1, 12), st.floats(0, 1))

@@ -13,8 +13,7 @@ from dlq_replay.replaying.sending import Refused, SendResult, forever
 from dlq_replay.rules.decision import Park, ParkReason, Replay
 from dlq_replay.rules.plan import Failed, Fate
 from dlq_replay.rules.policy import ReplayPolicy
-from dlq_replay.wire.events import UnreadableRecord
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import Message, UnreadableRecord
 from tests.support.builders import (
     NOW,
     context,

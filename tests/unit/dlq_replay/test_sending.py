@@ -31,31 +31,26 @@ def shipment(key: str, queue: FakeQueue, body: str | None = None) -> Shipment[st
     return Shipment(key, queue, SendEntry(body or key))
 
 
-def test_batch_takes_ten_entries() -> None:
-    runs = list(pack(shipment(str(n), FakeQueue()) for n in range(21)))
-
-    assert [10, 10, 1] == [len(run) for run in runs]
+MAIN, PARKED = FakeQueue(queue_url("main")), FakeQueue(queue_url("parked"))
+HALF = "x" * (MEBIBYTE // 2)
 
 
-def test_batch_takes_one_mebibyte_exactly() -> None:
-    half = "x" * (MEBIBYTE // 2)
-    runs = list(pack(shipment(str(n), FakeQueue(), half) for n in range(3)))
-
-    assert [2, 1] == [len(run) for run in runs]
-
-
-def test_entry_above_the_limit_travels_alone() -> None:
-    bodies = ["small", "x" * (MEBIBYTE + 1), "small too"]
-    runs = list(pack(shipment(body[:9], FakeQueue(), body) for body in bodies))
-
-    assert [1, 1, 1] == [len(run) for run in runs]
-
-
-def test_batches_do_not_mix_queues() -> None:
-    main, parked = FakeQueue(queue_url("main")), FakeQueue(queue_url("parked"))
-    runs = list(pack(shipment(str(n), (main, parked)[n % 2]) for n in range(4)))
-
-    assert [["0", "2"], ["1", "3"]] == [[one.key for one in run] for run in runs]
+@pytest.mark.parametrize(
+    ("shipments", "runs"),
+    [
+        (
+            [shipment(key, MAIN) for key in "abcdefghijklmnopqrstu"],
+            ["abcdefghij", "klmnopqrst", "u"],
+        ),
+        ([shipment(key, MAIN, HALF) for key in "abc"], ["ab", "c"]),
+        # Above the limit: alone.
+        ([shipment(key, MAIN, HALF * (1 + 2 * (key == "b"))) for key in "abc"], ["a", "b", "c"]),
+        ([shipment(key, (MAIN, PARKED)[n % 2]) for n, key in enumerate("abcd")], ["ac", "bd"]),
+    ],
+    ids=["ten entries", "one mebibyte exactly", "an entry above it", "two queues"],
+)
+def test_entries_of_a_call(shipments: list[Shipment[str]], runs: list[str]) -> None:
+    assert ["".join(one.key for one in run) for run in pack(shipments)] == runs
 
 
 def test_every_key_has_its_own_result(executor: Executor) -> None:

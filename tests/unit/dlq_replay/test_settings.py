@@ -19,14 +19,26 @@ def faults_of(**overrides: str) -> tuple[str, ...]:
 
 def test_complete_environment_is_read() -> None:
     settings = ReplaySettings.from_env(
-        environment(BACKOFF_RATE="0.5", MAX_AGE_SECONDS="3600", LOG_LEVEL="debug")
+        environment(
+            MAX_ATTEMPTS="0",
+            BACKOFF_RATE="0.5",
+            BACKOFF_CAP_SECONDS="0",
+            MAX_AGE_SECONDS="3600",
+            NON_RETRYABLE_ERRORS="KeyError, schemas.*,",
+            FAILURE_TABLE="failures",
+            BREAKER="off",
+            LOG_LEVEL="debug",
+        )
     )
 
     assert settings == ReplaySettings(
         main_queue_url=queue_url("main"),
         dlq_url=queue_url("dlq"),
         parked_queue_url=queue_url("parked"),
-        policy=ReplayPolicy(QueueAddress(ACCOUNT, "main"), 3, Backoff(0.5, 900), 3600),
+        policy=ReplayPolicy(
+            QueueAddress(ACCOUNT, "main"), 0, Backoff(0.5, 0), 3600, ("KeyError", "schemas.*")
+        ),
+        failure_table="failures",
         log_level="DEBUG",
     )
 
@@ -46,12 +58,6 @@ def test_empty_optional_variable_counts_as_not_set(name: str) -> None:
     assert ReplaySettings.from_env(environment()) == ReplaySettings.from_env(
         environment(**{name: ""})
     )
-
-
-def test_zero_cap_and_zero_attempts_are_allowed() -> None:
-    settings = ReplaySettings.from_env(environment(BACKOFF_CAP_SECONDS="0", MAX_ATTEMPTS="0"))
-
-    assert (0, 0) == (settings.policy.backoff.cap_seconds, settings.policy.max_attempts)
 
 
 def test_empty_environment_names_every_missing_variable() -> None:
@@ -111,15 +117,6 @@ def test_the_region_is_not_compared_where_the_url_does_not_name_it() -> None:
     assert [*settings.other_main_queue_urls.values()] == [
         f"http://localhost:4566/{ACCOUNT}/invoices"
     ]
-
-
-def test_non_retryable_errors_are_read_with_their_table() -> None:
-    settings = ReplaySettings.from_env(
-        environment(NON_RETRYABLE_ERRORS="KeyError, schemas.*", FAILURE_TABLE="failures")
-    )
-
-    assert settings.policy.non_retryable_errors == ("KeyError", "schemas.*")
-    assert settings.failure_table == "failures"
 
 
 @pytest.mark.parametrize(

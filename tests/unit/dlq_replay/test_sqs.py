@@ -140,14 +140,6 @@ def test_call_without_an_answer_is_in_doubt_unless_it_never_left(
     assert not any("the body" in str(one) for one in results)
 
 
-def test_undeleted_messages_are_named(stub: Stubber, queue: SqsQueue) -> None:
-    stub.add_response(
-        "delete_message_batch", {"Successful": [{"Id": "0"}], "Failed": [failed("1")]}
-    )
-
-    assert [message("b")] == queue.delete([message("a"), message("b")])
-
-
 def test_deletion_goes_in_calls_of_ten(stub: Stubber, queue: SqsQueue) -> None:
     for count in (10, 2):
         answer = {"Successful": [{"Id": str(n)} for n in range(count)], "Failed": []}
@@ -163,8 +155,11 @@ def test_lost_answer_to_a_deletion_or_a_change_names_every_message() -> None:
     assert [message("a")] == queue.change_visibility([(message("a"), 0)])
 
 
-def test_unchanged_visibility_is_named(stub: Stubber, queue: SqsQueue) -> None:
-    answer = {"Successful": [{"Id": "0"}], "Failed": [failed("1")]}
+ANSWER = {"Successful": [{"Id": "0"}], "Failed": [failed("1")]}
+A_AND_B = [message("a"), message("b")]
+
+
+def test_what_was_not_deleted_or_changed_is_named(stub: Stubber, queue: SqsQueue) -> None:
     expected = {
         "QueueUrl": queue_url("main"),
         "Entries": [
@@ -172,10 +167,12 @@ def test_unchanged_visibility_is_named(stub: Stubber, queue: SqsQueue) -> None:
             {"Id": "1", "ReceiptHandle": "r-b", "VisibilityTimeout": 39_600},
         ],
     }
-    stub.add_response("change_message_visibility_batch", answer, expected)
+    stub.add_response("delete_message_batch", ANSWER)
+    stub.add_response("change_message_visibility_batch", ANSWER, expected)
 
-    changes = [(message("a"), 0), (message("b"), 39_600)]
-    assert [message("b")] == queue.change_visibility(changes)
+    assert queue.delete(A_AND_B) == [message("b")]
+    changes = list(zip(A_AND_B, (0, 39_600), strict=True))
+    assert queue.change_visibility(changes) == [message("b")]
 
 
 def test_description_never_prints_what_failed_validation() -> None:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from functions.publish_job.handler import (
     PACKAGE,
     SCRIPT,
     NotRemovedError,
-    answer_to,
     publish_job,
     put_answer,
     remove_job,
@@ -44,48 +44,44 @@ def request(kind: str, **fields: str) -> dict[str, Any]:
     }
 
 
-def answers(event: Mapping[str, Any], publish: Any) -> list[dict[str, Any]]:
+def answer_to(event: Mapping[str, Any], **replaced: Any) -> dict[str, Any]:
+    """Return the one answer of the handler, with these parts of it *replaced*."""
     sent: list[tuple[str, bytes]] = []
-    answer_to(event, publish, lambda url, content: sent.append((url, content)))
-    assert {url for url, _ in sent} == {URL}
-    return [json.loads(content) for _, content in sent]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(handler, "put_answer", lambda *answer: sent.append(answer))
+        for name, value in replaced.items():
+            patch.setattr(handler, name, value)
+        handler.lambda_handler(event, None)
+    [(url, content)] = sent
+    assert url == URL
+    return dict(json.loads(content))
 
 
-def publishes(_: Mapping[str, Any]) -> Mapping[str, str]:
-    return URIS
-
-
-def fails(_: Mapping[str, Any]) -> Mapping[str, str]:
+def fails(_: Mapping[str, Any]) -> dict[str, str]:
     raise PermissionError("no")
 
 
 PUBLISHED = {"Status": "SUCCESS", "Reason": "", "Data": URIS}
 REFUSED = {"Status": "FAILED", "Reason": "PermissionError: no"}
+NEVER_MADE = {"PhysicalResourceId": "never-made", "StackId": "other"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "publish", "differs"),
+    ("kind", "fields", "act", "differs"),
     [
-        ("Create", {}, publishes, PUBLISHED),
-        ("Update", {}, publishes, PUBLISHED),
+        ("Create", {}, lambda _: URIS, PUBLISHED),
         # An update keeps the id, so that nothing is deleted after it.
-        ("Update", {"PhysicalResourceId": "JobCode"}, publishes, PUBLISHED),
+        ("Update", {"PhysicalResourceId": "JobCode"}, lambda _: URIS, PUBLISHED),
         ("Create", {}, fails, REFUSED),
         ("Update", {}, fails, REFUSED),
         # CloudFormation deletes what was never made, too, and must not wait for it.
-        ("Delete", {"PhysicalResourceId": "JobCode"}, fails, {"Status": "SUCCESS"}),
-        (
-            "Delete",
-            {"PhysicalResourceId": "never-made", "StackId": "other"},
-            fails,
-            {"Status": "SUCCESS", "PhysicalResourceId": "never-made", "StackId": "other"},
-        ),
+        ("Delete", NEVER_MADE, fails, {"Status": "SUCCESS", **NEVER_MADE}),
     ],
 )
 def test_every_request_has_one_answer(
-    kind: str, fields: dict[str, str], publish: Any, differs: dict[str, Any]
+    kind: str, fields: dict[str, str], act: Any, differs: dict[str, Any]
 ) -> None:
-    [answer] = answers(request(kind, **fields), publish)
+    answer = answer_to(request(kind, **fields), _act=act)
 
     assert answer == {
         "Reason": answer["Reason"],
@@ -134,38 +130,25 @@ def test_other_code_has_another_address_and_leaves_the_first_in_place(
         assert (read(s3, each["PackageUri"]), read(s3, each["ScriptUri"])) == (package, script)
 
 
-def answer_for_subnet(
-    subnet_id: str, s3: "S3Client", folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Any]:
-    clients = {"s3": s3, "ec2": boto3.client("ec2", region_name="us-east-1")}
-    monkeypatch.setattr(handler, "_client", clients.__getitem__)
-    monkeypatch.setattr(handler, "JOB", job_in(folder / "job"))
+def test_nothing_is_published_unless_the_job_s_subnet_is_there_and_then_its_zone_is_answered(
+    s3: "S3Client", tmp_path: Path
+) -> None:
+    ec2 = boto3.client("ec2", region_name="us-east-1")
+    zones = {one["SubnetId"]: one["AvailabilityZone"] for one in ec2.describe_subnets()["Subnets"]}
+    clients = {"s3": s3, "ec2": ec2}
+    world = {"_client": clients.__getitem__, "JOB": job_in(tmp_path / "job")}
     event = request("Create")
-    event["ResourceProperties"]["SubnetId"] = subnet_id
-    [answer] = answers(event, handler._act)  # noqa: SLF001
-    return answer
 
-
-def test_the_zone_of_the_job_s_subnet_is_answered(
-    s3: "S3Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subnets = boto3.client("ec2", region_name="us-east-1").describe_subnets()["Subnets"]
-    [subnet] = [one for one in subnets if one["AvailabilityZone"] == "us-east-1b"]
-
-    data = answer_for_subnet(subnet["SubnetId"], s3, tmp_path, monkeypatch)["Data"]
-
-    assert data.keys() == {"ScriptUri", "PackageUri", "AvailabilityZone"}
-    assert data["AvailabilityZone"] == "us-east-1b"
-
-
-def test_nothing_is_published_for_a_subnet_that_is_not_there(
-    s3: "S3Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = answer_for_subnet("subnet-0a1b2c3d4e5f60718", s3, tmp_path, monkeypatch)
-
-    assert answer["Status"] == "FAILED"
-    assert "InvalidSubnetID.NotFound" in answer["Reason"]
+    event["ResourceProperties"]["SubnetId"] = "subnet-0a1b2c3d4e5f60718"
+    refused = answer_to(event, **world)
+    assert refused["Status"] == "FAILED"
+    assert "InvalidSubnetID.NotFound" in refused["Reason"]
     assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
+
+    event["ResourceProperties"]["SubnetId"], zone = zones.popitem()
+    data = answer_to(event, **world)["Data"]
+    assert data.keys() == {"ScriptUri", "PackageUri", "AvailabilityZone"}
+    assert data["AvailabilityZone"] == zone
 
 
 def versions_in(client: "S3Client") -> list[tuple[str, str]]:
@@ -261,14 +244,13 @@ def test_a_refused_version_keeps_no_others_and_a_key_outside_the_prefix_is_never
 
 @pytest.mark.parametrize("bucket", [BUCKET, "gone"])
 def test_a_delete_is_answered_whether_or_not_the_bucket_is_there(
-    versioned: "S3Client", monkeypatch: pytest.MonkeyPatch, bucket: str
+    versioned: "S3Client", bucket: str
 ) -> None:
-    monkeypatch.setattr(handler, "_client", {"s3": versioned}.__getitem__)
     versioned.put_object(Bucket=BUCKET, Key="code/1/glue_job.py", Body=b"")
     event = request("Delete", PhysicalResourceId="JobCode")
     event["ResourceProperties"]["Bucket"] = bucket
 
-    [answer] = answers(event, handler._act)  # noqa: SLF001
+    answer = answer_to(event, _client={"s3": versioned}.__getitem__)
 
     assert (answer["Status"], answer["Data"]) == ("SUCCESS", {})
     assert bool(answer["Reason"]) == (bucket == "gone")
@@ -280,53 +262,34 @@ def test_a_delete_is_answered_whether_or_not_the_bucket_is_there(
 # The answer's way to CloudFormation, over HTTP.
 
 
-class CloudFormation(HTTPServer):
-    refusals = 0
+class CloudFormation(BaseHTTPRequestHandler):
+    """Refuses the first *refusals* of its *requests*."""
+
+    refusals: int
     requests: list[tuple[str, str | None, bytes]]
-
-
-class AnswersHandler(BaseHTTPRequestHandler):
-    server: CloudFormation
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((self.path, self.headers["Content-Type"], body))
-        is_refused = len(self.server.requests) <= self.server.refusals
-        self.send_response(503 if is_refused else 200)
+        self.requests.append((self.path, self.headers["Content-Type"], body))
+        self.send_response(503 if len(self.requests) <= self.refusals else 200)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
         pass
 
 
-@pytest.fixture
-def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudFormation]:
-    monkeypatch.setattr(time, "sleep", lambda _: None)
-    server = CloudFormation(("127.0.0.1", 0), AnswersHandler)
-    server.requests = []
-    with served(server):
-        yield server
-
-
-def url(server: CloudFormation) -> str:
-    return f"http://127.0.0.1:{server.server_port}/answer?signature=x"
-
-
-def test_an_answer_is_put_without_a_content_type(cloudformation: CloudFormation) -> None:
+@pytest.mark.parametrize(
+    ("refusals", "outcome"),
+    [(0, nullcontext()), (2, nullcontext()), (9, pytest.raises(HTTPError, match="503"))],
+)
+def test_an_answer_is_put_in_three_tries_without_a_content_type(
+    refusals: int, outcome: AbstractContextManager[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The address is signed for none, and S3 refuses what was not signed."""
-    put_answer(url(cloudformation), b"{}")
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    of: dict[str, Any] = {"refusals": refusals, "requests": []}
+    server = HTTPServer(("127.0.0.1", 0), type("Refusing", (CloudFormation,), of))
+    with served(server), outcome:
+        put_answer(f"http://127.0.0.1:{server.server_port}/answer?signature=x", b"{}")
 
-    assert cloudformation.requests == [("/answer?signature=x", "", b"{}")]
-
-
-def test_an_answer_that_is_refused_is_sent_again(cloudformation: CloudFormation) -> None:
-    cloudformation.refusals = 2
-    put_answer(url(cloudformation), b"{}")
-
-    assert len(cloudformation.requests) == 3
-
-
-def test_an_answer_that_never_arrives_is_an_error(cloudformation: CloudFormation) -> None:
-    cloudformation.refusals = 9
-    with pytest.raises(HTTPError, match="503"):
-        put_answer(url(cloudformation), b"{}")
+    assert of["requests"] == [("/answer?signature=x", "", b"{}")] * min(refusals + 1, 3)

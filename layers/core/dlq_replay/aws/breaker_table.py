@@ -6,12 +6,13 @@ An adapter. Item ``breaker#<queue>`` is the breaker of one main queue.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_replay.aws.failure_table import describe_fault
+from dlq_replay.aws.sqs import describe
 from dlq_replay.errors import TableError
 from dlq_replay.rules.breaker import Update
 
@@ -24,10 +25,9 @@ _ERRORS = (BotoCoreError, ClientError, RuntimeError)
 
 
 def breaker_client_config() -> Config:
-    """Timeouts of the clients: the breaker is worth less than a message in time.
+    """Short timeouts: a slow table must not delay a message.
 
-    No call is repeated by them. A repeated write would count twice, and load a table that is
-    throttled.
+    No call is repeated: a write would count twice, and load a table that is throttled.
     """
     return Config(
         connect_timeout=0.3,
@@ -48,7 +48,7 @@ def update_item(client: Any, **request: object) -> tuple[bool, Mapping[str, Any]
     except _ERRORS as error:
         response: Mapping[str, Any] = getattr(error, "response", {})
         if response.get("Error", {}).get("Code") != "ConditionalCheckFailedException":
-            raise TableError(describe_fault(error)) from error
+            raise TableError(describe(error)) from error
         return False, response.get("Item", {})
     return True, answer.get("Attributes", {})
 
@@ -58,7 +58,7 @@ def read_items(client: Any, table: str, **wanted: object) -> list[Mapping[str, A
     try:
         answer = client.batch_get_item(RequestItems={table: wanted})
     except _ERRORS as error:
-        raise TableError(describe_fault(error)) from error
+        raise TableError(describe(error)) from error
     if answer.get("UnprocessedKeys"):
         raise TableError("throttled: DynamoDB left a read unprocessed")
     # By the table's name, also where an ARN was given.
@@ -79,10 +79,12 @@ class DynamoDbBreaker:
 
     def read(self) -> Mapping[str, int]:
         """Read the item's numbers, in two tries; without an item there are none."""
+        read = partial(read_items, self.client, self.table_name, Keys=[self._key()])
         try:
-            return self._read()
+            items = read()
         except TableError:
-            return self._read()
+            items = read()
+        return _numbers(items[0]) if items else {}
 
     def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
         """As ``BreakerTable`` says. After an error the change may have been made all the same."""
@@ -94,10 +96,6 @@ class DynamoDbBreaker:
             **_expressions(update, self.now_seconds() + KEPT_SECONDS),
         )
         return is_done, _numbers(item)
-
-    def _read(self) -> Mapping[str, int]:
-        items = read_items(self.client, self.table_name, Keys=[self._key()])
-        return _numbers(items[0]) if items else {}
 
     def _key(self) -> dict[str, dict[str, str]]:
         return {"message_id": {"S": f"breaker#{self.queue}"}}
@@ -112,9 +110,8 @@ def read_deletions(
 ) -> Mapping[int, int]:
     """Messages that *queue* deleted, by minute; empty where the metric cannot be read.
 
-    Never raises. It is empty, too, where CloudWatch has none of this queue: that of another
-    account. A minute that SQS did not publish is left out. *make_client* makes a CloudWatch client,
-    for each read: few environments ever need one.
+    Never raises. A minute that SQS did not publish is left out, as are all of another account's
+    queue. *make_client* makes a CloudWatch client, for each read: few environments ever need one.
     """
     try:
         answer = make_client().get_metric_statistics(

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from botocore.exceptions import BotoCoreError
 
@@ -33,8 +33,7 @@ class DeadlinePassedError(BotoCoreError):
 def calls_until(seconds_left: Callable[[], float]) -> Iterator[None]:
     """Set a deadline for all calls of this thread and of a ``DeadlineExecutor`` that it uses.
 
-    Args:
-        seconds_left: returns the seconds until the deadline; after the deadline always 0 or less.
+    *seconds_left* returns the seconds until the deadline; after the deadline always 0 or less.
     """
     token = _seconds_left.set(seconds_left)
     try:
@@ -44,19 +43,9 @@ def calls_until(seconds_left: Callable[[], float]) -> Iterator[None]:
 
 
 def require_time_left(**_: object) -> None:
-    """Raise before a try if the deadline of the call has passed.
-
-    Raises:
-        DeadlinePassedError: it has passed. botocore does not retry after this error.
-    """
+    """Raise ``DeadlinePassedError`` before a try, which botocore does not repeat."""
     if _seconds_left.get()() <= 0:
         raise DeadlinePassedError
-
-
-def checking_deadline(client: Any) -> Any:  # noqa: ANN401 - a client of any service
-    """Make a botocore *client* check the deadline before each try of each call; return it."""
-    client.meta.events.register("before-send", require_time_left)
-    return client
 
 
 class DeadlineExecutor(ThreadPoolExecutor):

@@ -10,37 +10,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
+from dlq_replay.aws.sqs import describe
 from dlq_replay.backoff import Backoff
 from dlq_replay.errors import TableError
 from dlq_replay.retry import Retry
-from dlq_replay.rules.failures import Failure, one_line
+from dlq_replay.rules.failures import Failure
 
-MAX_WRITES = 25
-"""Items in one BatchWriteItem."""
-
-MAX_READS = 100
-"""Keys in one BatchGetItem."""
+MAX_WRITES, MAX_READS = 25, 100
+"""Items in one BatchWriteItem; keys in one BatchGetItem."""
 
 BUDGET_SECONDS = 3.0
 """How long one ``record`` or ``find`` goes on starting calls."""
 
 _RETRY = Retry(3, Backoff(rate_seconds=0.05, cap_seconds=1))
 """Of one batch: for what DynamoDB left unprocessed."""
-
-
-class DynamoDbClient(Protocol):
-    """The part of boto3's low-level DynamoDB client that is used here."""
-
-    def batch_write_item(self, **request: object) -> Mapping[str, Any]:
-        """Write up to 25 items of different keys; some may be left unprocessed."""
-
-    def batch_get_item(self, **request: object) -> Mapping[str, Any]:
-        """Read up to 100 different keys; some may be left unprocessed."""
 
 
 def table_client_config() -> Config:
@@ -63,7 +50,7 @@ class FailureTable:
         clock_seconds: seconds since any moment, never set back.
     """
 
-    client: DynamoDbClient
+    client: Any
     table_name: str
     retry: Retry = field(default=_RETRY)
     clock_seconds: Callable[[], float] = time.monotonic
@@ -77,22 +64,22 @@ class FailureTable:
             How many DynamoDB did not confirm, and why, in one line without any part of a message;
             None if it confirmed all.
         """
-        left = {failure.message_id: failure for failure in failures}
-        count = len(left)
+        items = {failure.message_id: failure.to_item() for failure in failures}
+        written = 0
 
-        def write(tried: Sequence[str]) -> Sequence[str]:
-            requests = [{"PutRequest": {"Item": left[key].to_item()}} for key in tried]
+        def write(items: Sequence[Any]) -> Sequence[Any]:
+            nonlocal written
+            requests = [{"PutRequest": {"Item": item}} for item in items]
             answer = self.client.batch_write_item(RequestItems={self.table_name: requests})
-            left_over = chain.from_iterable((answer.get("UnprocessedItems") or {}).values())
-            unwritten = {one["PutRequest"]["Item"]["message_id"]["S"] for one in left_over}
-            for key in set(tried) - unwritten:
-                del left[key]
-            return [key for key in tried if key in unwritten]
+            left = chain.from_iterable((answer.get("UnprocessedItems") or {}).values())
+            unwritten = [request["PutRequest"]["Item"] for request in left]
+            written += len(items) - len(unwritten)
+            return unwritten
 
         try:
-            self._in_batches([*left], MAX_WRITES, write)
+            self._in_batches([*items.values()], MAX_WRITES, write)
         except Exception as error:  # noqa: BLE001 - records are advisory: see the module
-            return f"{len(left)} of {count}: {describe_fault(error)}"
+            return f"{len(items) - written} of {len(items)}: {describe(error)}"
         return None
 
     def find(self, message_ids: Sequence[str]) -> tuple[Mapping[str, Failure], str | None]:
@@ -108,53 +95,38 @@ class FailureTable:
         found: dict[str, Failure] = {}
         unreadable = 0
 
-        def read(tried: Sequence[str]) -> Sequence[str]:
+        def read(keys: Sequence[Any]) -> Sequence[Any]:
             nonlocal unreadable
-            keys = [{"message_id": {"S": message_id}} for message_id in tried]
-            answer = self.client.batch_get_item(
-                RequestItems={self.table_name: {"Keys": keys, "ConsistentRead": True}}
-            )
+            wanted = {self.table_name: {"Keys": keys, "ConsistentRead": True}}
+            answer = self.client.batch_get_item(RequestItems=wanted)
             for item in chain.from_iterable((answer.get("Responses") or {}).values()):
                 try:
                     failure = Failure.from_item(item)
+                    found[failure.message_id] = failure
                 except ValueError:
                     unreadable += 1
-                else:
-                    found[failure.message_id] = failure
             left = (answer.get("UnprocessedKeys") or {}).values()
-            return [key["message_id"]["S"] for one in left for key in one["Keys"]]
+            return [key for one in left for key in one["Keys"]]
 
         try:
-            self._in_batches([*dict.fromkeys(message_ids)], MAX_READS, read)
+            keys = [{"message_id": {"S": message_id}} for message_id in dict.fromkeys(message_ids)]
+            self._in_batches(keys, MAX_READS, read)
         except Exception as error:  # noqa: BLE001 - records are advisory: see the module
-            return found, describe_fault(error)
+            return found, describe(error)
         return found, f"items without an error_type: {unreadable}" if unreadable else None
 
     def _in_batches(
-        self, keys: Sequence[str], size: int, work: Callable[[Sequence[str]], Sequence[str]]
+        self, items: Sequence[Any], size: int, work: Callable[[Sequence[Any]], Sequence[Any]]
     ) -> None:
-        """Give *work* all *keys*, batch by batch, and again what it returns as not done."""
+        """Give *work* all *items*, batch by batch, and again what it returns as not done."""
         end_seconds = self.clock_seconds() + BUDGET_SECONDS
         retry = replace(self.retry, seconds_left=lambda: end_seconds - self.clock_seconds())
-        for start in range(0, len(keys), size):
-            left = keys[start : start + size]
-            for _ in retry.attempts():
-                left = work(left)
-                if not left:
-                    break
-            if left:
-                raise TableError("throttled: DynamoDB left a part of a batch unprocessed")
-            if self.clock_seconds() > end_seconds and start + size < len(keys):
+        for start in range(0, len(items), size):
+            if start and self.clock_seconds() > end_seconds:
                 raise TableError(f"slow: stopped after {BUDGET_SECONDS:g} s")
-
-
-def describe_fault(error: Exception) -> str:
-    """Say what went wrong without any part of an item: errors of the call's form may quote it."""
-    if isinstance(error, TableError):
-        return str(error)
-    if isinstance(error, ClientError):
-        detail = error.response.get("Error", {})
-        return one_line(f"{detail.get('Code', 'Unknown')}: {detail.get('Message', '')}")
-    if isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError):
-        return one_line(f"{type(error).__name__}: {error}")
-    return type(error).__name__
+            left = items[start : start + size]
+            for _ in retry.attempts():
+                if not (left := work(left)):
+                    break
+            else:
+                raise TableError("throttled: DynamoDB left a part of a batch unprocessed")

@@ -26,7 +26,7 @@ from botocore.exceptions import (
 from botocore.handlers import add_recursion_detection_header
 
 from dlq_replay import __version__
-from dlq_replay.errors import MalformedMessageError, QueueError
+from dlq_replay.errors import MalformedMessageError, QueueError, TableError
 from dlq_replay.replaying.sending import (
     BatchRejected,
     CallResult,
@@ -36,6 +36,7 @@ from dlq_replay.replaying.sending import (
     SendResult,
     send_each_if_rejected,
 )
+from dlq_replay.rules.failures import one_line
 from dlq_replay.wire.message import Message, SendEntry
 
 if TYPE_CHECKING:
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
 
 MAX_RECEIVE = 10
 """Messages in one ReceiveMessage answer, and entries in one DeleteMessageBatch."""
-
-MAX_WAIT_SECONDS = 20
-"""The longest long poll."""
 
 # Raised before anything is sent. After any other error of botocore the message may have been sent:
 # by this try, or by an earlier try of the same call.
@@ -77,15 +75,12 @@ _REJECTED_FOR_AN_ENTRY = frozenset(
 )
 
 
-class Received(Protocol):
-    """Anything with a receipt handle, which a delete needs."""
-
+class _WithHandle(Protocol):
     @property
-    def receipt_handle(self) -> str:
-        """The handle of this receive."""
+    def receipt_handle(self) -> str: ...
 
 
-_Received = TypeVar("_Received", bound=Received)
+_Received = TypeVar("_Received", bound=_WithHandle)
 
 
 def client_config(max_connections: int) -> Config:
@@ -108,10 +103,8 @@ def client_config(max_connections: int) -> Config:
 def without_recursion_header(client: "SQSClient") -> "SQSClient":
     """Remove botocore's recursion header from the calls of *client*; return it.
 
-    botocore copies the trace header of the current Lambda invocation into every call, and Lambda
-    uses it to stop loops after about 16 turns. Our replay loop has its own limit, and one header
-    for a batch would add the turns of one message to another. Each entry has its own header
-    instead.
+    It is the trace header of the current invocation; ``Message.trace_header`` says why each entry
+    has its own instead.
     """
     client.meta.events.unregister("before-call", add_recursion_detection_header)
     return client
@@ -159,7 +152,7 @@ class SqsQueue:
         self,
         *,
         max_messages: int = MAX_RECEIVE,
-        wait_seconds: int = MAX_WAIT_SECONDS,
+        wait_seconds: int = 20,
         visibility_timeout_seconds: int | None = None,
         attempt_id: str | None = None,
     ) -> list[Message | MalformedMessageError]:
@@ -175,21 +168,16 @@ class SqsQueue:
         Raises:
             QueueError: SQS refused or could not be reached.
         """
-        request: dict[str, Any] = {
-            "QueueUrl": self.url,
+        request = {
             "MaxNumberOfMessages": max_messages,
             "WaitTimeSeconds": wait_seconds,
             "MessageAttributeNames": ["All"],
             "MessageSystemAttributeNames": ["All"],
+            "VisibilityTimeout": visibility_timeout_seconds,
+            "ReceiveRequestAttemptId": attempt_id,
         }
-        if visibility_timeout_seconds is not None:
-            request["VisibilityTimeout"] = visibility_timeout_seconds
-        if attempt_id is not None:
-            request["ReceiveRequestAttemptId"] = attempt_id
-        try:
-            answer = _ask(self.client.receive_message, **request)
-        except (ClientError, BotoCoreError) as error:
-            raise QueueError(f"receiving from {self.url}: {describe(error)}") from error
+        given = {name: value for name, value in request.items() if value is not None}
+        answer = self._query(self.client.receive_message, "receiving from", **given)
         return [_read(received) for received in answer.get("Messages", [])]
 
     def delete(self, messages: Sequence[_Received]) -> list[_Received]:
@@ -235,25 +223,28 @@ class SqsQueue:
         Raises:
             QueueError: the queue does not exist, access is denied, or SQS cannot be reached.
         """
+        call = self.client.get_queue_attributes
+        attributes = self._query(call, "asking about", AttributeNames=["All"])["Attributes"]
+        return {str(name): value for name, value in attributes.items()}
+
+    def _query(self, call: Callable[..., Any], doing: str, **request: object) -> Any:  # noqa: ANN401 - boto3's
         try:
-            answer = _ask(
-                self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=["All"]
-            )
+            return _ask(call, QueueUrl=self.url, **request)
         except (ClientError, BotoCoreError) as error:
-            raise QueueError(f"asking about {self.url}: {describe(error)}") from error
-        return {str(name): value for name, value in answer["Attributes"].items()}
+            raise QueueError(f"{doing} {self.url}: {describe(error)}") from error
 
 
 def describe(error: Exception) -> str:
-    """Describe *error* in one line without any part of a message.
+    """Describe *error* of any service in one line without any part of a message or an item.
 
-    Of a ParamValidationError only the name is used, because its text quotes invalid values.
+    Of a ParamValidationError, and of what is no error of ours or botocore's, only the name is used:
+    its text may quote values.
     """
     if isinstance(error, ClientError):
-        return f"{_code(error)}: {error.response['Error'].get('Message', '')}"
-    if isinstance(error, ParamValidationError):
-        return type(error).__name__
-    return f"{type(error).__name__}: {error}"
+        return one_line(f"{_code(error)}: {error.response['Error'].get('Message', '')}")
+    if isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError):
+        return one_line(f"{type(error).__name__}: {error}")
+    return str(error) if isinstance(error, TableError) else type(error).__name__
 
 
 def _code(error: ClientError) -> str:
@@ -271,11 +262,9 @@ def _result_of_failed_call(error: ClientError) -> SendResult:
 
 
 def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any of boto3's calls
-    """Make one call.
+    """Make one call; raise CredentialRetrievalError, too, where boto3 raises RuntimeError.
 
-    Raises:
-        ClientError, BotoCoreError: as boto3 raises them. CredentialRetrievalError also where boto3
-            raises RuntimeError, because refreshed credentials are already expired.
+    It does so where refreshed credentials are already expired.
     """
     try:
         return call(**request)

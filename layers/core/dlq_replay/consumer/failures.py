@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.consumer.identity import message_id_of
+from dlq_replay.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.rules.failures import Failure, Redact
 
 if TYPE_CHECKING:

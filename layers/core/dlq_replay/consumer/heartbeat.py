@@ -5,19 +5,23 @@ On a standard queue SQS answers an extension that comes too late with success, a
 if its answer came before the end of the last confirmed timeout.
 """
 
-import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from inspect import iscoroutinefunction
 from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
-from dlq_replay.consumer.identity import Received, message_id_of, receipt_handle_of
-from dlq_replay.errors import MalformedMessageError, SettingsError
+from dlq_replay.consumer.identity import Received, message_id_of, text_of
+from dlq_replay.errors import (
+    MalformedMessageError,
+    SettingsError,
+    VisibilityLimitError,
+    VisibilityLostError,
+)
 from dlq_replay.retry import awake_seconds
 
 if TYPE_CHECKING:
@@ -55,7 +59,7 @@ class _Receive:
         hidden_until: until then no other consumer receives it.
         extend_at: when to extend it next; infinite after the last extension.
         is_done: the work is finished. It is still extended, but its loss is not reported.
-        loss: why the message is lost; empty if it is not lost. Never reset.
+        loss: why the message is lost; empty if it is not. Never reset.
         code: the last error code; empty if the last extension was confirmed.
     """
 
@@ -102,21 +106,18 @@ class Heartbeat:
     On entry the visibility timeout of every message is set to *timeout_seconds*, even if the
     queue's is longer, so that a message comes back soon after a crash. Then each is extended after
     half of the timeout, ten messages in a call; what SQS does not confirm is tried again every
-    eighth of the timeout. If the block ends without an exception, the messages are left as they
-    are, for the caller to delete. If an exception leaves the block, ``give_up`` is called. The exit
-    waits for a call in progress, so give the client short timeouts
+    eighth of the timeout. If an exception leaves the block, ``give_up`` is called; else the caller
+    deletes the messages. The exit waits for a call in progress, so give the client short timeouts
     (``dlq_replay.aws.sqs.client_config``).
 
     A message is *lost* when another consumer may have it: no extension was confirmed in time, SQS
     refused one (the message was deleted, or received again), or its 12 hours have passed. A loss is
-    final for that receive and does not affect other messages. It raises nothing by itself:
-    ``check`` raises, and each loss is logged.
+    final for that receive. It raises nothing by itself: ``check`` raises, and each loss is logged.
 
     May be used by the thread that entered it and by the threads that it started; for one block.
 
     Args:
-        client: a boto3 SQS client.
-        queue_url: the queue of the messages.
+        client, queue_url: a boto3 SQS client and the queue.
         messages: core Messages, ReceiveMessage dicts or Lambda records; any number.
         timeout_seconds: the visibility timeout that each extension sets, 1 to 43,200.
         received_timeout_seconds: the visibility timeout of the receive, 0 to 43,200: the queue's,
@@ -159,7 +160,8 @@ class Heartbeat:
         # given up. The work never waits for this lock to ask whether a message is lost.
         self._calling = threading.Lock()
         for received in messages:
-            message_id, handle = message_id_of(received), receipt_handle_of(received)
+            message_id = message_id_of(received)
+            handle = text_of(received, "receiptHandle", "ReceiptHandle", "receipt_handle")
             if message_id is None or handle is None:
                 rule = "must be text, as SQS gave it"
                 raise MalformedMessageError(f"message id and receipt handle: {rule}")
@@ -197,7 +199,6 @@ class Heartbeat:
 
         Raises:
             VisibilityLostError: stop the work on the message, and do not delete it.
-            VisibilityLimitError: the same; its 12 hours have passed.
             KeyError: the message is unknown, done or given up.
         """
         now = self._now()
@@ -207,10 +208,7 @@ class Heartbeat:
                 raise receive.error()
 
     def done(self, message_id: str) -> None:
-        """Note that the work on this message is finished; the caller, or Lambda, deletes it.
-
-        The message stays hidden until it is deleted or the block ends.
-        """
+        """Note that the work is finished: the message stays hidden until the block ends."""
         if receive := self._receives.get(message_id):
             receive.is_done = True
 
@@ -230,21 +228,17 @@ class Heartbeat:
             yield
             self.done(message_id)
 
-        if inspect.iscoroutinefunction(handler):
+        @wraps(handler)
+        def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
+            with guarding(args, kwargs):
+                return handler(*args, **kwargs)
 
-            @wraps(handler)
-            async def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
-                with guarding(args, kwargs):
-                    return await handler(*args, **kwargs)
+        @wraps(handler)
+        async def handle_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
+            with guarding(args, kwargs):
+                return await handler(*args, **kwargs)
 
-        else:
-
-            @wraps(handler)
-            def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
-                with guarding(args, kwargs):
-                    return handler(*args, **kwargs)
-
-        return cast("Handler", handle)
+        return cast("Handler", handle_async if iscoroutinefunction(handler) else handle)
 
     def give_up(self) -> None:
         """Make all messages that are not done visible at once, and stop extending them.
@@ -281,11 +275,9 @@ class Heartbeat:
 
     def _add(self, message_id: str, receipt_handle: str, received_seconds_ago: float) -> _Receive:
         received_at = self._now() - received_seconds_ago
-        longest = LIMIT_SECONDS - _RESERVE_SECONDS
-        hidden_until = received_at + min(self._received_timeout_seconds, longest)
-        receive = _Receive(
-            message_id, receipt_handle, received_at + longest, hidden_until, received_at
-        )
+        limit_at = received_at + LIMIT_SECONDS - _RESERVE_SECONDS
+        hidden_until = min(received_at + self._received_timeout_seconds, limit_at)
+        receive = _Receive(message_id, receipt_handle, limit_at, hidden_until, received_at)
         self._receives[message_id] = receive
         return receive
 
@@ -321,8 +313,7 @@ class Heartbeat:
         """Set the visibility timeouts of up to 10 messages; log what SQS did not confirm.
 
         Returns a code for each: empty if SQS confirmed; else SQS's error code, or the name of the
-        exception. Never the text of an error, which quotes receipt handles. Never raises an
-        ``Exception`` of the client.
+        exception. Never the text of an error, which quotes receipt handles. Never raises.
         """
         entries: list[Any] = [
             {"Id": str(n), "ReceiptHandle": receive.receipt_handle, "VisibilityTimeout": seconds}
@@ -355,6 +346,4 @@ class Heartbeat:
 
 
 def _parts(receives: Sequence[_Receive]) -> Iterator[Sequence[_Receive]]:
-    """Split into the entries of one call each, at most ten."""
-    for start in range(0, len(receives), 10):
-        yield receives[start : start + 10]
+    return (receives[start : start + 10] for start in range(0, len(receives), 10))

@@ -45,14 +45,12 @@ def idempotent_by_first_id(
             its time-to-live attribute. Needs GetItem, PutItem, UpdateItem and DeleteItem.
         consumer: the name of this consumer in the table, so that several can share the table. After
             a change of *consumer* or *key*, messages that were processed before are not recognised.
-        key: returns text of the record, not blank, such as the request id in the body. Of messages
-            with the same key the first is processed, the others are skipped. The default is the id
-            of the first copy.
-        remember_seconds: how long a processed message is recognised; default 30 days.
+        key: returns text of the record, not blank, such as the request id in the body. Messages
+            with the same key count as one.
+        remember_seconds: how long a processed message is recognised.
         crashed_after_seconds: after this time a message that was started but not completed may be
             processed again. It must exceed the handler's longest run; no Lambda exceeds 900 s.
-        client: a boto3 DynamoDB client. Without one, boto3's default session makes it at the first
-            message.
+        client: a boto3 DynamoDB client; else one is made at the first message.
 
     Raises:
         TypeError: the handler is async. It would be marked as done before it ran, and its message

@@ -32,23 +32,21 @@ def first_id(received: Received) -> str:
     Each replay and each redrive makes a new copy with a new id, and stores the first one in
     ``sqs-dlq-context``. For a copy without a readable context (the first copy, or one with no room
     for the context) this is its own id; also where a consumer passed the attributes of one message
-    on to another body. A message with the same body and these attributes counts as a copy.
+    on to another body. A message with the same body and these attributes counts as a copy. SQS's
+    MD5 of the body counts, whatever a client library put in place of the body since.
 
     A poller receives the context only if its ReceiveMessage requests it:
     ``MessageAttributeNames=["All"]``, or at least ``["sqs-dlq-context"]``.
 
-    SQS's MD5 of the body counts, whatever a client library put in place of the body since.
-
-    Raises:
-        MalformedMessageError: it has no message id, so it did not come from SQS.
+    Raises MalformedMessageError if it has no message id, so did not come from SQS.
     """
     if isinstance(received, Message):
         return received.first_id
     message_id = message_id_of(received)
     if message_id is None:
         raise MalformedMessageError("message id: must be text, as SQS gave it")
-    body = _text_of(received, "body", "Body") or ""
-    md5_of_body = _text_of(received, "md5OfBody", "MD5OfBody") or ""
+    body = text_of(received, "body", "Body") or ""
+    md5_of_body = text_of(received, "md5OfBody", "MD5OfBody") or ""
     return Message(message_id, body, _context_of(received), md5_of_body=md5_of_body).first_id
 
 
@@ -68,15 +66,11 @@ def own_attributes(received: Received) -> dict[str, dict[str, str | bytes]]:
 
 def message_id_of(record: object) -> str | None:
     """Return the message id of any form of message, None if there is none. Never raises."""
-    return _text_of(record, "messageId", "MessageId", "message_id")
+    return text_of(record, "messageId", "MessageId", "message_id")
 
 
-def receipt_handle_of(record: object) -> str | None:
-    """Return the receipt handle, None if there is none. Never raises."""
-    return _text_of(record, "receiptHandle", "ReceiptHandle", "receipt_handle")
-
-
-def _text_of(record: object, *names: str) -> str | None:
+def text_of(record: object, *names: str) -> str | None:
+    """Return the first of these fields that is text, None if there is none. Never raises."""
     for name in names:
         try:
             value = record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)

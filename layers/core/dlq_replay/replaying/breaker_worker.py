@@ -25,14 +25,12 @@ from dlq_replay.rules.breaker import (
 from dlq_replay.rules.plan import Passage, Step
 from dlq_replay.wire.message import Message
 
-READ_SECONDS = 2.0
-WRITE_SECONDS = 1.0
+READ_SECONDS, WRITE_SECONDS = 2.0, 1.0
 BLIND_SECONDS = 60.0
 """How long the last known state is acted upon."""
 
 ReadDeletions = Callable[[int, int], Mapping[int, int]]
-"""Messages that the main queue deleted between two moments, epoch seconds: by minute, without those
-that the metric does not have. Empty where it cannot be read; never raises."""
+"""Messages that the main queue deleted between two moments, as ``breaker_table.read_deletions``."""
 
 
 class BreakerTable(Protocol):
@@ -68,13 +66,8 @@ class BreakerWorker:
 
     Not safe to share between threads: an environment has one invocation at a time.
 
-    Args:
-        table: its state.
-        rules: thresholds and durations.
-        read_deletions: the metric of the main queue.
-        max_receive_count: of the main queue on FIFO, where the receive count says which look is
-            the first; None on standard queues.
-        clock_seconds: see ``awake_seconds``.
+    *max_receive_count* is that of the main queue on FIFO, where the receive count says which look
+    is the first; None on standard queues. For *clock_seconds* see ``awake_seconds``.
     """
 
     def __init__(
@@ -115,17 +108,17 @@ class BreakerWorker:
 
         *view* is what ``look`` gave for the batch.
         """
-        is_low, event = False, None
-        if view is not None:
-            passages = Counter(step.passage for step in steps)
-            now_seconds = view.now_seconds
-            self._count(TURNED_AWAY, now_seconds, passages[Passage.HELD])
-            self._count(GRANTED, now_seconds, passages[Passage.GRANTED] - view.grants)
-            is_time = self._clock_seconds() >= self._wrote_at + WRITE_SECONDS
-            if is_time and not self._asking.is_paused:
-                self._write_counts(now_seconds)
-                event = self._judge(now_seconds)
-            is_low = self._view(now_seconds).limit == 1
+        if view is None:
+            return BreakerReport(fault=self._asking.fault_to_report())
+        event, now_seconds = None, view.now_seconds
+        passages = Counter(step.passage for step in steps)
+        self._count(TURNED_AWAY, now_seconds, passages[Passage.HELD])
+        self._count(GRANTED, now_seconds, passages[Passage.GRANTED] - view.grants)
+        is_time = self._clock_seconds() >= self._wrote_at + WRITE_SECONDS
+        if is_time and not self._asking.is_paused:
+            self._write_counts(now_seconds)
+            event = self._judge(now_seconds)
+        is_low = self._view(now_seconds).limit == 1
         return BreakerReport(is_low, event, self._asking.fault_to_report())
 
     def _count(self, kind: str, now_seconds: int, count: int = 1) -> None:

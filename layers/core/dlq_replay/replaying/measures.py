@@ -14,7 +14,7 @@ from typing import Literal
 from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.trial import trial_id_of
-from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
+from dlq_replay.rules.decision import Hold, Park, Replay
 from dlq_replay.rules.plan import Passage, Wait
 from dlq_replay.wire.message import Message
 
@@ -53,20 +53,14 @@ class Metric(StrEnum):
     OLDEST_PARKED_SECONDS = "OldestParkedSeconds"
 
 
-def parked_metric(reason: ParkReason) -> str:
-    """Name the metric that counts what was parked for *reason*."""
-    return f"{Metric.PARKED}_{reason}"
-
-
 Measured = dict[str, Sequence[int]]
 """Values by the name of their metric: seconds if the name ends so, else counts."""
 
 
 def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -> Measured:
-    """Return what a batch tells of one main queue: how often each fate, and each message's values.
+    """Return what a batch tells of one main queue: counts, and values of each message.
 
-    Counts have one value, 0 included; other metrics have one per message. HeldByBreaker is there
-    only with the *breaker* of that queue.
+    HeldByBreaker is there only with the *breaker* of that queue.
     """
     fates = [one.fate for one in outcome.outcomes]
     replays = [fate for fate in fates if isinstance(fate, Replay)]
@@ -81,7 +75,7 @@ def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -
         Metric.HELD: [sum(isinstance(fate, Hold | Wait) for fate in fates)],
         Metric.FAILED: [len(outcome.failed)],
         Metric.ARRIVED: [_arrived(outcome)],
-        **{parked_metric(reason): [count] for reason, count in reasons.items()},
+        **{f"{Metric.PARKED}_{reason}": [count] for reason, count in reasons.items()},
         **({Metric.HELD_BY_BREAKER: [held]} if breaker else {}),
         Metric.REPLAY_COUNT: [count for count in counts if count is not None],
         Metric.DELAY_SECONDS: [replay.delay_seconds for replay in replays],

@@ -17,6 +17,7 @@ from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.replaying.sending import (
     Confirmed,
     InDoubt,
+    NotSent,
     Queue,
     Refused,
     SendResult,
@@ -30,9 +31,8 @@ from dlq_replay.rules.outgoing import source_queue
 from dlq_replay.rules.plan import Failed, Step, Wait, plan_batch
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.events import UnreadableRecord
 from dlq_replay.wire.history import History
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import Message, UnreadableRecord
 
 
 class DeadLetterQueue(Queue, Protocol):
@@ -78,12 +78,10 @@ class Replayer:
     """Replays batches by one policy, from the DLQ to each message's own main queue.
 
     Attributes:
-        main_queue: the policy's main queue.
         now_seconds: the clock, epoch seconds.
         draw_up_to: the randomness of the jitter on standard queues.
         find_failures: what consumers recorded of these message ids; called once per batch, never
             raises.
-        breakers: the circuit breaker of each main queue that has one.
     """
 
     policy: ReplayPolicy
@@ -111,7 +109,7 @@ class Replayer:
         counted, uncounted, missed = self.returns.count(distinct.values(), self.policy)
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}
-        faulty: Mapping[QueueAddress, BreakerReport] = {}
+        reports: dict[QueueAddress, BreakerReport] = {}
 
         def plan() -> list[Step]:
             return plan_batch(
@@ -123,23 +121,18 @@ class Replayer:
                 looked = self._look(counted, now_seconds)
             steps = plan()
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
-            looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
+            looked, reports = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
             steps = plan()
         results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
-        reports: Mapping[QueueAddress, BreakerReport] = {}
         if seconds_left() > 0:
-            reports = {queue: self._finish(queue, steps, view) for queue, view in looked.items()}
-            reports = {**faulty, **reports}
+            reports |= {queue: self._finish(queue, steps, view) for queue, view in looked.items()}
             self.returns.count_parked(outcomes)
-        fault = self.returns.fault_to_report()
-        return BatchOutcome(outcomes, reports, missed, fault)
+        return BatchOutcome(outcomes, reports, missed, self.returns.fault_to_report())
 
     def _look(
-        self,
-        records: Iterable[Message | UnreadableRecord],
-        now_seconds: int,
+        self, records: Iterable[Message | UnreadableRecord], now_seconds: int
     ) -> dict[QueueAddress, BreakerView | None]:
         """Ask for the limit of each main queue that the batch has messages of."""
         messages: defaultdict[QueueAddress, list[Message]] = defaultdict(list)
@@ -153,10 +146,7 @@ class Replayer:
         }
 
     def _finish(
-        self,
-        queue: QueueAddress,
-        steps: Sequence[Step],
-        view: BreakerView | None,
+        self, queue: QueueAddress, steps: Sequence[Step], view: BreakerView | None
     ) -> BreakerReport:
         """Let the breaker count. The messages are sent: an error here would send them again."""
         own = [step for step in steps if step.main_queue == queue]
@@ -212,32 +202,25 @@ def _settle_groups(
     Returns:
         The ids of the heads whose hold SQS confirmed.
     """
-    broken = {
-        step.group
-        for step in steps
-        if not isinstance(results.get(step.message_id, Confirmed("")), Confirmed)
-    }
+    sent = {key for key, result in results.items() if isinstance(result, Confirmed)}
+    broken = {step.group for step in steps if step.message_id in results.keys() - sent}
     heads = {
-        step.message_id: (step.group, (step.record, step.fate.wait_seconds))
+        step.message_id: (step.record, step.fate.wait_seconds)
         for step in steps
         if isinstance(step.fate, Hold)
         and isinstance(step.record, Message)
-        and step.entry is None
         and step.group not in broken
     }
-    unconfirmed = dlq.change_visibility([change for _, change in heads.values()])
+    unconfirmed = dlq.change_visibility([*heads.values()])
     held = heads.keys() - {message.message_id for message in unconfirmed}
-    settled = {heads[message_id][0] for message_id in held} | {
-        step.group
-        for step in steps
-        if isinstance(step.fate, Park) and isinstance(results.get(step.message_id), Confirmed)
-    }
+    parked = {step.message_id for step in steps if isinstance(step.fate, Park)} & sent
+    settled = {step.group for step in steps if step.message_id in held | parked}
     behind = [
         (step.record, 0)
         for step in steps
-        if step.group in settled
-        and isinstance(step.fate, Wait)
+        if isinstance(step.fate, Wait)
         and isinstance(step.record, Message)
+        and step.group in settled
     ]
     dlq.change_visibility(behind)
     return held
@@ -261,20 +244,16 @@ def _faulty_breaker(error: Exception) -> BreakerReport:
 
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:
-    fate = step.fate
-    if step.entry is not None:
-        result = results[step.message_id]
-        fate = fate if isinstance(result, Confirmed) else _failed(result)
-    elif isinstance(fate, Hold) and step.message_id not in held:
+    if step.entry is None:
+        is_unconfirmed = isinstance(step.fate, Hold) and step.message_id not in held
         fate = Failed("not_reached", "its hold was not confirmed")
-    return step if fate is step.fate else replace(step, fate=fate)
-
-
-def _failed(result: SendResult) -> Failed:
-    match result:
+        return replace(step, fate=fate) if is_unconfirmed else step
+    match results[step.message_id]:
+        case Confirmed():
+            return step
         case Refused(code, text):
-            return Failed("refused", text or code)
+            return replace(step, fate=Failed("refused", text or code))
         case InDoubt(cause):
-            return Failed("in_doubt", cause)
-        case _:
-            return Failed("not_reached")
+            return replace(step, fate=Failed("in_doubt", cause))
+        case NotSent():
+            return replace(step, fate=Failed("not_reached"))

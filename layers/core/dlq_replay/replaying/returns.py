@@ -15,8 +15,7 @@ from dlq_replay.rules.decision import Park, is_returned_canary
 from dlq_replay.rules.outgoing import source_queue
 from dlq_replay.rules.plan import Step
 from dlq_replay.rules.policy import ReplayPolicy
-from dlq_replay.wire.events import UnreadableRecord
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import Message, UnreadableRecord
 
 CANARY_WAIT_SECONDS = 900
 """How long a copy of an unproven step stays in the DLQ for its return to be counted."""

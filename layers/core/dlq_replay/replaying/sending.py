@@ -121,11 +121,9 @@ def send_groups(
 ) -> Mapping[Key, SendResult]:
     """Send each message group in its order. Groups share calls, and calls run concurrently.
 
-    Args:
-        groups: the message groups. Keys must be distinct over all groups.
-        executor: runs the calls; its size limits how many are open at once.
-        seconds_left: returns how long the caller can still wait for answers. At 0, calls that have
-            not started are not made (``NotSent``), and open calls are ``InDoubt``.
+    Keys must be distinct over all groups. *seconds_left* returns how long the caller can still wait
+    for answers. At 0, calls that have not started are not made (``NotSent``), and open calls are
+    ``InDoubt``.
     """
     waiting = [list(group) for group in groups if group]
     results: dict[Key, SendResult] = {s.key: NotSent() for group in waiting for s in group}

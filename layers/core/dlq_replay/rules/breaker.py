@@ -80,12 +80,12 @@ class BreakerRules:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A change of a breaker's item, made as a whole or not at all.
+    """A change of a breaker's item, made as a whole or not at all; None is an absent number.
 
     Attributes:
         add: added to numbers; an absent one counts as 0. No name is in *put*, too.
-        put: set, over what was there; None takes it away.
-        expect: numbers that must still be what they were seen as, None for absent.
+        put: set, over what was there.
+        expect: numbers that must still be what they were seen as.
     """
 
     add: Mapping[str, int] = field(default_factory=dict)
@@ -112,8 +112,6 @@ class BreakerView:
             before), ``silent_since`` (epoch seconds, where the consumer deletes nothing) and
             ``read`` (minute in which the metric was last read). ``judged`` is the minute of the
             last judgment.
-        now_seconds: the moment, epoch seconds.
-        rules: thresholds and durations.
         grants: how many replays of a batch the limit lets through.
     """
 

@@ -15,12 +15,11 @@ from dlq_replay.rules.outgoing import (
     has_room_to_hold,
     source_queue,
 )
-from dlq_replay.rules.policy import (
-    EXPIRY_MARGIN_SECONDS,
-    VISIBILITY_HOLD_MAX_SECONDS,
-    ReplayPolicy,
-)
+from dlq_replay.rules.policy import EXPIRY_MARGIN_SECONDS, ReplayPolicy
 from dlq_replay.wire.message import Message
+
+_VISIBILITY_HOLD_MAX_SECONDS = 39_600
+"""11 hours. SQS ends a message's invisibility 12 hours after the receive, whatever is asked for."""
 
 
 class ParkReason(StrEnum):
@@ -64,8 +63,8 @@ class Hold:
     Attributes:
         number: the replay it waits for, counted from 1; the counter does not rise yet.
         due_seconds: when the wait ends, epoch seconds.
-        wait_seconds: how long until the next look, at least 1; at most 900 on a standard queue
-            (a delayed re-send), 39,600 on FIFO (visibility).
+        wait_seconds: until the next look: 1 to 900 on a standard queue (a delayed re-send), to
+            39,600 on FIFO (visibility).
     """
 
     number: int
@@ -111,9 +110,11 @@ def hold_by_breaker(
     """Decide how long the limit holds what the rules would replay.
 
     Returns:
-        None where the limit does not apply: it has touched the message for 11 to 12 hours already,
-        or the message cannot be held without the risk that it is lost or forgets what it waits for.
+        None where the limit does not apply: not to such a message, or it has touched it for 11 to
+        12 hours already, or holding risks that the message is lost or forgets what it waits for.
     """
+    if not view.applies_to(message):
+        return None
     now_seconds, (least, most) = view.now_seconds, view.rules.hold_limit_seconds
     limits_end = held_since_seconds(message, policy, now_seconds) + least
     limits_end += reproducible_draw(message.first_id, 0)(most - least)
@@ -215,4 +216,4 @@ def _replay_or_hold_fifo(
     due = entered + draw(policy.backoff.ceiling_seconds(number))
     if due <= now_seconds or not _outlives(message, due, policy):
         return Replay(number, delay_seconds=0)
-    return Hold(number, due, min(VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))
+    return Hold(number, due, min(_VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))

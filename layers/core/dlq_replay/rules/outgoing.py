@@ -15,10 +15,7 @@ from dlq_replay.wire.message import Message, SendEntry
 DEDUPLICATION_ID_MAX_CHARACTERS = 128
 """SQSAPI, SendMessage."""
 
-_WIDEST_COUNTER = "1000"
-"""The largest ``MaxAttempts``."""
-
-_WIDEST_QUEUE_NAME = "q" * 80
+_WIDEST_COUNTER, _WIDEST_QUEUE_NAME = "1000", "q" * 80
 _FAR = 10**11 - 1
 """A moment with as many digits as there can be, epoch seconds."""
 
@@ -33,7 +30,8 @@ def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy)
     """Whether *message* can carry its counter and all that a wait needs, the breaker's included."""
     held = _context(message, _FAR, policy, due_seconds=_FAR, held_seconds=_FAR)
     counted = _counted(message, replay_number)
-    return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, policy.limits.hold_max_bytes)
+    most_bytes = min(policy.limits.main_max_bytes, policy.limits.dlq_max_bytes)
+    return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, most_bytes)
 
 
 def replay_entry(
@@ -46,15 +44,8 @@ def replay_entry(
 ) -> SendEntry:
     """The copy that goes to the main queue, with the counter and, where there is room, the context.
 
-    A FIFO queue gets no timer, which it would refuse.
-
-    Args:
-        message: what is replayed.
-        replay_count: what the counter says from now on, at least 0.
-        delay_seconds: the message timer.
-        now_seconds: epoch seconds.
-        policy: the rules.
-        held_seconds: since when a limit has applied to it, epoch seconds; None without a limit.
+    A FIFO queue gets no timer, which it would refuse. *held_seconds* is since when a limit has
+    applied to the message; None without a limit.
     """
     context = _context(message, now_seconds, policy, held_seconds=held_seconds, last_id=None)
     counted = _counted(message, replay_count)
@@ -126,7 +117,7 @@ def redriven_entry(
         to: the queue, whose dead letter it is from now on.
         group_id: the group for which its return is counted; None to count none.
         is_canary: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
-        keep_counter: whether the message keeps its counter; else it has none.
+        keep_counter: else the message has none.
         max_message_bytes: of the queue; where the context has no room it is left out.
     """
     context = _redriven_context(message, plan_id, group_id, to.name, is_canary=is_canary)
@@ -142,10 +133,9 @@ def redriven_entry(
 def has_room_for_redrive(
     message: Message, plan_id: str, max_message_bytes: int, group_id: str | None = None
 ) -> bool:
-    """Whether *message* has room for all that its copies carry until it is handled or parked.
+    """Whether *message* has room for the counter and a context as wide as the function may make it.
 
-    That is the counter and a context as wide as the replay function may make it. Without it a
-    return could not be recognised.
+    Without it a return could not be recognised.
     """
     name = message.history.context.source_queue or _WIDEST_QUEUE_NAME
     redriven = _redriven_context(message, plan_id, group_id, name, is_canary=True)
@@ -214,9 +204,8 @@ def _context(
 ) -> ReplayContext:
     """What every copy carries that the function writes, with *changes*.
 
-    It names the source queue, because SQS says nothing of it on a copy that was sent. That is so
-    with one main queue, too: a copy that is held while another is being configured must not lose
-    its source. What a producer wrote there gives way to what SQS says.
+    It names the source queue, because SQS says nothing of it on a copy that was sent; with one main
+    queue, too: a copy that is held while another is being configured must not lose its source.
     """
     known, source = message.history.context, source_queue(message, policy)
     kept = ReplayContext(
@@ -283,8 +272,8 @@ def _marked(
 
 def _without_context(message: Message) -> dict[str, MessageAttribute]:
     """The attributes without our context, and without a counter that is not the message's own."""
-    ours = {CONTEXT_ATTRIBUTE, *([REPLAY_COUNT_ATTRIBUTE] if message.history.is_inherited else [])}
-    return _without(message.attributes, *ours)
+    counter = [REPLAY_COUNT_ATTRIBUTE] if message.history.is_inherited else []
+    return _without(message.attributes, CONTEXT_ATTRIBUTE, *counter)
 
 
 def _without(attributes: Attributes, *names: str) -> dict[str, MessageAttribute]:

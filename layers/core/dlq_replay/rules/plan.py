@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import partial
 
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.rules.breaker import BreakerView
@@ -19,8 +20,7 @@ from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.outgoing import held_entry, parked_entry, replay_entry, source_queue
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.events import UnreadableRecord
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import Message, SendEntry, UnreadableRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,7 @@ Fate = Replay | Hold | Park | Wait | Failed
 
 
 class Passage(Enum):
-    """What the circuit breaker had to do with a decision.
-
-    Nothing; or it let the replay through, within its limit; or it holds the message.
-    """
+    """What the circuit breaker had to do with a decision: it let a replay through, or holds it."""
 
     UNTOUCHED = auto()
     GRANTED = auto()
@@ -66,8 +63,6 @@ class Step:
         main_queue: its source queue; the policy's main queue where its source is not configured.
         entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO. It goes
             to the main queue (Replay), the DLQ (Hold) or the parked queue (Park).
-        fault: why its context was ignored, for the log.
-        passage: what the circuit breaker had to do with it.
     """
 
     record: Message | UnreadableRecord
@@ -75,13 +70,17 @@ class Step:
     main_queue: QueueAddress
     fate: Fate
     entry: SendEntry | None = None
-    fault: str | None = None
     passage: Passage = Passage.UNTOUCHED
 
     @property
     def message_id(self) -> str:
         """The id of the received copy."""
         return self.record.message_id
+
+    @property
+    def fault(self) -> str | None:
+        """Why its context was ignored, for the log."""
+        return self.record.history.fault if isinstance(self.record, Message) else None
 
     @property
     def is_left(self) -> bool:
@@ -114,16 +113,15 @@ def plan_batch(
         group = record.message_group_id if policy.main_queue.is_fifo else record.message_id
         own = policy.of(source_queue(record, policy)) if isinstance(record, Message) else policy
         queue = own.main_queue
+        left = partial(Step, record, group, queue)
         if group in stopped:
-            step = Step(record, group, queue, Wait())
+            step = left(Wait())
         elif isinstance(record, UnreadableRecord):
-            step = Step(record, group, queue, Failed("unreadable", record.fault))
+            step = left(Failed("unreadable", record.fault))
         elif group is None:
-            fate = Failed("no_group", "a FIFO queue needs MessageGroupId")
-            step = Step(record, group, queue, fate)
+            step = left(Failed("no_group", "a FIFO queue needs MessageGroupId"))
         elif record.message_id in uncounted:
-            fate = Failed("not_counted", "its return could not be counted")
-            step = Step(record, group, queue, fate)
+            step = left(Failed("not_counted", "its return could not be counted"))
         else:
             if queue not in planners:
                 view = (breakers or {}).get(queue) or BreakerView({}, now_seconds)
@@ -153,14 +151,11 @@ class _Planner:
         if isinstance(decision, Replay):
             decision, passage = self._pass_breaker(message, decision)
         entry = self._copy(message, decision, passage)
-        queue, fault = self.policy.main_queue, message.history.fault
-        return Step(message, group, queue, decision, entry, fault, passage)
+        return Step(message, group, self.policy.main_queue, decision, entry, passage)
 
     def _pass_breaker(self, message: Message, replay: Replay) -> tuple[Replay | Hold, Passage]:
         """Rule 8: what the other rules replay is held where the limit turns it away."""
         view = self.breaker
-        if not view.applies_to(message):
-            return replay, Passage.UNTOUCHED
         hold = hold_by_breaker(message, replay, self.policy, self.draw_up_to, view)
         if hold is None:
             return replay, Passage.UNTOUCHED
@@ -176,14 +171,10 @@ class _Planner:
             case Replay(number, delay_seconds, is_counted):
                 count = number if is_counted else number - 1
                 # None once it is replayed without a limit.
-                held_seconds = None
-                if self.breaker.limit is not None:
-                    held_seconds = message.history.context.held_seconds
+                held = message.history.context.held_seconds if self.breaker.limit else None
                 if passage is Passage.GRANTED:
-                    held_seconds = held_since_seconds(message, policy, now_seconds)
-                return replay_entry(
-                    message, count, delay_seconds, now_seconds, policy, held_seconds
-                )
+                    held = held_since_seconds(message, policy, now_seconds)
+                return replay_entry(message, count, delay_seconds, now_seconds, policy, held)
             case Park(reason):
                 failure = self.failures.get(message.message_id)
                 error = failure.to_failure_error() if failure else None

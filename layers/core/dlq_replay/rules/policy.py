@@ -16,9 +16,6 @@ DEFAULT_RETENTION_SECONDS = 345_600
 MESSAGE_TIMER_MAX_SECONDS = 900
 """The longest DelaySeconds: SQSDeveloperGuide, "Amazon SQS message timers"."""
 
-VISIBILITY_HOLD_MAX_SECONDS = 39_600
-"""11 hours. SQS ends a message's invisibility 12 hours after the receive, whatever is asked for."""
-
 EXPIRY_MARGIN_SECONDS = 300
 """What must be left of a message's retention when its wait ends, for a poller to come by."""
 
@@ -39,11 +36,6 @@ class QueueLimits:
     dlq_retention_seconds: int = DEFAULT_RETENTION_SECONDS
     max_receive_count: int | None = None
     dlq_visibility_seconds: int = 0
-
-    @property
-    def hold_max_bytes(self) -> int:
-        """The largest copy that can wait in the DLQ and be replayed after that."""
-        return min(self.main_max_bytes, self.dlq_max_bytes)
 
     @property
     def replay_timer_max_seconds(self) -> int:

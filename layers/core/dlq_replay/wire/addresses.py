@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Self
 from urllib.parse import urlsplit
 
-_ARN_PARTS = 6
 _QUEUE_NAME = re.compile(r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(\.fifo)?")
 """SQSAPI, CreateQueue: at most 80 characters, with the suffix of a FIFO queue."""
 
@@ -30,13 +29,10 @@ class QueueAddress:
     @classmethod
     @lru_cache
     def from_url(cls, url: str) -> Self:
-        """Read ``https://host/account/name``, with any host.
+        """Read ``https://host/account/name``, with any host; raise ValueError for another form.
 
         The path may have a prefix, such as LocalStack's ``/queue/us-east-1``: account and name are
         the last two parts of the path. After a prefix the account must be a number.
-
-        Raises:
-            ValueError: the URL has another form. The text says which form is expected.
         """
         parts = urlsplit(url)
         is_http = parts.scheme in {"http", "https"} and parts.netloc
@@ -48,17 +44,11 @@ class QueueAddress:
 
     @classmethod
     def from_arn(cls, arn: str) -> Self:
-        """Read ``arn:partition:sqs:region:account:name``.
-
-        Raises:
-            ValueError: the ARN is not a queue's.
-        """
-        parts = arn.split(":")
-        if len(parts) != _ARN_PARTS or parts[0] != "arn" or parts[2] != "sqs":
-            raise ValueError(
-                "must be a queue ARN, arn:<partition>:sqs:<region>:<account id>:<name>"
-            )
-        return cls(account_id=parts[4], name=parts[5])
+        """Read ``arn:partition:sqs:region:account:name``; raise ValueError for another form."""
+        match arn.split(":"):
+            case ["arn", _, "sqs", _, account_id, name]:
+                return cls(account_id, name)
+        raise ValueError("must be a queue ARN, arn:<partition>:sqs:<region>:<account id>:<name>")
 
     def url_beside(self, url: str) -> str:
         """Return this queue's URL at the endpoint, and so in the Region, of the queue at *url*."""

@@ -29,10 +29,8 @@ class MessageAttribute:
     def from_received(cls, name: str, raw: object) -> Self:
         """Read an attribute of a Lambda record, or of a ReceiveMessage answer.
 
-        Binary values are base64 text in the one, bytes in the other.
-
-        Raises:
-            MalformedMessageError: no usable value; the message stays in its queue.
+        Binary values are base64 text in the one, bytes in the other. Raises MalformedMessageError
+        where there is no usable value.
         """
         of: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
         data_type = of.get("dataType", of.get("DataType"))

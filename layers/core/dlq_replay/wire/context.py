@@ -48,13 +48,7 @@ class InheritedContextError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FailureError:
-    """The error that a consumer recorded.
-
-    Attributes:
-        type: of the error.
-        message: its text, shortened.
-        code: the consumer's name of the failure, as ``error_code_of`` returns it.
-    """
+    """The error that a consumer recorded, its text shortened; *code* as ``error_code_of``."""
 
     type: str
     message: str
@@ -111,9 +105,7 @@ class ReplayContext:
     def from_json(cls, text: str, of_body: Callable[[], str] | None = None) -> Self:
         """Read the attribute's text. Other keys are ignored, and are not in a rewritten context.
 
-        Args:
-            text: of the attribute.
-            of_body: returns the digest of the body beside it; None to accept the context of any.
+        *of_body* returns the digest of the body beside it; None to accept the context of any.
 
         Raises:
             InheritedContextError: it belongs to another body.
@@ -146,9 +138,8 @@ class ReplayContext:
             return less.to_json()
         if self.error is None:
             return text
-        return self._format(
-            start_in_json(self.error.message[:_ERROR_MESSAGE_CHARACTERS], left_bytes)
-        )
+        message = self.error.message[:_ERROR_MESSAGE_CHARACTERS]
+        return self._format(start_in_json(message, left_bytes))
 
     def _format(self, error_message: str) -> str:
         fields: dict[str, Any] = {key: getattr(self, name) for key, (name, _) in _KEYS.items()}

@@ -1,10 +1,10 @@
-"""A received copy and an entry to send; both convert without loss. Pure."""
+"""A received copy, the records of a Lambda event, and an entry to send. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from dlq_replay.errors import MalformedMessageError
+from dlq_replay.errors import MalformedEventError, MalformedMessageError
 from dlq_replay.wire.attributes import Attributes, MessageAttribute, size_bytes
 from dlq_replay.wire.context import body_digest
 from dlq_replay.wire.history import History
@@ -159,6 +159,49 @@ class SendEntry:
         if self.delay_seconds is not None:
             entry["DelaySeconds"] = self.delay_seconds
         return entry
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRecord:
+    """A record with a message id that otherwise cannot be read. It is left in the queue.
+
+    Its FIFO message group must wait for it, if that can be read.
+    """
+
+    message_id: str
+    fault: str
+    message_group_id: str | None = None
+
+
+def read_event(event: object) -> list[Message | UnreadableRecord]:
+    """Read every record of *event*, of an event source mapping or an EventBridge Pipe, in order.
+
+    Raises:
+        MalformedEventError: the event is not from SQS, or a record has no messageId. A record
+            without an id cannot be reported as failed, and a record that is not reported is
+            deleted. So the whole event fails, before any message is sent or deleted.
+    """
+    records = event.get("Records") if isinstance(event, Mapping) else event
+    if not isinstance(records, list):
+        raise MalformedEventError(
+            'not an SQS event: must be {"Records": [...]} of an event source mapping, '
+            "or the bare array of an EventBridge Pipe"
+        )
+    return [_read_record(index, record) for index, record in enumerate(records)]
+
+
+def _read_record(index: int, record: object) -> Message | UnreadableRecord:
+    if not isinstance(record, Mapping) or record.get("eventSource") != "aws:sqs":
+        raise MalformedEventError(f"not an SQS event: record {index} has no eventSource aws:sqs")
+    message_id = record.get("messageId")
+    if not isinstance(message_id, str) or not message_id:
+        raise MalformedEventError(f"not an SQS event: record {index} has no messageId")
+    try:
+        return Message.from_received(record)
+    except MalformedMessageError as error:
+        system = record.get("attributes")
+        group = system.get("MessageGroupId") if isinstance(system, Mapping) else None
+        return UnreadableRecord(message_id, str(error), group if isinstance(group, str) else None)
 
 
 def _required_text(raw: Mapping[str, Any], name: str) -> str:

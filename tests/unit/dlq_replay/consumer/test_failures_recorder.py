@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from dlq_replay.consumer.errors import VisibilityLostError
 from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.identity import message_id_of
+from dlq_replay.errors import VisibilityLostError
 from dlq_replay.rules.failures import Failure
 from tests.support.builders import NOW, lambda_record, message, received
 from tests.support.failure_table import CardRefusedError, FakeFailureTable, fail

@@ -15,14 +15,13 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from dlq_replay.consumer.errors import VisibilityLostError
 from dlq_replay.consumer.heartbeat import LIMIT_SECONDS, Heartbeat
-from dlq_replay.errors import MalformedMessageError, SettingsError
+from dlq_replay.errors import MalformedMessageError, SettingsError, VisibilityLostError
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect
-from tests.simulation.beating import EXTEND, Work
+from tests.simulation.beating import Work
 from tests.support.builders import lambda_record
-from tests.support.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_rows
 
 HOUR = 3600
 PATIENCE_SECONDS = 30
@@ -204,7 +203,7 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("name", STORIES)
+@stored_rows("heartbeats", STORIES)
 def test_messages_are_hidden_as_it_is_stored(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """Each story ends with the last calls to SQS, and with what was logged."""
     story = Story()
@@ -213,38 +212,6 @@ def test_messages_are_hidden_as_it_is_stored(name: str, caplog: pytest.LogCaptur
     logged = (f"log: {story._named(one)}" for one in caplog.messages)  # noqa: SLF001 - of this file
     assert_stored("heartbeats", name, "\n".join([text, *logged]))
     assert not [one for one in story.work.received if one["ReceiptHandle"] in caplog.text]
-
-
-def test_every_stored_story_is_one_of_the_table() -> None:
-    assert stored_texts("heartbeats").keys() == STORIES.keys()
-
-
-def test_denied_extensions_lose_the_message_when_its_timeout_ends_and_not_before(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    work = Work()
-    tried_at: list[float] = []
-
-    def deny(**_: Any) -> None:
-        tried_at.append(work.clock.time())
-        error: Any = {"Error": {"Code": "AccessDenied", "Message": "no"}}
-        raise ClientError(error, EXTEND)
-
-    with work.beat() as beat:
-        work.client.change_message_visibility_batch = deny  # type: ignore[method-assign,assignment]
-        work.pass_time(beat, 119.9)
-        beat.check()
-        work.clock.advance(0.1)
-        with pytest.raises(VisibilityLostError, match="AccessDenied") as raised:
-            beat.check()
-        tries = len(tried_at)
-        work.pass_time(beat, 9999)
-
-    assert type(raised.value) is VisibilityLostError
-    assert raised.value.message_id == work.ids[0]
-    assert len(tried_at) == tries
-    assert tries == 8
-    assert work.received[0]["ReceiptHandle"] not in caplog.text
 
 
 @pytest.mark.parametrize("name", ["timeout_seconds", "received_timeout_seconds"])
