@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shlex import quote
 
 from spark_reprocess.archive.messages.message_index import REPORTS
-from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
+from spark_reprocess.editing.json_text import JsonTextError, read_json, write_indented
 from spark_reprocess.groups.findings import Findings, Lead
 
 _JOINERS = "\u200c\u200d"
@@ -43,7 +43,7 @@ def indented_json(text: str) -> str | None:
     """
     try:
         value = read_json(text)
-        return INDENTED.write(value) if isinstance(value, dict | list) else None
+        return write_indented(value) if isinstance(value, dict | list) else None
     except JsonTextError:
         return None
 

@@ -13,7 +13,7 @@ from dlq_replay.replaying.returns import Returns
 from spark_reprocess.analysis.groups.mask import excerpt
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.archive.ledger.open_set import planned_states
-from spark_reprocess.editing.json_text import INDENTED
+from spark_reprocess.editing.json_text import write_indented
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups.findings import Sample
 from spark_reprocess.groups.triage import Statement, is_group_id, note_of
@@ -71,7 +71,7 @@ def _group(visit: Visit) -> Response:
         history=read_statements(archive, group_id, _MOST_STATEMENTS),
         note=read_notes(archive, report.memory, [group_id]).get(group_id, ""),
         actions=[one.value for one in Action],
-        operations=[INDENTED.write(dict(one)) for one in operations],
+        operations=[write_indented(dict(one)) for one in operations],
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from itertools import groupby
 
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.command_line.arguments import add_shared, sha256_hex
+from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
@@ -91,11 +91,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="FIFO: send messages although an earlier one of their message group is not sent",
     )
     rare.add_argument(
-        "--keep-counter", action="store_true", help="keep each message's replay count"
-    )
-    rare.add_argument(
         "--decisions-sha256",
-        type=sha256_hex,
         metavar="HEX",
         help="refuse a plan that does anything else than in the dry run that answered with this "
         "(decisions_sha256 of its --json answer)",

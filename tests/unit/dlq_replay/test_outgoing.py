@@ -84,9 +84,7 @@ def copies_of(letter: Message) -> dict[str, SendEntry]:
             letter, "foreign_source", NOW, policy(others={"other": {}})
         ),
         "redrive": redriven_entry(letter, "p-2", to_fifo=False),
-        "redrive to FIFO, keeping the counter": redriven_entry(
-            letter, "p-2", to_fifo=True, keep_counter=True
-        ),
+        "redrive to FIFO": redriven_entry(letter, "p-2", to_fifo=True),
         "redrive of a step": redriven_entry(
             letter, "p-2", to_fifo=False, group_id="g-2", is_canary=True
         ),
