@@ -135,7 +135,7 @@ def _json_scalar(node: yaml.ScalarNode) -> Json:
     is_json = False
     if not node.style:
         with suppress(JsonTextError):
-            value, is_json = read_json(text), True
+            value, is_json = read_json(text or "null"), True
     if is_json == is_text:
         raise ValueError(
             f"{text}: not read alike by YAML and JSON; quote it if it is text, else write it as "

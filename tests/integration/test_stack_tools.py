@@ -154,12 +154,10 @@ def with_a_consumer_that_is_slow() -> dict[str, Answer]:
     return {}
 
 
-def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
-    kms, cloudformation = client("kms"), client("cloudformation")
-    key = kms.create_key()["KeyMetadata"]["Arn"]
+def with_a_log_group(*, is_there: bool) -> dict[str, Answer]:
+    cloudformation = client("cloudformation")
     template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
-    given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
-    given["MessageRetentionPeriod"] = "86400"
+    given = {"MessageRetentionPeriod": "86400"}
     groups = (f"arn:aws:logs:us-east-1:123456789012:log-group:/shop/{one}:*" for one in ("a", "b*"))
     given["ConsumerLogGroupArns"] = ",".join(groups)
     parameters = {name: {"Type": "String"} for name in given}
@@ -168,12 +166,8 @@ def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
         TemplateBody=json.dumps({**template, "Parameters": parameters}),
         Parameters=[{"ParameterKey": n, "ParameterValue": v} for n, v in given.items()],
     )
-    service = {"Service": "cloudwatch.amazonaws.com"}
-    opened = {"Effect": "Allow", "Principal": service, "Action": "kms:*"}
-    policy = {"Version": "2012-10-17", "Statement": [{**opened, "Resource": "*"}]}
-    if is_open:
+    if is_there:
         client("logs").create_log_group(logGroupName="/shop/a")
-        kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
     return {}
 
 
@@ -214,8 +208,8 @@ STACK = "replay-stack"
 DOCTORED: dict[str, Callable[[], dict[str, Answer]]] = {
     "sound": dict,
     "a consumer that is slow": with_a_consumer_that_is_slow,
-    "a closed data key": partial(with_a_data_key, is_open=False),
-    "an open data key": partial(with_a_data_key, is_open=True),
+    "a log group that is not there": partial(with_a_log_group, is_there=False),
+    "a log group that is there": partial(with_a_log_group, is_there=True),
     "several faults": with_several_faults,
     "sources on two pages": with_sources_on_two_pages,
     "the key of a queue, given": partial(with_a_key_of_a_queue, is_given=True),
