@@ -201,7 +201,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
-    """Return the messages of a group that no redrive has sent and nobody has discarded."""
     members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
     states = planned_states(
         archive, plan.plan_id, pa.array([one.message_id for one in members], pa.string())
@@ -214,7 +213,6 @@ def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
 
 
 def _require_agreement(session: "Session", function: str, messages: int) -> None:
-    """Ask before a function on AWS is invoked; raise InputError if nobody agrees."""
     with aws_errors("asking which account this is"):
         account = session.client("sts").get_caller_identity()["Account"]
     require_yes(

@@ -92,7 +92,6 @@ def group_view(
 
 
 def _tally(counts: Mapping[str, int]) -> View:
-    """Return the first rows of a list, each with its share, and the sum of the others."""
     pairs, total = list(counts.items()), sum(counts.values())
     return {
         "rows": [(name, count, count / total if total else 0.0) for name, count in pairs[:_COUNTS]],

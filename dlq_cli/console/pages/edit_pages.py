@@ -105,7 +105,6 @@ def _preview(visit: Visit) -> Response:
 
 
 def _save(visit: Visit) -> Response:
-    """Write the edit into the plan, as a person would write it."""
     plan, group, text = _form_context(visit)
     patch, faults = read_patch(text)
     if faults:

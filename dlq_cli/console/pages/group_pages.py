@@ -185,7 +185,6 @@ def _decide(visit: Visit) -> Response:
 
 
 def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Response:
-    """Show what somebody else said meanwhile, with the same form to confirm."""
     now = {**seen, **{group.group_id: entry_digest(group) for group in error.groups}}
     note = visit.field("note").strip()
     words = (visit.field("decision"), *(("--note", note) if note else ()))

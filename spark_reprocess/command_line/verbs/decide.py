@@ -107,7 +107,6 @@ def _full_id(archive: Archive, options: argparse.Namespace) -> str:
 def _decide(
     archive: Archive, options: argparse.Namespace, group_id: str, note: str | None
 ) -> dict[str, Any]:
-    """Write the decision into the plan; return what the answer says of it."""
     file = find_plan(archive, options.plan)
     text = file.read()
     before = read_plan(text, name=file.path)

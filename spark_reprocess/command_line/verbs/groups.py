@@ -170,7 +170,6 @@ def _sent(one: ListedGroup) -> int:
 
 
 def _description(one: ListedGroup) -> str:
-    """Format in lines what failed, what sets the group apart, and what people say about it."""
     resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
     remembered = one.remembered if one.remembered != one.note else ""
     said = " · ".join(filter(None, (resolved, remembered)))

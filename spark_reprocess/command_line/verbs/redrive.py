@@ -228,7 +228,6 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
 
 
 def _print_edits(summary: RedriveSummary) -> None:
-    """Print the samples of messages before and after the plan's edits; they are masked already."""
     counts = {group.group_id: group.counts.get(Disposition.SEND, 0) for group in summary.groups}
     for group_id, samples in groupby(summary.samples, key=lambda sample: sample.group_id):
         shown = list(samples)
@@ -239,7 +238,6 @@ def _print_edits(summary: RedriveSummary) -> None:
 
 
 def _stopped_sentence(groups: Sequence[GroupRamp]) -> str:
-    """Format which groups are stopped, and what to do."""
     bad = [one.group_id for one in groups if one.verdict is Verdict.BAD]
     which = f"stopped: {', '.join(bad)}" if bad else "groups of the plan are stopped"
     return (
