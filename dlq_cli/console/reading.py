@@ -1,7 +1,6 @@
 """Reads a report for the console: plan, findings, and what people said. No Spark."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,7 +14,7 @@ from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
 from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups, read_findings
-from spark_reprocess.groups.findings import Findings, GroupFinding, Lead
+from spark_reprocess.groups.findings import Findings, GroupFinding
 from spark_reprocess.groups.triage import GroupMemory
 from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan import Plan, PlannedGroup
@@ -42,11 +41,6 @@ class Group:
     def group_id(self) -> str:
         """Its id."""
         return self.planned.group_id
-
-    @property
-    def leads(self) -> Sequence[Lead]:
-        """Its leads, the best first; none where nothing was found."""
-        return self.found.leads if self.found else ()
 
     @property
     def seen(self) -> str:

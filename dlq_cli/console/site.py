@@ -79,13 +79,6 @@ class Console:
         """The table in which returns are counted; None without one."""
         return self.values.get("failure-table")
 
-    @property
-    def origin(self) -> str:
-        """The main queue and the stack, as a report has them; without both, the archive."""
-        queue = self.values.get("main-queue-url", "").rpartition("/")[2]
-        stack = f"stack {self.stack}" if self.stack else ""
-        return ", ".join(filter(None, [queue, stack])) or self.archive.root
-
     def words(self, verb: str, *words: str) -> list[str]:
         """Return the words of a command that works on this archive, ``dlq`` first.
 

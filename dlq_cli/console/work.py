@@ -31,7 +31,6 @@ from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.actor import actor
 from spark_reprocess.command_line import verb
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.progress import share_of
 
 PROGRESS_FILE = "progress.jsonl"
 COMMAND_FILE = "command.json"
@@ -83,11 +82,6 @@ class Step:
     label: str
     seconds: float
     text: str
-
-    @property
-    def share(self) -> float | None:
-        """Share of its messages that is done: 0 to 1; None if that is not known."""
-        return share_of(self.text)
 
 
 @dataclass(frozen=True, slots=True)

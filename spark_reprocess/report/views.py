@@ -48,7 +48,6 @@ def head_view(findings: Findings) -> View:
         "first_sent": min(starts, default=None),
         "last_sent": max(ends, default=None),
         "table": arrivals_table(findings),
-        "without_time": without_time(findings),
     }
 
 
@@ -163,12 +162,6 @@ def arrivals_table(findings: Findings) -> list[View]:
             name = moment(start, findings.bucket_seconds)
             rows.append({"start": name, "counts": coloured, "others": others, "total": total})
     return rows
-
-
-def without_time(findings: Findings) -> int:
-    """Return how many messages of the listed groups are in no bucket."""
-    listed = sum(group.count for group in findings.groups)
-    return max(0, listed - sum(map(sum, _columns(findings))))
 
 
 def _columns(findings: Findings) -> list[list[int]]:

@@ -19,18 +19,12 @@ from spark_reprocess.plan.plan_file import NoReportError
 from spark_reprocess.report.views import COLOURS, chart_data, head_view, outline
 
 _SEVERITY = {status.value: place for place, status in enumerate(Status)}
-_TRENDS = {"rising": 0, "steady": 1, "falling": 2, "ended": 3}
 _ACTIONS = {"leave": 0, "redrive": 1, "discard": 2}
-_LATE = 2**62
 
 ORDERS: Mapping[str, tuple[str, Callable[[Group], float]]] = {
     "count": ("messages", lambda one: -one.planned.count),
     "status": ("status", lambda one: _SEVERITY.get(one.listed.status, len(_SEVERITY))),
     "last": ("last sent", lambda one: -epoch(one.found.last_sent_at if one.found else None)),
-    "first": ("first sent", lambda one: epoch(one.found.first_sent_at if one.found else None)),
-    "trend": ("trend", lambda one: _TRENDS.get(one.found.trend if one.found else "", len(_TRENDS))),
-    "score": ("lead", lambda one: -max((lead.score for lead in one.leads), default=0)),
-    "expires": ("expiry", lambda one: epoch(one.found.expires_at if one.found else None) or _LATE),
     "decision": ("decision", lambda one: _ACTIONS.get(one.listed.action, len(_ACTIONS))),
 }
 """By the word in the address: its name, and what to sort by, ascending. Ties are in the order of
