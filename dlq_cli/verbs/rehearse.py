@@ -60,10 +60,9 @@ event, and says of each message whether the function processed it: pass, or fail
 the error. No queue is used, and nothing is written into the archive. A message comes as a redrive
 would deliver it, with the plan's edit, but with a new message id and without counter and context.
 
-Give --endpoint for a function on this machine: sam local start-lambda, or the emulator in each
-Lambda base image. Without --endpoint a function on AWS is invoked, after a question: it does its
-real work. No call is repeated; one without an answer ends the rehearsal. Needs no Spark. Exit code
-3 if a message fails."""
+Give --endpoint for a function on this machine. Without it a function on AWS is invoked, after a
+question: it does its real work. No call is repeated; one without an answer ends the rehearsal.
+Needs no Spark. Exit code 3 if a message fails."""
 
 _EXAMPLES = """\
 examples:

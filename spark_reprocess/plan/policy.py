@@ -2,7 +2,7 @@
 
 The first rule whose condition is true for a group sets its action; a group without such a rule is
 left. Conditions are Spark SQL over the columns of ``groups.parquet``. ``run`` has options of the
-verb ``run``, for a schedule that gives it none. The help of ``run`` has an example.
+verb ``run``, for a schedule that gives it none. docs/schedule.md has an example.
 """
 
 import math

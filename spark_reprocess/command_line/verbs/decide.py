@@ -27,9 +27,8 @@ redrive changes the bodies of the group. If somebody else changes the plan at th
 exactly one of you succeeds.
 
 The archive remembers the decision, the note, and since when the group is resolved: later reports
-show them. What is sent to the parked queue after that time makes the group regressed. Without an
-ACTION the plan stays as it is. A note is your own text and is not masked: put no person's data into
-it. Sends nothing: redrive carries out the plan. Needs no Spark."""
+show them. Without an ACTION the plan stays as it is. A note is not masked: put no person's data
+into it. Sends nothing: redrive carries out the plan. Needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

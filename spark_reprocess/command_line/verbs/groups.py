@@ -32,11 +32,9 @@ from spark_reprocess.plan.plan_file import PlanFile, find_plan
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
-what the plan says to do with them. Counts and statuses are those of the analysis; pending is what
-is neither sent, discarded, restored nor erased now; came back is what the replay function counted
-of the messages that the plan sent. A group is not in the table if nothing of it is pending and
-nothing came back. What people say about a group is shown as it is now, and whether too much of a
-redrive of it came back ("stopped"). Changes nothing; needs no Spark."""
+what the plan says to do with them. Counts and statuses are those of the analysis; pending, sent,
+came back, stopped, and what people say are as of now. A group of which nothing is pending and
+nothing came back is not in the table. Changes nothing; needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -44,10 +44,9 @@ comes back is stopped until somebody decides again: exit code 3. Where nobody ca
 circuit breaker limits the queue to 1 replay a minute, the run waits for up to 15 minutes and ends
 with exit code 4: the same command goes on.
 
-A message whose answer was lost is in doubt: it is named and left. Look for it at the consumer, then
-give --in-doubt. On FIFO queues a message waits behind any earlier one of its message group that
-stays. What an edit of the plan does not fit, and what came from a queue that SQS does not show, is
-left, counted and named. docs/redrive.md has the rules."""
+A message whose answer was lost is in doubt: it is named and left. On FIFO queues a message waits
+behind any earlier one of its message group that stays. What is left is counted and named.
+docs/redrive.md has the rules."""
 
 
 _RARE = "more options"

@@ -36,13 +36,10 @@ from spark_reprocess.progress import silent
 from spark_reprocess.report.texts import indented_json
 
 _ABOUT = """\
-Shows the history of one dead letter: every archived copy, why each was parked, and each run that
-sent or discarded one: who, with which credentials, why, when, where to, and under which new id.
-Of a run, by the id that redrive and restore print: the same, and what came back of each group of
-its plan since.
-
-The id can be that of an archived copy, of the first copy, or of a copy that a redrive sent. Bodies
-and values of attributes are shown only if you ask for them. Changes nothing; needs no Spark.
+Shows the history of one dead letter, by the id of any copy: every archived copy, why each was
+parked, and each run that sent or discarded one: who, why, when, where to, and under which new id.
+Of a run, by the id that redrive and restore print: the same, and what came back since. Bodies and
+values of attributes are shown only if you ask for them. Changes nothing; needs no Spark.
 
 With --out, the id is that of a group of a plan, or its beginning. Its messages are written as JSON
 lines as they were archived; docs/reference.md lists the fields. Nothing is masked. A file gets mode
