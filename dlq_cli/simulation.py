@@ -122,11 +122,9 @@ class Recovery:
 
     Attributes:
         arrived: messages of the outage.
-        recovered: of these, processed without a person.
-        parked: of these, in the parked queue.
+        recovered, parked: of these, processed without a person, or in the parked queue.
         replays: copies that the function sent to main.
-        failed_tries: tries of the consumer that failed.
-        failed_tries_of_replays: of these, tries of replayed copies.
+        failed_tries, failed_tries_of_replays: of the consumer; of these, tries of replayed copies.
         held: how often the circuit breaker held a message.
         last_through_seconds: when the last message was processed, from the end of the outage.
         load: tries, by ``LOAD_SECONDS`` from the start; later messages included.

@@ -84,13 +84,9 @@ find_report = partial(find_plan, takes_files=False)
 def read_report(
     archive: Archive, plan_id: str | None, now: datetime, failure_table: str | None = None
 ) -> Report:
-    """Read a report, and what became of its messages.
+    """Read a report, the newest by default, and what became of its messages by *now*.
 
-    Args:
-        archive: which has it.
-        plan_id: of the report; None for the newest.
-        now: what the ages of claims are counted to.
-        failure_table: has the counters of returns; None: what came back is not known.
+    Without a *failure_table* what came back is not known.
 
     Raises:
         InputError: there is no such report, or its plan has faults.

@@ -73,10 +73,8 @@ class Session:
     """The one session of a console, for the browser that opens an address first.
 
     Attributes:
-        port: that the console listens on.
         base: what every path begins with but ``ENTRY``; nobody can guess it.
-        cookie: the cookie's name.
-        key: the cookie's value.
+        cookie, key: the cookie's name and value.
         csrf: the token that each form carries.
         is_open: set once a browser has exchanged a token.
     """

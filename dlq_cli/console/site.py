@@ -51,7 +51,6 @@ class Console:
     """The archive and the settings of one console.
 
     Attributes:
-        now: returns the time, with a zone.
         who: ``user@host``, for what it writes down.
         values: the options of verbs that the stack, or the user, gave, without ``--``:
             ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``.

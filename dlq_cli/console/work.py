@@ -71,13 +71,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a work.
-
-    Attributes:
-        label: for example ``draining``.
-        seconds: since this began.
-        text: how far it is; may be empty.
-    """
+    """One step of a work: what it does, since when, and how far it is, which may be empty."""
 
     label: str
     seconds: float
@@ -92,9 +86,7 @@ class Work:
         work_id: sorts by the time of the start.
         words: the command, without ``dlq``.
         who: started it, as ``actor.actor`` says.
-        started_at: when.
-        exit_code: None unless it has ended.
-        ended_at: likewise.
+        exit_code, ended_at: None unless it has ended.
         stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
         steps: what it did one after the other, the last one perhaps still in progress; of a long
             work, those of late.

@@ -48,10 +48,6 @@ def read_document(name: str, text: str) -> dict[str, Any]:
     What is below a key ``edit`` is read as ``json_text.read_json`` would. What YAML reads otherwise
     is refused there: ``no`` is false, ``010`` is 8, ``1e3`` is text, ``2026-11-21`` a date.
 
-    Args:
-        name: of the file, for the errors.
-        text: its content.
-
     Raises:
         InputError: the text is not YAML, or is no mapping with ``version: 1``, or it has an alias,
             a repeated key, a key that is not text, or a tag of its own.

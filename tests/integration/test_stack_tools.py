@@ -27,7 +27,6 @@ from dlq_replay.rules.breaker import Update
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
@@ -340,23 +339,6 @@ def test_groups_and_decisions_need_nothing_but_the_stack(
     assert plan_at(key).actions == {"g-1": Action.LEAVE, "g-2": Action.REDRIVE}
     assert run("groups") == 0
     assert f"dlq redrive --stack {stack} --group g-1\n" in capsys.readouterr().out
-
-
-def test_a_decision_that_somebody_else_s_overtakes_is_refused(
-    stack: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = plan_in_archive(GROUP)
-
-    def decide_late(text: str, *arguments: Any) -> str:
-        changed = text.replace("action: leave", "action: discard")
-        client("s3").put_object(Bucket="dead-letters", Key=key, Body=changed.encode())
-        return decide(text, *arguments)
-
-    monkeypatch.setattr("spark_reprocess.command_line.verbs.decide.decide", decide_late)
-
-    assert run("decide", "--stack", stack, "g-1", "redrive") == 2
-    assert "somebody else has changed it" in capsys.readouterr().err
-    assert plan_at(key).actions == {"g-1": Action.DISCARD}
 
 
 def test_options_that_are_given_win_over_the_stack_s(
