@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_reprocess.figures import cut, duration, epoch, moment
+from spark_reprocess.figures import cut, duration, epoch, moment, visible
 from spark_reprocess.groups.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
-from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted, visible
+from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted
 
 COLOURS = 6
 """Groups with a colour of their own: not everybody can distinguish more."""

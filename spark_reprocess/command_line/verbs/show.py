@@ -15,8 +15,8 @@ from spark_reprocess.command_line.terminal import (
     print_answer,
     print_error,
     print_fields,
-    print_heading,
     print_line,
+    print_parts,
 )
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
 from spark_reprocess.command_line.watch import print_outcomes
@@ -129,7 +129,7 @@ def print_history(history: DeadLetterHistory) -> None:
     print_line(f"dead letter {', '.join(history.first_ids)}: {copies} (times in UTC)")
     for copy in history.copies:
         print_line("")
-        print_heading(f"{copy.message_id}: {copy.state.replace('_', ' ')}")
+        print_parts((f"{copy.message_id}: {copy.state.replace('_', ' ')}", "bold"))
         hidden = ("message_id", "state", "attributes", "entries", "body", "values")
         print_fields([*_fields(copy, *hidden), *_content(copy)])
         for entry in copy.entries:
@@ -137,14 +137,14 @@ def print_history(history: DeadLetterHistory) -> None:
             detail = f" ({entry.detail})" if entry.detail else ""
             step = f", in step {entry.step} of a ramp" if entry.step else ""
             time = _format_time(entry.claimed_at)
-            print_heading(f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}")
+            print_parts((f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}", "bold"))
             said = ("claimed_at", "outcome", "new_message_id", "detail", "step")
             print_fields(_fields(entry, *said), indent="    ")
 
 
 def print_run(history: RunHistory, failure_table: str | None) -> None:
     """Print who did what, and what came back of it."""
-    print_heading(f"{history.run.verb}, run {history.run.run_id}")
+    print_parts((f"{history.run.verb}, run {history.run.run_id}", "bold"))
     print_fields(_fields(history.run, "verb", "run_id"))
     print_outcomes(history.outcomes, failure_table)
 
