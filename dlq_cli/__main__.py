@@ -203,7 +203,7 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     return parser
 
 
-def _parser_of(name: str, words: Sequence[str]) -> tuple[argparse.ArgumentParser, Verb]:
+def _parser_of(name: str, words: Sequence[str] = ()) -> tuple[argparse.ArgumentParser, Verb]:
     parser = cli.Parser(prog=f"{PROGRAM} {name}", formatter_class=_HelpFormatter)
     return parser, _fill(parser, name, words)
 

@@ -112,7 +112,7 @@ COMMANDS = sorted({command for page in OF_USERS for command in commands(PAGES[pa
 def test_a_documented_command_has_a_verb_and_options_that_there_are(command: str) -> None:
     assert len(COMMANDS) > 30
     _, name, *words = shlex.split(command, comments=True)
-    parser, _ = program._parser_of(name, ())  # noqa: SLF001 - the parser of a verb is not public
+    parser, _ = program._parser_of(name)  # noqa: SLF001 - the parser of a verb is not public
     known = set(parser._option_string_actions)  # noqa: SLF001 - argparse has no other list
 
     assert name in ALL_VERBS
