@@ -117,7 +117,8 @@ def read_rows(
     """
     few = tuned(spark, paths)
     rows = _rows_of(spark, archive, paths, (*ARROW_SCHEMA.names, FILE), is_few=few)
-    slim = rows if few else _rows_of(spark, archive, paths, columns, is_few=False)
+    prunes = few or _spark_reads(spark, archive)
+    slim = rows if prunes else _rows_of(spark, archive, paths, columns, is_few=False)
     return rows, slim.select(*columns)
 
 
