@@ -89,17 +89,12 @@ def main(
     argv: Sequence[str] | None = None,
     make_session: "Callable[[], Session] | None" = None,
 ) -> int:
-    """Run one verb; return its exit code.
+    """Run one verb; return its exit code, see ``cli.SETTINGS``.
 
     Args:
         argv: the words after ``dlq``; by default those of this process.
         make_session: makes the session that reads stacks from AWS, by default ``aws_session``. It
             is called after ``--region`` and ``--profile`` are applied.
-
-    Returns:
-        0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much of a
-        redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130
-        interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
 
@@ -127,7 +122,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         with _environment(place.region, place.profile):
             if name in cli.VERBS:
                 return _run_of_the_job(name, rest, place.stack, make_session)
-            parser, verb = _parser_of(name)
+            parser, verb = _parser_of(name, rest)
             values = vars(parser.parse_args(rest))
             values |= {"stack": place.stack, "session": make_session()}
             return cli.Command.of(name, verb, values).run()
@@ -158,9 +153,9 @@ def _run_of_the_job(
     if ON_GLUE in words and not asks_for_help:
         from dlq_cli.on_glue import run_on_glue
 
-        values = vars(_parser_of(name)[0].parse_args(words))
+        values = vars(_parser_of(name, words)[0].parse_args(words))
         return run_on_glue(make_session(), required(stack), name, _without_place(words), values)
-    parser, verb = _parser_of(name)
+    parser, verb = _parser_of(name, words)
     arguments = vars(parser.parse_args(words))
     options = {one: value for one, value in arguments.items() if one not in _PLACE}
     return cli.Command.of(name, verb, options).run()
@@ -204,21 +199,21 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     for name, entry in ALL_VERBS.items():
         one = verbs.add_parser(name, description=entry.line, help=entry.line)
         if has_arguments:
-            _fill(one, name)
+            _fill(one, name, ())
     return parser
 
 
-def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:
+def _parser_of(name: str, words: Sequence[str] = ()) -> tuple[argparse.ArgumentParser, Verb]:
     parser = cli.Parser(prog=f"{PROGRAM} {name}", formatter_class=_HelpFormatter)
-    return parser, _fill(parser, name)
+    return parser, _fill(parser, name, words)
 
 
-def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
+def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> Verb:
     """Add the arguments of the verb *name* and those of the installation to *parser*."""
     verb = load(name)
     if name in cli.VERBS:
         cli.add_archive(parser)
-    cli.fill(parser, verb)
+    cli.fill(parser, verb, words)
     installation = parser.add_argument_group("installation")
     _add_place(installation)
     if name in cli.VERBS:

@@ -35,7 +35,7 @@ def main() -> None:
             browser.new_context(viewport=SIZE, device_scale_factor=1.25) as profile,  # type: ignore[arg-type]
         ):
             page = profile.new_page()
-            page.goto(session.address())
+            page.goto(session.address)
             page.wait_for_url(f"**{session.base}/")
             page.wait_for_load_state("networkidle")
             page.screenshot(path=PICTURE)

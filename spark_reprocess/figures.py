@@ -1,5 +1,6 @@
-"""Formats numbers, shares, durations and times for people; cuts texts. No I/O; times are UTC."""
+"""Formats numbers, shares, durations, times and texts for people. No I/O; times are UTC."""
 
+import unicodedata
 from datetime import UTC, datetime
 
 UNKNOWN = "unknown"
@@ -10,6 +11,10 @@ _MANY = 10
 """From so many of a unit on, the next smaller unit is left out."""
 _KIB = 1024
 _SIZES = ((1, "B"), (_KIB, "KiB"), (_KIB**2, "MiB"), (_KIB**3, "GiB"))
+
+_JOINERS = "\u200c\u200d"
+_KEPT = "\n\t"
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def counted(number: int, thing: str) -> str:
@@ -95,3 +100,21 @@ def quantity(number: float) -> str:
     if 0 < number < 0.05:  # noqa: PLR2004 - would round to 0.0
         return "<0.1"
     return f"{number:,.0f}" if number >= _MANY or number == int(number) else f"{number:.1f}"
+
+
+def visible(text: str) -> str:
+    """Replace each character that is invisible or that reorders its neighbours: ``[U+202E]``.
+
+    Line feeds and tabs stay, and joiners inside emoji and in scripts that need them. The result can
+    be encoded as UTF-8, and applying this function again does not change it.
+    """
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(_visible(one, before) for before, one in zip(f" {text}", text, strict=False))
+
+
+def _visible(one: str, before: str) -> str:
+    is_joiner = one in _JOINERS and before.isprintable() and not before.isascii()
+    if is_joiner or one in _KEPT or unicodedata.category(one) not in _INVISIBLE:
+        return one
+    return f"[U+{ord(one):04X}]"

@@ -157,13 +157,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended.
-
-    Attributes:
-        exit_code: as the verb's on a command line.
-        answer: what it printed to standard output.
-        errors: what it printed to standard error.
-    """
+    """How a run ended; *answer* and *errors* are what it printed to its two outputs."""
 
     verb: str
     exit_code: int

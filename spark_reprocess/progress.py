@@ -1,7 +1,6 @@
 """Shows how far work is: a live line on a terminal, plain lines in a pipe, JSON lines in a file."""
 
 import json
-import re
 import sys
 import threading
 import time
@@ -77,7 +76,7 @@ def in_file(path: Path) -> Progress:
 
 
 class HowFar:
-    """Formats progress: ``200 of 1,000 messages, 20/s, 40 s left``; ``share_of`` reads it back.
+    """Formats progress: ``200 of 1,000 messages, 20/s, 40 s left``.
 
     The rate is that of the last 30 s.
     """
@@ -101,17 +100,6 @@ class HowFar:
         if rate and done < total:
             parts.append(f"{figures.duration((total - done) / rate)} left")
         return ", ".join(parts)
-
-
-_COUNTS = re.compile(r"([0-9,]+) of ([0-9,]+) messages")
-
-
-def share_of(line: str) -> float | None:
-    """Return which share of its messages a line of ``HowFar`` has done: 0 to 1; None if unknown."""
-    if not (found := _COUNTS.match(line)):
-        return None
-    done, total = (int(number.replace(",", "")) for number in found.groups())
-    return min(1.0, done / total) if total else None
 
 
 def _repeated(

@@ -40,12 +40,8 @@ def decide_groups(
 ) -> None:
     """Write one decision about several groups into a plan, then who decided it into the archive.
 
-    Args:
-        console: which has the archive, and who decides.
-        plan_id: of the plan.
-        seen: by group id, ``entry_digest`` of what the reader saw.
-        action: the decision.
-        note: why; None keeps the note of each group.
+    *seen* has, by group id, ``entry_digest`` of what the reader saw. Without a *note* each group
+    keeps its own.
 
     Raises:
         MeanwhileError: one of the groups is not as the reader saw it.

@@ -1,24 +1,20 @@
 """Reads a report for the console: plan, findings, and what people said. No Spark."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reprocess.analysis.outputs import findings_of
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
 from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import DAMAGE
-from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
-from spark_reprocess.groups.findings import Findings, GroupFinding, Lead
+from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups, read_findings
+from spark_reprocess.groups.findings import Findings, GroupFinding
 from spark_reprocess.groups.triage import GroupMemory
 from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan import Plan, PlannedGroup
@@ -45,11 +41,6 @@ class Group:
     def group_id(self) -> str:
         """Its id."""
         return self.planned.group_id
-
-    @property
-    def leads(self) -> Sequence[Lead]:
-        """Its leads, the best first; none where nothing was found."""
-        return self.found.leads if self.found else ()
 
     @property
     def seen(self) -> str:
@@ -93,13 +84,9 @@ find_report = partial(find_plan, takes_files=False)
 def read_report(
     archive: Archive, plan_id: str | None, now: datetime, failure_table: str | None = None
 ) -> Report:
-    """Read a report, and what became of its messages.
+    """Read a report, the newest by default, and what became of its messages by *now*.
 
-    Args:
-        archive: which has it.
-        plan_id: of the report; None for the newest.
-        now: what the ages of claims are counted to.
-        failure_table: has the counters of returns; None: what came back is not known.
+    Without a *failure_table* what came back is not known.
 
     Raises:
         InputError: there is no such report, or its plan has faults.
@@ -108,19 +95,11 @@ def read_report(
     file = find_report(archive, plan_id)
     plan = file.plan()
     newest = plan_id and find_plan(archive, None).folder.root.rsplit("/", 1)[1]
-    summary: Any = {"groups": []}
-    findings = None
-    try:
-        raw = json.loads(file.summary() or b"null")
-        if raw is not None:
-            findings, summary = findings_of(raw), raw
-    except DAMAGE:
-        # The plan alone decides; without its summary there are no leads and no samples to show.
-        pass
+    findings = read_findings(file)
     memory = read_memory(archive)
     claimed = claimed_table(archive, now.timestamp(), since=since_plan(plan.plan_id))
     outcomes = read_outcomes(archive, plan, failure_table, claimed)
-    listed = list_groups(plan, summary, memory, {}, outcomes)
+    listed = list_groups(plan, findings, memory, {}, outcomes)
     found = {one.group_id: one for one in findings.groups} if findings else {}
     groups = tuple(
         Group(planned, one, found.get(planned.group_id), rank)

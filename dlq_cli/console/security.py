@@ -73,10 +73,8 @@ class Session:
     """The one session of a console, for the browser that opens an address first.
 
     Attributes:
-        port: that the console listens on.
         base: what every path begins with but ``ENTRY``; nobody can guess it.
-        cookie: the cookie's name.
-        key: the cookie's value.
+        cookie, key: the cookie's name and value.
         csrf: the token that each form carries.
         is_open: set once a browser has exchanged a token.
     """
@@ -87,23 +85,17 @@ class Session:
     key: str = field(default_factory=partial(secrets.token_urlsafe, 32))
     csrf: str = field(default_factory=partial(secrets.token_urlsafe, 32))
     is_open: threading.Event = field(default_factory=threading.Event)
-    _tokens: set[str] = field(default_factory=set)
+    _token: str = field(default_factory=partial(secrets.token_urlsafe, 32))
 
+    @property
     def address(self) -> str:
-        """Return an address that works once, unless another one is used before."""
-        token = secrets.token_urlsafe(32)
-        self._tokens.add(token)
-        return f"http://127.0.0.1:{self.port}{ENTRY}?token={token}"
-
-    def withdraw(self, address: str) -> None:
-        """Let an address of ``address`` work no more."""
-        self._tokens.discard(address.partition("=")[2])
+        """The address that opens the session, once."""
+        return f"http://127.0.0.1:{self.port}{ENTRY}?token={self._token}"
 
     def open(self, token: str) -> bool:
-        """Open the session if this is one of its tokens, after which all are dead."""
-        if self.is_open.is_set() or not any(_same(token, one) for one in tuple(self._tokens)):
+        """Open the session if this is its token, and nobody has opened it before."""
+        if self.is_open.is_set() or not _same(token, self._token):
             return False
-        self._tokens.clear()
         self.is_open.set()
         return True
 

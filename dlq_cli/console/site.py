@@ -51,7 +51,6 @@ class Console:
     """The archive and the settings of one console.
 
     Attributes:
-        now: returns the time, with a zone.
         who: ``user@host``, for what it writes down.
         values: the options of verbs that the stack, or the user, gave, without ``--``:
             ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``.
@@ -78,13 +77,6 @@ class Console:
     def failure_table(self) -> str | None:
         """The table in which returns are counted; None without one."""
         return self.values.get("failure-table")
-
-    @property
-    def origin(self) -> str:
-        """The main queue and the stack, as a report has them; without both, the archive."""
-        queue = self.values.get("main-queue-url", "").rpartition("/")[2]
-        stack = f"stack {self.stack}" if self.stack else ""
-        return ", ".join(filter(None, [queue, stack])) or self.archive.root
 
     def words(self, verb: str, *words: str) -> list[str]:
         """Return the words of a command that works on this archive, ``dlq`` first.

@@ -31,7 +31,6 @@ from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.actor import actor
 from spark_reprocess.command_line import verb
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.progress import share_of
 
 PROGRESS_FILE = "progress.jsonl"
 COMMAND_FILE = "command.json"
@@ -72,22 +71,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a work.
-
-    Attributes:
-        label: for example ``draining``.
-        seconds: since this began.
-        text: how far it is; may be empty.
-    """
+    """One step of a work: what it does, since when, and how far it is, which may be empty."""
 
     label: str
     seconds: float
     text: str
-
-    @property
-    def share(self) -> float | None:
-        """Share of its messages that is done: 0 to 1; None if that is not known."""
-        return share_of(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +86,7 @@ class Work:
         work_id: sorts by the time of the start.
         words: the command, without ``dlq``.
         who: started it, as ``actor.actor`` says.
-        started_at: when.
-        exit_code: None unless it has ended.
-        ended_at: likewise.
+        exit_code, ended_at: None unless it has ended.
         stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
         steps: what it did one after the other, the last one perhaps still in progress; of a long
             work, those of late.

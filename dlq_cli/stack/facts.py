@@ -123,8 +123,6 @@ class Installation:
         other_main: the other main queues that are configured, as far as they could be read.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
-        data_key_admits_alarms: whether the key policy of ``DataKmsKeyArn`` names CloudWatch; None
-            where no alarm needs it.
         denied_sends: names of queues to which the function's role may not send.
         missing: names of the failure table and the consumers' log groups that do not exist.
         knows_triggers: whether ``triggers`` are all.
@@ -145,7 +143,6 @@ class Installation:
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
-    data_key_admits_alarms: bool | None = None
     unknown: tuple[str, ...] = ()
     denied_sends: tuple[str, ...] | None = None
     missing: tuple[str, ...] = ()

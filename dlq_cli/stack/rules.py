@@ -294,15 +294,6 @@ def _keys_are_usable(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _data_key_lets_alarms_in(of: Installation) -> Iterator[Finding]:
-    if of.data_key_admits_alarms is False:
-        yield broken(
-            "DataKmsKeyArn",
-            "its key policy does not allow cloudwatch.amazonaws.com: no alarm reaches the topic",
-            "add the statement for it of docs/install.md to the key policy",
-        )
-
-
 def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
     if of.denied_sends:
         yield broken(
@@ -339,7 +330,6 @@ _RULES: tuple[Rule, ...] = (
     _function_may_run,
     _sources_are_configured,
     _keys_are_usable,
-    _data_key_lets_alarms_in,
     _sends_are_allowed,
     _errors_can_be_found,
 )

@@ -1,7 +1,6 @@
 """Asks AWS for the facts of an installation. Reads only."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -108,7 +107,6 @@ def survey(session: "Session", stack: str) -> Installation:
         reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
         dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
         denied_keys=ask("KMS permissions", _denied_keys, client, role, queues),
-        data_key_admits_alarms=ask("the policy of the data key", _admits_alarms, client, given),
         denied_sends=ask("permissions to send", _denied_sends, client, role, queues),
         missing=tuple(name for name, call in calls.items() if ask(name, _is_missing, call)),
         unknown=tuple(unknown),
@@ -237,28 +235,3 @@ def _is_missing(call: Callable[[], object]) -> bool:
             raise
         return True
     return False
-
-
-def _admits_alarms(client: Client, given: Mapping[str, str]) -> bool | None:
-    key_arn = given.get("DataKmsKeyArn")
-    # Alarms go to a topic with this key only if the stack has created it.
-    if not key_arn or given.get("CreateAlarms") != "true" or given.get("AlarmTopicArn"):
-        return None
-    policy = client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")["Policy"]
-    return names_service(policy, "cloudwatch.amazonaws.com")
-
-
-def names_service(policy: str, service: str) -> bool:
-    """Return whether a key policy, a JSON document, allows anything to a service.
-
-    Actions and conditions are not read, and denials neither: False means that the service cannot
-    use the key, True that it may.
-    """
-    statements = json.loads(policy).get("Statement", [])
-    statements = statements if isinstance(statements, list) else [statements]
-    # A statement without Principal has NotPrincipal, and allows nearly everybody.
-    allowed = [one.get("Principal", "*") for one in statements if one.get("Effect") == "Allow"]
-    return any(
-        one == "*" or "*" in one.get("AWS", ()) or service in one.get("Service", ())
-        for one in allowed
-    )

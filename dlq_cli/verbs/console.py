@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> int:
     listener = listen(options.port)
     session = Session(port=listener.getsockname()[1])
     print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
-    print_line(f"  {session.address()}")
+    print_line(f"  {session.address}")
     sys.stdout.flush()
     if options.opens_browser and sys.stdout.isatty():
         threading.Thread(target=open_in_browser, args=[session], daemon=True).start()
@@ -94,26 +94,24 @@ def open_in_browser(
     opens: Callable[[str], object] = webbrowser.open,
     wait: Callable[[float], bool] | None = None,
 ) -> None:
-    """Hand an address of the console to the browser, in a file that only this user can read.
+    """Hand the address of the console to the browser, in a file that only this user can read.
 
     Every user of the machine can read the words of a command, and so those of the browser's start.
     A browser from a snap, a flatpak or outside of WSL may not be able to read it; the printed
-    address works, too. After ``OFFERED_SECONDS``, or once the console is opened, the file is gone
-    and its address works no more.
+    address works, too. The file is gone after ``OFFERED_SECONDS``, or once the console is opened.
 
     *opens* may wait for the browser's end; *wait* is for so many seconds, until somebody opens the
     console.
     """
     wait = wait or session.is_open.wait
-    address = session.address()
     # A folder of mode 0700.
     with tempfile.TemporaryDirectory(prefix="dlq-console-") as folder:
         file = Path(folder, "open.html")
         file.touch(0o600, exist_ok=False)
-        file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">\n')
+        refresh = f'<meta http-equiv="refresh" content="0;url={session.address}">'
+        file.write_text(f"<!doctype html>{refresh}\n")
         threading.Thread(target=opens, args=[file.as_uri()], daemon=True).start()
         wait(OFFERED_SECONDS)
-    session.withdraw(address)
 
 
 def console_of(options: argparse.Namespace) -> "Console":

@@ -21,9 +21,8 @@ Checks an installation: its queues, function, trigger, keys and table. Prints wh
 risk, and what to change. Exit code 1 if something is broken. Changes nothing.
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
-function park it: no consumer sees it. It finds the message in the parked queue, compares it and
-deletes it. To find it, it receives all parked messages, if they are at most 100, and gives them
-back."""
+function park it: no consumer sees it. It finds the message among at most 100 parked ones, compares
+it and deletes it."""
 
 _VERDICTS = {True: ("works", "green"), False: ("broken", "red"), None: ("unknown", "cyan")}
 _STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNKNOWN: "cyan"}

@@ -59,10 +59,9 @@ event, and says of each message whether the function processed it: pass, or fail
 the error. No queue is used, and nothing is written into the archive. A message comes as a redrive
 would deliver it, with the plan's edit, but with a new message id and without counter and context.
 
-Give --endpoint for a function on this machine: sam local start-lambda, or the emulator in each
-Lambda base image. Without --endpoint a function on AWS is invoked, after a question: it does its
-real work. No call is repeated; one without an answer ends the rehearsal. Needs no Spark. Exit code
-3 if a message fails."""
+Give --endpoint for a function on this machine. Without it a function on AWS is invoked, after a
+question: it does its real work. No call is repeated; one without an answer ends the rehearsal.
+Needs no Spark. Exit code 3 if a message fails."""
 
 _EXAMPLES = """\
 examples:
@@ -200,7 +199,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
-    """Return the messages of a group that no redrive has sent and nobody has discarded."""
     members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
     states = planned_states(
         archive, plan.plan_id, pa.array([one.message_id for one in members], pa.string())
@@ -213,7 +211,6 @@ def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
 
 
 def _require_agreement(session: "Session", function: str, messages: int) -> None:
-    """Ask before a function on AWS is invoked; raise InputError if nobody agrees."""
     with aws_errors("asking which account this is"):
         account = session.client("sts").get_caller_identity()["Account"]
     require_yes(

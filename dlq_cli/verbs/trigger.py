@@ -101,8 +101,7 @@ true. To keep it, update the stack with ReplayEnabled=false."""
 
 _ABOUT_PAUSE = f"""\
 Turns off the trigger of the replay function, an event source mapping or a pipe, and waits until it
-is off. Dead letters then stay in the DLQ until their retention ends: resume in time. Messages that
-were received before are still handled. {_LASTS}"""
+is off. {_STAY} {_LASTS}"""
 
 _ABOUT_RESUME = """\
 Turns on the trigger of the replay function, and waits until it is on. If the trigger is a pipe, the

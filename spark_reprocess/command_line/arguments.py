@@ -12,7 +12,6 @@ from typing import Any
 
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS
 
-_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -28,13 +27,6 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
         return int(text)
 
     return read
-
-
-def sha256_hex(text: str) -> str:
-    """Read a SHA-256 in hex."""
-    if not _SHA256.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a SHA-256: 64 hex digits")
-    return text.lower()
 
 
 def since(text: str) -> datetime:
@@ -115,7 +107,6 @@ _SHARED: Mapping[str, dict[str, Any]] = {
     },
     "--policy": {"metavar": "FILE", "help": "rules that set actions: a file, or s3://BUCKET/KEY"},
     "--policy-sha256": {
-        "type": sha256_hex,
         "metavar": "HEX",
         "help": "refuse a policy file with another SHA-256 (sha256sum FILE prints it)",
     },

@@ -153,7 +153,7 @@ def parse(argv: list[str]) -> Command:
         of_verb = verbs.add_parser(one, help=entry.line)
         if one == name:
             add_archive(of_verb)
-            fill(of_verb, load(one))
+            fill(of_verb, load(one), argv)
     values = vars(parser.parse_args(argv))
     return Command.of(name, load(name), values)
 
@@ -176,8 +176,11 @@ def add_archive(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
-    """Give *parser* the description, the examples and the arguments of *verb*."""
+def fill(parser: argparse.ArgumentParser, verb: Verb, words: Sequence[str]) -> None:
+    """Give *parser* the description, the examples and the arguments of *verb*.
+
+    Its help has rare arguments only if ``--help-all`` is among the *words* of the command.
+    """
     parser.description = verb.about
     parser.epilog = verb.examples or None
     verb.add_arguments(parser)
@@ -185,27 +188,9 @@ def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
         parser.add_argument(
             "--json", dest="as_json", action="store_true", help="answer with one JSON object"
         )
-    groups = parser._action_groups if verb.rare else []  # noqa: SLF001 - argparse has no other list
-    hidden = [one for group in groups if group.title == verb.rare for one in group._group_actions]  # noqa: SLF001
-    if hidden:
-        helps = [(action, action.help) for action in hidden]
-        parser.add_argument(
-            "--help-all",
-            action=_HelpAll,
-            nargs=0,
-            const=helps,
-            default=argparse.SUPPRESS,
-            help="list all options",
-        )
-        for action in hidden:
-            action.help = argparse.SUPPRESS
-
-
-class _HelpAll(argparse.Action):
-    """Prints the help with the options that ``--help`` leaves out: those of *const*."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        for action, text in self.const:
-            action.help = text
-        parser.print_help()
-        parser.exit()
+    if verb.rare:
+        parser.add_argument("--help-all", action="help", help="list all options")
+    for group in parser._action_groups:  # noqa: SLF001 - argparse has no other list
+        if verb.rare == group.title and "--help-all" not in words:
+            for action in group._group_actions:  # noqa: SLF001
+                action.help = argparse.SUPPRESS

@@ -10,8 +10,8 @@ from spark_reprocess.redrive.redrive_values import Tally
 
 _PROBLEMS: dict[str, str] = {
     Disposition.OTHER_PARKED_QUEUE: (
-        "left: they were drained from another parked queue; redrive them in a run of their own, "
-        "with its --parked-queue-url and destination; restore takes them with --include-foreign"
+        "left: they were drained from another parked queue; redrive them with its "
+        "--parked-queue-url and destination, restore them with --include-foreign"
     ),
     Disposition.FOREIGN: (
         "left: they came from another main queue, which does not use this dead-letter queue or "

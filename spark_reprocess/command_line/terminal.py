@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from spark_reprocess.figures import visible
+
 _LONGEST_LINE = 100_000
 """Characters: of a row of a table in a pipe."""
 
@@ -23,23 +25,16 @@ _DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
 def print_line(text: str, stream: TextIO | None = None) -> None:
-    """Print a line of the answer, to standard output unless *stream* is another one."""
-    print(escape_unprintable(text), file=stream)
+    """Print a line of the answer, to standard output unless *stream* is another one.
+
+    Texts of messages are printed, and a terminal would act on control characters in them.
+    """
+    print(visible(text), file=stream)
 
 
 def print_error(text: str) -> None:
     """Print a line to standard error."""
     print_line(f"dlq: {text}", sys.stderr)
-
-
-def escape_unprintable(text: str) -> str:
-    """Escape control characters and all else that is not printable, but line breaks and tabs.
-
-    Texts of messages are printed, and a terminal would act on control characters in them.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
@@ -66,15 +61,10 @@ def _json_value(value: object) -> object:
 def print_parts(*parts: tuple[str, str]) -> None:
     """Print texts in one line, each in its rich style on a terminal."""
     if sys.stdout.isatty():
-        line = Text.assemble(*((escape_unprintable(text), style) for text, style in parts))
+        line = Text.assemble(*((visible(text), style) for text, style in parts))
         Console(file=sys.stdout).print(line, soft_wrap=True)
     else:
         print_line("".join(text for text, _ in parts))
-
-
-def print_heading(text: str) -> None:
-    """Print the heading of a part of the answer."""
-    print_parts((text, "bold"))
 
 
 def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
@@ -103,7 +93,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         cells = [f"{one:,}" if isinstance(one, int) else str(one) for one in row]
         if not is_terminal:
             cells = [" ".join(cell.splitlines()) for cell in cells]
-        table.add_row(*(Text(escape_unprintable(cell)) for cell in cells))
+        table.add_row(*(Text(visible(cell)) for cell in cells))
     if is_terminal:
         Console(file=sys.stdout).print(table)
         return

@@ -13,7 +13,7 @@ from jsonpointer import JsonPointer, JsonPointerException
 
 from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.message import Message
-from spark_reprocess.editing.json_text import COMPACT, Json, JsonTextError, Style, read_json
+from spark_reprocess.editing.json_text import Json, JsonTextError, read_json, write_json
 
 _NEEDED = {
     **dict.fromkeys(("add", "replace", "test"), "value"),
@@ -42,7 +42,7 @@ class Patch:
     @classmethod
     def of(cls, operations: Json) -> Self:
         """Make a patch of operations for which ``patch_faults`` yields nothing."""
-        return cls(COMPACT.write(operations))
+        return cls(write_json(operations))
 
     @property
     def operations(self) -> list[dict[str, Json]]:
@@ -51,7 +51,7 @@ class Patch:
         return list(found)
 
     def apply(self, body: str) -> str:
-        """Return *body* with the patch applied; what the patch does not change keeps its text.
+        """Return *body* with the patch applied, as compact JSON.
 
         A patch that changes no value returns *body* itself.
 
@@ -61,9 +61,8 @@ class Patch:
         """
         try:
             original = read_json(body)
-            style = Style.of(body, original)
-            unchanged = style.write(original)
-            edited = style.write(self._applied(original))
+            unchanged = write_json(original)
+            edited = write_json(self._applied(original))
         except JsonTextError as error:
             raise EditError(f"the body {error}") from error
         return body if edited == unchanged else edited
@@ -113,6 +112,25 @@ def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:
             yield index, str(error)
         except TypeError:
             yield index, "from: must be text, e.g. /customer/zip"
+
+
+def read_patch(text: str) -> tuple[Patch | None, list[str]]:
+    """Read a patch that a person wrote; no text and an empty list are none.
+
+    Returns:
+        The patch, None for none or for one that has faults; and the faults, as sentences.
+    """
+    try:
+        operations = read_json(text.strip() or "[]")
+    except JsonTextError as error:
+        return None, [f"the text {error}"]
+    if operations == []:
+        return None, []
+    faults = [
+        fault if index is None else f"operation {index + 1}: {fault}"
+        for index, fault in patch_faults(operations)
+    ]
+    return None if faults else Patch.of(operations), faults
 
 
 AttributeChange = tuple[str, MessageAttribute | None]

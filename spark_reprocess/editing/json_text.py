@@ -1,20 +1,17 @@
-"""JSON that keeps its text: what an edit does not touch is written as it was read. Pure.
+"""JSON that keeps its values: what an edit does not touch is written as it was read. Pure.
 
-Numbers keep their digits (``1.10``, ``1e400``, 30-digit integers). Objects keep the order of their
-keys. The text keeps its white space where one ``Style`` describes it; elsewhere the values stay the
-same and the white space becomes compact.
+Numbers keep their digits (``1.10``, ``1e400``, 30-digit integers), objects the order of their keys.
 """
 
 import json
 import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import simplejson
 from simplejson.raw_json import RawJSON
 
-_FIRST_INDENT = re.compile(r"[\[{]\n([ \t]*)")
 _REFUSED_BY_SQS = re.compile("[\ud800-\udfff\ufffe\uffff]")
 """Characters that no body may contain (SQSAPI, SendMessage). JSON can escape them."""
 
@@ -76,63 +73,26 @@ def read_json(text: str) -> Json:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How a JSON text is written.
+def write_json(
+    value: Json, separators: tuple[str, str] = (",", ":"), indent: str | None = None
+) -> str:
+    """Write what ``read_json`` returns; by default compact.
 
-    Attributes:
-        comma: between items, without the line break of an indented text.
-        colon: between a key and its value.
-        indent: what each level adds, None for one line.
-        is_ascii: whether every character beyond ASCII is escaped.
+    Characters that SQS refuses are escaped.
+
+    Raises:
+        JsonTextError: *value* is nested too deeply.
     """
-
-    comma: str = ","
-    colon: str = ":"
-    indent: str | None = None
-    is_ascii: bool = False
-
-    @classmethod
-    def of(cls, text: str, value: Json) -> Self:
-        """Find the style in which *text* is written; a compact one where none describes it.
-
-        *value* is what ``read_json`` returns for the text.
-
-        Raises:
-            JsonTextError: *value* is nested too deeply to be written.
-        """
-        bare = text.strip(" \t\r\n")
-        is_ascii = "\\u" in bare and bare.isascii()
-        spacings: tuple[tuple[str, str, str | None], ...] = (
-            (",", ":", None),
-            (", ", ": ", None),
-            (",", ": ", None),
-        )
-        if first_line := _FIRST_INDENT.match(bare):
-            spacings = ((",", ": ", first_line[1]), (",", ":", first_line[1]))
-        styles = (cls(*spacing, is_ascii) for spacing in spacings)
-        return next((one for one in styles if one.write(value) == bare), cls(is_ascii=is_ascii))
-
-    def write(self, value: Json) -> str:
-        """Write what ``read_json`` returns. Characters that SQS refuses are escaped.
-
-        Raises:
-            JsonTextError: *value* is nested too deeply.
-        """
-        try:
-            text = simplejson.dumps(
-                value,
-                ensure_ascii=self.is_ascii,
-                indent=self.indent,
-                separators=(self.comma, self.colon),
-            )
-        except RecursionError as error:
-            raise JsonTextError("is nested too deeply") from error
-        return _REFUSED_BY_SQS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    try:
+        text = simplejson.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    except RecursionError as error:
+        raise JsonTextError("is nested too deeply") from error
+    return _REFUSED_BY_SQS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-COMPACT = Style()
-INDENTED = Style(colon=": ", indent="  ")
+def write_indented(value: Json) -> str:
+    """Write as ``write_json`` does, for people."""
+    return write_json(value, (",", ": "), "  ")
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

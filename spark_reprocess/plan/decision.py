@@ -19,13 +19,8 @@ _COMMENTS_AT_THE_END = re.compile(r"(\n *(#.*)?)*\Z")
 def decide(text: str, group_ids: Collection[str], action: Action, note: str | None = None) -> str:
     """Return the plan's *text* with one action for these groups.
 
-    The entries of other groups, and comments outside of entries, stay as they are.
-
-    Args:
-        text: of plan.yaml.
-        group_ids: of groups in it.
-        action: the new action of each.
-        note: why, in place of an earlier note; None keeps it, an empty text removes it.
+    The entries of other groups, and comments outside of entries, stay as they are. The *note*
+    takes the place of an earlier one; None keeps it, an empty text removes it.
 
     Raises:
         InputError: the plan has faults, or no such group, or it is written in a way that only a

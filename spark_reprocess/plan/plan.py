@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from spark_reprocess.editing.edit import Edit
-from spark_reprocess.editing.json_text import Style
+from spark_reprocess.editing.json_text import write_json
 from spark_reprocess.errors import InputError
 
 _NAMED_GROUPS = 10
@@ -193,7 +193,7 @@ def group_text(group: PlannedGroup, indentation: str) -> str:
     text = _yaml(values)
     if group.edit and group.edit.patch:
         # JSON is YAML, and keeps each number's digits.
-        operations = [Style(", ", ": ").write(dict(one)) for one in group.edit.patch.operations]
+        operations = [write_json(dict(one), (", ", ": ")) for one in group.edit.patch.operations]
         lines = [f"  - {one}\n" for one in operations]
         text += "".join(["edit:\n", *lines]).translate(_NOT_IN_YAML)
     if group.edit and group.edit.set_attributes:

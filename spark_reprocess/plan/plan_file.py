@@ -24,12 +24,7 @@ class PlanFile:
         return f"{self.folder.root}/{self.name}"
 
     def read(self) -> str:
-        """Return its text.
-
-        Raises:
-            InputError: it is not there, or is no UTF-8 text.
-            ArchiveError: it cannot be read.
-        """
+        """Return its text. Raises InputError and ArchiveError."""
         try:
             return read_text(self.path)
         except InputError as error:
@@ -41,8 +36,7 @@ class PlanFile:
         """Read the plan. The SQL of its edits is checked by *sql_check*.
 
         Raises:
-            InputError: it cannot be read, or has faults; the message names the file, and the place
-                of each fault.
+            InputError: it is not there, or has faults; the message names file and places.
             ArchiveError: it cannot be read.
         """
         return read_plan(self.read(), sql_check, self.path)

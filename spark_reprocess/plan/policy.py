@@ -2,7 +2,7 @@
 
 The first rule whose condition is true for a group sets its action; a group without such a rule is
 left. Conditions are Spark SQL over the columns of ``groups.parquet``. ``run`` has options of the
-verb ``run``, for a schedule that gives it none. The help of ``run`` has an example.
+verb ``run``, for a schedule that gives it none. docs/schedule.md has an example.
 """
 
 import math
@@ -58,15 +58,7 @@ _RUN: Keys = {
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """Options of a scheduled run; None where the policy does not set one.
-
-    Attributes:
-        max_rate: messages a second.
-        time_budget_seconds: of the whole run.
-        mask: fields or regular expressions that the report must not show.
-        ramp: whether to send in steps.
-        allow_returns: how many messages of a group may come back, a number or a percentage.
-    """
+    """Options of the verb ``run`` by their names; None where the policy does not set one."""
 
     max_rate: float | None = None
     time_budget_seconds: float | None = None
@@ -77,12 +69,9 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule.
+    """One rule: for a group for which the Spark SQL condition *when* is true, an action.
 
-    Attributes:
-        name: its name in the plan and the summary.
-        when: a Spark SQL condition on a group.
-        overrides_people: whether it decides although a person last said something else of a group.
+    With *overrides_people* it decides although a person last said something else of a group.
     """
 
     name: str

@@ -4,15 +4,15 @@ A place is written like ``groups[2].action``.
 """
 
 import difflib
-import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 
-from spark_reprocess.editing.json_text import Json, Number
+from spark_reprocess.editing.json_text import Json, JsonTextError, read_json
 from spark_reprocess.errors import InputError
 
 Path = tuple[str | int, ...]
@@ -30,8 +30,6 @@ A check gets None where the key is missing.
 _FORMAT = 1
 _TAG = "tag:yaml.org,2002:"
 _EDIT = "edit"
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
-_CONSTANTS: dict[str, Json] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
 class _Loader(yaml.SafeLoader):
@@ -49,10 +47,6 @@ def read_document(name: str, text: str) -> dict[str, Any]:
 
     What is below a key ``edit`` is read as ``json_text.read_json`` would. What YAML reads otherwise
     is refused there: ``no`` is false, ``010`` is 8, ``1e3`` is text, ``2026-11-21`` a date.
-
-    Args:
-        name: of the file, for the errors.
-        text: its content.
 
     Raises:
         InputError: the text is not YAML, or is no mapping with ``version: 1``, or it has an alias,
@@ -132,15 +126,15 @@ def _value(node: Any, *, is_json: bool = False) -> Any:  # noqa: ANN401 - whatev
 
 
 def _json_scalar(node: yaml.ScalarNode) -> Json:
-    text, is_plain, kind = str(node.value), not node.style, node.tag.removeprefix(_TAG)
-    if is_plain and kind in ("bool", "null") and text in _CONSTANTS:
-        return _CONSTANTS[text]
-    looks_numeric = _JSON_NUMBER.fullmatch(text) is not None
-    if is_plain and kind in ("int", "float") and looks_numeric:
-        return Number(text)
-    if kind != "str" or (is_plain and looks_numeric):
+    value: Json = node.value
+    text, is_text = str(value), node.tag == f"{_TAG}str"
+    is_json = False
+    if not node.style:
+        with suppress(JsonTextError):
+            value, is_json = read_json(text or "null"), True
+    if is_json == is_text:
         raise ValueError(
             f"{text}: not read alike by YAML and JSON; quote it if it is text, else write it as "
             "both do: true, false, null, 12, 1.5, 1.0e+3"
         )
-    return text
+    return value

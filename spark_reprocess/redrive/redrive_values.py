@@ -74,7 +74,6 @@ class RedriveOptions(ResendOptions):
     include_foreign: bool = False
     allow_reordering: bool = False
     requires_room: bool = False
-    keep_counter: bool = False
     masks: tuple[str, ...] = ()
     has_samples: bool = True
     ramp: bool | None = None

@@ -102,6 +102,5 @@ class RunContext:
             QueueAddress.from_url(self.destination),
             group_id=group_id,
             is_canary=group_id in self.unproven_groups,
-            keep_counter=self.request.keep_counter,
             max_message_bytes=self.max_message_bytes,
         )

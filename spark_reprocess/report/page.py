@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 from spark_reprocess import figures
 from spark_reprocess.groups.findings import Findings, format_statuses, state_of
-from spark_reprocess.report.texts import visible
 from spark_reprocess.report.views import page_view
 
 REPORT = files("spark_reprocess.report")
@@ -102,7 +101,9 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
         undefined=StrictUndefined,
         # Every printed value goes through ``visible``; the engine escapes the result.
         finalize=lambda value: (
-            visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+            figures.visible(value)
+            if isinstance(value, str) and not isinstance(value, Markup)
+            else value
         ),
         trim_blocks=True,
         lstrip_blocks=True,

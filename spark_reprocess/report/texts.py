@@ -1,39 +1,16 @@
-"""Texts of messages for people: every character visible, JSON indented, quoted for a shell. No I/O.
+"""Texts of messages for people: JSON indented, quoted for a shell. No I/O.
 
 No escaping for HTML: the template engine does that. Commands contain texts from messages or from
 other people (a lead's value, a queue's name), so each is quoted for the shell.
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from shlex import quote
 
 from spark_reprocess.archive.messages.message_index import REPORTS
-from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
+from spark_reprocess.editing.json_text import JsonTextError, read_json, write_indented
 from spark_reprocess.groups.findings import Findings, Lead
-
-_JOINERS = "\u200c\u200d"
-_KEPT = "\n\t"
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-
-
-def visible(text: str) -> str:
-    """Replace each character that is invisible or that reorders its neighbours: ``[U+202E]``.
-
-    Line feeds and tabs stay, and joiners inside emoji and in scripts that need them. The result can
-    be encoded as UTF-8, and applying this function again does not change it.
-    """
-    if text.replace("\n", "").isprintable():
-        return text
-    return "".join(_visible(one, before) for before, one in zip(f" {text}", text, strict=False))
-
-
-def _visible(one: str, before: str) -> str:
-    is_joiner = one in _JOINERS and before.isprintable() and not before.isascii()
-    if is_joiner or one in _KEPT or unicodedata.category(one) not in _INVISIBLE:
-        return one
-    return f"[U+{ord(one):04X}]"
 
 
 def indented_json(text: str) -> str | None:
@@ -43,7 +20,7 @@ def indented_json(text: str) -> str | None:
     """
     try:
         value = read_json(text)
-        return INDENTED.write(value) if isinstance(value, dict | list) else None
+        return write_indented(value) if isinstance(value, dict | list) else None
     except JsonTextError:
         return None
 

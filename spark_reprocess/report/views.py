@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_reprocess.figures import cut, duration, epoch, moment
+from spark_reprocess.figures import cut, duration, epoch, moment, visible
 from spark_reprocess.groups.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
-from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted, visible
+from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted
 
 COLOURS = 6
 """Groups with a colour of their own: not everybody can distinguish more."""
@@ -48,7 +48,6 @@ def head_view(findings: Findings) -> View:
         "first_sent": min(starts, default=None),
         "last_sent": max(ends, default=None),
         "table": arrivals_table(findings),
-        "without_time": without_time(findings),
     }
 
 
@@ -92,7 +91,6 @@ def group_view(
 
 
 def _tally(counts: Mapping[str, int]) -> View:
-    """Return the first rows of a list, each with its share, and the sum of the others."""
     pairs, total = list(counts.items()), sum(counts.values())
     return {
         "rows": [(name, count, count / total if total else 0.0) for name, count in pairs[:_COUNTS]],
@@ -164,12 +162,6 @@ def arrivals_table(findings: Findings) -> list[View]:
             name = moment(start, findings.bucket_seconds)
             rows.append({"start": name, "counts": coloured, "others": others, "total": total})
     return rows
-
-
-def without_time(findings: Findings) -> int:
-    """Return how many messages of the listed groups are in no bucket."""
-    listed = sum(group.count for group in findings.groups)
-    return max(0, listed - sum(map(sum, _columns(findings))))
 
 
 def _columns(findings: Findings) -> list[list[int]]:

@@ -138,7 +138,6 @@ def attribute_value(rows: DataFrame, sql: str) -> tuple[Column, DataType]:
 def _analyzed(
     rows: DataFrame, sql: str, use: Callable[[DataFrame, Column], DataFrame]
 ) -> tuple[Column, DataFrame]:
-    """Build *sql*, and let Spark check it in a frame without rows."""
     silence_query_log()
     empty = rows.sparkSession.createDataFrame([], rows.schema)
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - no public way

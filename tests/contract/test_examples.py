@@ -35,6 +35,11 @@ INSTALL, README, README_SAR, REDRIVE, SCHEDULE = (
 )
 
 
+@pytest.mark.parametrize("service", ["logs.eu-west-1.amazonaws.com", "cloudwatch.amazonaws.com"])
+def test_the_key_policy_admits_each_service(service: str) -> None:
+    assert f'"{service}"' in (EXAMPLES / "key-policy.json").read_text("utf-8")
+
+
 def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 

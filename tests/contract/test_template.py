@@ -343,7 +343,7 @@ def test_the_job_is_told_its_policy_and_the_hash_that_it_must_have(uri: str) -> 
     command = command_line_of(SparkJobPolicyUri=uri, SparkJobPolicySha256="0aB1" * 16)
 
     assert command[-5:] == ["--policy", uri, "--policy-sha256", "0aB1" * 16, "--no-samples"]
-    assert parse(command).options.policy_sha256 == "0ab1" * 16
+    assert parse(command).options.policy_sha256 == "0aB1" * 16
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def desk(browser: Browser, console: Console, **context: Any) -> Iterator[Desk]:
             if not request.url.startswith((f"{base}/", "data:")):
                 it.requests.append(request.url)
 
-        page.goto(session.address())
+        page.goto(session.address)
         page.wait_for_url(f"{base}/")
         profile.on("request", note)
         yield it
@@ -211,7 +211,7 @@ def test_a_console_that_was_stopped_says_so(browser: Browser, tmp_path: Path) ->
     with browser.new_context() as profile:
         page = profile.new_page()
         with running(console_of(incident(tmp_path))) as session:
-            page.goto(session.address())
+            page.goto(session.address)
             page.wait_for_url(f"**{session.base}/")
         page.locator("#search").fill("x")
         expect(page.locator("#notice")).to_contain_text("was stopped")

@@ -77,8 +77,8 @@ def test_the_newest_plan_is_shown_and_an_older_one_can_be_chosen(tmp_path: Path)
 
     newest = browser.get("/").text
     texts = PageOutline(newest).texts
-    assert ("title", "Groups · orders, stack shop · dlq console") in texts
-    assert ("code", "orders, stack shop") in texts
+    assert ("title", "Groups · shop · dlq console") in texts
+    assert ("code", "shop") in texts
     page = browser.get(f"/?plan={older}").text
 
     assert "KeyError" in newest
@@ -163,7 +163,8 @@ def test_search_filters_and_sorts(many: Browser) -> None:
     assert titles_of(many.get("/?q=v88").text)[0] == "g-0000000058"
     assert len(titles_of(many.get("/?status=new").text)) == 40
     assert "70 of 120" not in many.get("/?status=new").text
-    assert titles_of(many.get("/?sort=trend").text)[0] == "g-0000000007"
+    by_status = titles_of(many.get("/?sort=status").text)
+    assert by_status[:40] == titles_of(many.get("/?status=new").text)
     assert "No group matches" in many.get("/?q=nothing+like+this").text
     assert "No group matches" in many.get("/?action=redrive").text
     # Words that are none count for nothing.
@@ -256,9 +257,8 @@ def ids_of(page: str) -> list[str]:
     return re.findall(rf'<a href="{BASE}/messages/([^"?]+)', page)
 
 
-def test_messages_are_sorted_searched_and_paged(tmp_path: Path) -> None:
-    bodies = {3: '{"x": "' + "y" * 500 + '"}'}
-    archive = archive_with(tmp_path, [a_dead_letter(n, bodies.get(n)) for n in range(120)])
+def test_messages_are_searched_and_paged(tmp_path: Path) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(120)])
     plan = plan_of(archive)
     group = plan.groups[0].group_id
     ledger = begin(archive, plan.plan_id, "r")
@@ -273,11 +273,6 @@ def test_messages_are_sorted_searched_and_paged(tmp_path: Path) -> None:
 
     assert ids() == [f"m-{n:04}" for n in range(50)]
     assert ids("page=3") == [f"m-{n:04}" for n in range(100, 120)]
-    assert ids("sort=newest")[0] == "m-0119"
-    assert ids("sort=largest")[0] == "m-0003"
-    assert ids("sort=smallest")[0] != "m-0003"
-    assert ids("sort=received")[0] == "m-0002"
-    assert ids("sort=state&page=3")[-1] == "m-0050"
     assert ids("q=M-011") == [f"m-011{n}" for n in range(10)]
     assert ids("q=nothing") == []
     page = browser.get(f"/groups/{group}/messages?q=m-0050").text

@@ -113,7 +113,7 @@ def test_what_it_does_is_shown_while_it_runs(works: Works) -> None:
     assert work.status == "running"
     assert work.words == ["sleep"]
     assert work.step
-    assert (work.step.label, work.step.share) == ("sleeping", 0.25)
+    assert work.step.label == "sleeping"
 
 
 def test_killed_work_has_died(works: Works) -> None:

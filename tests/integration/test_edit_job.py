@@ -53,7 +53,7 @@ def test_edited_copy_carries_what_the_plan_says_and_its_origin_and_the_ledger_na
 
     assert (summary.count("sent"), summary.is_unfinished) == (2, False)
     arrived = sorted(receive_all(desk.destination), key=lambda m: m.first_id)
-    assert bodies(arrived) == ['{"type": "Order", "id": 1000000000000000000000.10}'] * 2
+    assert bodies(arrived) == ['{"type":"Order","id":1000000000000000000000.10}'] * 2
     own = {n: a for n, a in arrived[1].attributes.items() if not n.startswith("sqs-dlq-")}
     assert own == {
         "own-text": text("order 2"),

@@ -27,7 +27,6 @@ from dlq_replay.rules.breaker import Update
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
@@ -154,12 +153,10 @@ def with_a_consumer_that_is_slow() -> dict[str, Answer]:
     return {}
 
 
-def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
-    kms, cloudformation = client("kms"), client("cloudformation")
-    key = kms.create_key()["KeyMetadata"]["Arn"]
+def with_a_log_group(*, is_there: bool) -> dict[str, Answer]:
+    cloudformation = client("cloudformation")
     template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
-    given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
-    given["MessageRetentionPeriod"] = "86400"
+    given = {"MessageRetentionPeriod": "86400"}
     groups = (f"arn:aws:logs:us-east-1:123456789012:log-group:/shop/{one}:*" for one in ("a", "b*"))
     given["ConsumerLogGroupArns"] = ",".join(groups)
     parameters = {name: {"Type": "String"} for name in given}
@@ -168,12 +165,8 @@ def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
         TemplateBody=json.dumps({**template, "Parameters": parameters}),
         Parameters=[{"ParameterKey": n, "ParameterValue": v} for n, v in given.items()],
     )
-    service = {"Service": "cloudwatch.amazonaws.com"}
-    opened = {"Effect": "Allow", "Principal": service, "Action": "kms:*"}
-    policy = {"Version": "2012-10-17", "Statement": [{**opened, "Resource": "*"}]}
-    if is_open:
+    if is_there:
         client("logs").create_log_group(logGroupName="/shop/a")
-        kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
     return {}
 
 
@@ -214,8 +207,8 @@ STACK = "replay-stack"
 DOCTORED: dict[str, Callable[[], dict[str, Answer]]] = {
     "sound": dict,
     "a consumer that is slow": with_a_consumer_that_is_slow,
-    "a closed data key": partial(with_a_data_key, is_open=False),
-    "an open data key": partial(with_a_data_key, is_open=True),
+    "a log group that is not there": partial(with_a_log_group, is_there=False),
+    "a log group that is there": partial(with_a_log_group, is_there=True),
     "several faults": with_several_faults,
     "sources on two pages": with_sources_on_two_pages,
     "the key of a queue, given": partial(with_a_key_of_a_queue, is_given=True),
@@ -346,23 +339,6 @@ def test_groups_and_decisions_need_nothing_but_the_stack(
     assert plan_at(key).actions == {"g-1": Action.LEAVE, "g-2": Action.REDRIVE}
     assert run("groups") == 0
     assert f"dlq redrive --stack {stack} --group g-1\n" in capsys.readouterr().out
-
-
-def test_a_decision_that_somebody_else_s_overtakes_is_refused(
-    stack: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = plan_in_archive(GROUP)
-
-    def decide_late(text: str, *arguments: Any) -> str:
-        changed = text.replace("action: leave", "action: discard")
-        client("s3").put_object(Bucket="dead-letters", Key=key, Body=changed.encode())
-        return decide(text, *arguments)
-
-    monkeypatch.setattr("spark_reprocess.command_line.verbs.decide.decide", decide_late)
-
-    assert run("decide", "--stack", stack, "g-1", "redrive") == 2
-    assert "somebody else has changed it" in capsys.readouterr().err
-    assert plan_at(key).actions == {"g-1": Action.DISCARD}
 
 
 def test_options_that_are_given_win_over_the_stack_s(

@@ -233,5 +233,5 @@ def running(console: Console) -> Iterator[Session]:
 def opened(console: Console) -> Browser:
     """A browser that has opened the printed address."""
     client, session = visitor(console)
-    assert client.get(session.address()).status_code == 200
+    assert client.get(session.address).status_code == 200
     return Browser(client, session)

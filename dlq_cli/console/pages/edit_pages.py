@@ -4,8 +4,6 @@ While the person types, the page shows what would change in twenty messages. A d
 the whole group.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -18,63 +16,33 @@ from dlq_cli.console.reading import entry_digest, find_report, group_members
 from dlq_cli.console.site import GROUPS, Visit, page_route
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.archive.messages.message_index import Member, member_rows
-from spark_reprocess.editing.edit import Edit, EditError, Patch, patch_faults
-from spark_reprocess.editing.json_text import COMPACT, JsonTextError, read_json
+from spark_reprocess.editing.edit import Edit, EditError, read_patch
+from spark_reprocess.editing.json_text import write_json
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor, edit_sample
 
 PREVIEW_MESSAGES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class TypedPatch:
-    """A JSON Patch as it was typed.
-
-    Attributes:
-        text: as typed; empty for no edit.
-        patch: None for no edit, or if there are faults.
-        faults: what is wrong, as sentences.
-    """
-
-    text: str = ""
-    patch: Patch | None = None
-    faults: Sequence[str] = ()
-
-
-def read_patch(text: str) -> TypedPatch:
-    """Read a patch that was typed. No text and an empty list mean no edit."""
-    try:
-        operations = read_json(text.strip() or "[]")
-    except JsonTextError as error:
-        return TypedPatch(text, faults=[f"the text {error}"])
-    if operations == []:
-        return TypedPatch(text)
-    faults = [
-        fault if number is None else f"operation {number + 1}: {fault}"
-        for number, fault in patch_faults(operations)
-    ]
-    return TypedPatch(text, None if faults else Patch.of(operations), faults)
-
-
 def patch_lines(edit: Edit | None) -> str:
     """Format the patch of an edit with a line for each operation; empty without one."""
     if edit is None or edit.patch is None:
         return ""
-    lines = ",\n".join(f"  {COMPACT.write(dict(one))}" for one in edit.patch.operations)
+    lines = ",\n".join(f"  {write_json(dict(one))}" for one in edit.patch.operations)
     return f"[\n{lines}\n]"
 
 
 def _edit(visit: Visit) -> Response:
     plan = find_report(visit.console.archive, visit.query.get("plan")).plan()
     group = plan.groups[plan.index(visit.request.path_params["group_id"])]
-    return _page(visit, plan, group, read_patch(patch_lines(group.edit)))
+    return _page(visit, plan, group, patch_lines(group.edit))
 
 
 def _page(
     visit: Visit,
     plan: Plan,
     group: PlannedGroup,
-    typed: TypedPatch,
+    text: str,
     meanwhile: PlannedGroup | None = None,
 ) -> Response:
     return visit.page(
@@ -86,18 +54,17 @@ def _page(
         meanwhile_text=patch_lines(meanwhile.edit) if meanwhile else "",
         shown_plan=visit.query.get("plan", visit.field("shown_plan")),
         attributes=group.edit.set_attributes if group.edit else (),
-        **_preview_values(visit, plan, group, typed),
+        **_preview_values(visit, plan, group, text),
         dry_run=visit.console.command("redrive", "--group", group.group_id),
     )
 
 
-def _preview_values(
-    visit: Visit, plan: Plan, group: PlannedGroup, typed: TypedPatch
-) -> dict[str, Any]:
+def _preview_values(visit: Visit, plan: Plan, group: PlannedGroup, text: str) -> dict[str, Any]:
     """Return what the preview shows: what the patch changes in messages of few files."""
     archive, group_id = visit.console.archive, group.group_id
+    patch, faults = read_patch(text)
     members = group_members(archive, plan, group_id)
-    edits = {group_id: Edit(typed.patch)} if typed.patch else {}
+    edits = {group_id: Edit(patch)} if patch else {}
     # A queue may have a lower limit, which the dry run knows.
     editor = Editor(edits, plan.plan_id)
     by_file = pc.sort_indices(members["file"].cast(pa.string()))
@@ -112,21 +79,23 @@ def _preview_values(
             misfits.append((before.message_id, str(error)))
         else:
             samples.append(edit_sample(group_id, before, after, visit.console.masks))
-    text = typed.patch.text if typed.patch else "[]"
+    words = (group.action.value, "--edit", patch.text if patch else "[]")
     return {
         "group": group,
-        "typed": typed,
+        "text": text,
+        "patch": patch,
+        "faults": faults,
         "total": members.num_rows,
         "samples": samples,
         "misfits": misfits,
-        "command": visit.console.command("decide", group_id, group.action.value, "--edit", text),
+        "command": visit.console.command("decide", group_id, *words),
     }
 
 
-def _form_context(visit: Visit) -> tuple[Plan, PlannedGroup, TypedPatch]:
+def _form_context(visit: Visit) -> tuple[Plan, PlannedGroup, str]:
     plan = find_report(visit.console.archive, visit.field("plan")).plan()
     group = plan.groups[plan.index(visit.request.path_params["group_id"])]
-    return plan, group, read_patch(visit.field("patch"))
+    return plan, group, visit.field("patch")
 
 
 def _preview(visit: Visit) -> Response:
@@ -135,14 +104,14 @@ def _preview(visit: Visit) -> Response:
 
 
 def _save(visit: Visit) -> Response:
-    """Write the edit into the plan, as a person would write it."""
-    plan, group, typed = _form_context(visit)
-    if typed.faults:
-        return _page(visit, plan, group, typed)
+    plan, group, text = _form_context(visit)
+    patch, faults = read_patch(text)
+    if faults:
+        return _page(visit, plan, group, text)
     try:
-        set_patch(visit.console, plan.plan_id, group.group_id, visit.field("seen"), typed.patch)
+        set_patch(visit.console, plan.plan_id, group.group_id, visit.field("seen"), patch)
     except MeanwhileError as error:
-        return _page(visit, error.plan, group, typed, error.groups[0])
+        return _page(visit, error.plan, group, text, error.groups[0])
     shown_plan = visit.field("shown_plan")
     return visit.see_other(f"{GROUPS}{group.group_id}", plan=shown_plan, edited="1")
 

@@ -16,21 +16,15 @@ from spark_reprocess.groups.findings import Findings, format_predicate
 from spark_reprocess.groups.triage import Status, note_of
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import NoReportError
-from spark_reprocess.report.views import COLOURS, chart_data, head_view, outline
+from spark_reprocess.report.views import COLOURS, chart_data, group_view, head_view, outline
 
 _SEVERITY = {status.value: place for place, status in enumerate(Status)}
-_TRENDS = {"rising": 0, "steady": 1, "falling": 2, "ended": 3}
 _ACTIONS = {"leave": 0, "redrive": 1, "discard": 2}
-_LATE = 2**62
 
 ORDERS: Mapping[str, tuple[str, Callable[[Group], float]]] = {
     "count": ("messages", lambda one: -one.planned.count),
     "status": ("status", lambda one: _SEVERITY.get(one.listed.status, len(_SEVERITY))),
     "last": ("last sent", lambda one: -epoch(one.found.last_sent_at if one.found else None)),
-    "first": ("first sent", lambda one: epoch(one.found.first_sent_at if one.found else None)),
-    "trend": ("trend", lambda one: _TRENDS.get(one.found.trend if one.found else "", len(_TRENDS))),
-    "score": ("lead", lambda one: -max((lead.score for lead in one.leads), default=0)),
-    "expires": ("expiry", lambda one: epoch(one.found.expires_at if one.found else None) or _LATE),
     "decision": ("decision", lambda one: _ACTIONS.get(one.listed.action, len(_ACTIONS))),
 }
 """By the word in the address: its name, and what to sort by, ascending. Ties are in the order of
@@ -135,13 +129,7 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     return {
         **head_view(findings),
         "groups": [
-            {
-                "found": group,
-                "anchor": group.group_id,
-                "title": group.title.strip() or "(no title)",
-                "colour": rank if rank <= COLOURS else 0,
-                "lead": next(iter(group.leads), None),
-            }
+            group_view(findings, group, rank, is_brief=True)
             for rank, group in enumerate(findings.groups, start=1)
         ],
         "pending_groups": sum(map(bool, left)) if settled else None,
@@ -185,7 +173,6 @@ def _decide(visit: Visit) -> Response:
 
 
 def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Response:
-    """Show what somebody else said meanwhile, with the same form to confirm."""
     now = {**seen, **{group.group_id: entry_digest(group) for group in error.groups}}
     note = visit.field("note").strip()
     words = (visit.field("decision"), *(("--note", note) if note else ()))

@@ -1,9 +1,7 @@
 """Pages about one group, its messages, what people say about it; and about one message."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from starlette.responses import Response
 
@@ -13,7 +11,7 @@ from dlq_replay.replaying.returns import Returns
 from spark_reprocess.analysis.groups.mask import excerpt
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.archive.ledger.open_set import planned_states
-from spark_reprocess.editing.json_text import INDENTED
+from spark_reprocess.editing.json_text import write_indented
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups.findings import Sample
 from spark_reprocess.groups.triage import Statement, is_group_id, note_of
@@ -27,16 +25,6 @@ _MOST_STATEMENTS = 50
 
 _BODY_CHARACTERS = 8_000
 """Of a body at most; ``dlq show`` has all of it."""
-
-_SORTS: Mapping[str, tuple[str, str]] = {
-    "oldest": ("sent_at", "ascending"),
-    "newest": ("sent_at", "descending"),
-    "largest": ("body_bytes", "descending"),
-    "smallest": ("body_bytes", "ascending"),
-    "received": ("receive_count", "descending"),
-    "state": ("state", "ascending"),
-}
-"""By the word in the address: a column, and its order. Ties are sorted by id."""
 
 
 def _masked(console: Console, copy: ArchivedCopy) -> tuple[View, str]:
@@ -71,12 +59,12 @@ def _group(visit: Visit) -> Response:
         history=read_statements(archive, group_id, _MOST_STATEMENTS),
         note=read_notes(archive, report.memory, [group_id]).get(group_id, ""),
         actions=[one.value for one in Action],
-        operations=[INDENTED.write(dict(one)) for one in operations],
+        operations=[write_indented(dict(one)) for one in operations],
     )
 
 
 def _messages(visit: Visit) -> Response:
-    """A page of the group's messages, as a fragment or on a page of its own.
+    """A page of the group's messages, the oldest first, as a fragment or on a page of its own.
 
     The table of the plan has what it needs, so no file of messages is opened.
     """
@@ -85,35 +73,26 @@ def _messages(visit: Visit) -> Response:
     plan = find_report(archive, query.get("plan")).plan()
     group = plan.groups[plan.index(group_id)]
     text = query.get("q", "").strip()
-    sort = query["sort"] if query.get("sort") in _SORTS else "oldest"
     members = group_members(archive, plan, group_id)
     total = members.num_rows
     if text:
         is_in = pc.match_substring(members["message_id"], text, ignore_case=True)
         members = members.filter(is_in)
-
-    def with_states(rows: pa.Table) -> pa.Table:
-        now_seconds = console.now().timestamp()
-        states = planned_states(archive, plan.plan_id, rows["message_id"], now_seconds)
-        return rows.append_column("state", states)
-
     matching = members.num_rows
     number, pages = visit.page_number(matching)
-    column, order = _SORTS[sort]
-    if column == "state":
-        members = with_states(members)
-    keys: Any = [(column, order), ("message_id", "ascending")]
+    keys: Any = [("sent_at", "ascending"), ("message_id", "ascending")]
     places = pc.sort_indices(members, sort_keys=keys)[(number - 1) * PAGE_ROWS :][:PAGE_ROWS]
     shown = members.take(places)
+    now_seconds = console.now().timestamp()
+    states = planned_states(archive, plan.plan_id, shown["message_id"], now_seconds)
     returns = read_returns(archive, plan.plan_id, [group_id], console.failure_table)
     return visit.page(
         "messages_list.html.jinja" if visit.is_fragment else "messages.html.jinja",
-        rows=(shown if column == "state" else with_states(shown)).to_pylist(),
+        rows=shown.append_column("state", states).to_pylist(),
         group_id=group_id,
         planned=group,
         place=query.get("plan", ""),
         text=text,
-        sort=sort,
         matching=matching,
         total=total,
         number=number,

@@ -62,7 +62,6 @@ def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
 
 
 def _collect(visit: Visit) -> list[str]:
-    """Make the command that drains, analyzes, or does both."""
     only = visit.field("only")
     words = [
         *_queue(visit, "parked_queue_url"),
@@ -237,7 +236,6 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _titles(console: Console, plan_id: str) -> dict[str, str]:
-    """Return what failed in each group of a plan; nothing if that cannot be read now."""
     with suppress(JobError):
         plan = find_report(console.archive, plan_id).plan()
         return {group.group_id: group.title for group in plan.groups}
@@ -245,7 +243,6 @@ def _titles(console: Console, plan_id: str) -> dict[str, str]:
 
 
 def _outcomes(visit: Visit) -> Response:
-    """Say of each group of a plan what came back, until every failure would have."""
     console, group = visit.console, visit.query.get("group")
     plan = find_report(console.archive, visit.query.get("plan")).plan()
     plan = plan.only(group) if group else plan

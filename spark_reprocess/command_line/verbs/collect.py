@@ -32,18 +32,13 @@ if TYPE_CHECKING:
     from spark_reprocess.drain.drain import DrainSummary
 
 _ABOUT = """\
-Drains the parked queue into the archive, then analyzes the archive.
+Drains the parked queue into the archive, and writes each message durably before it deletes it.
+Then groups the archive's pending messages by failure, and finds what sets each group apart (its
+leads). Writes report.html, summary.json and groups.parquet for programs, and plan.yaml, in which
+each group's action is "leave" unless a rule of a policy sets another one.
 
-The drain writes each message durably before it deletes it. A drain that is killed leaves duplicate
-rows at worst, which every read removes.
-
-The analysis groups the archive's pending messages by failure, and finds what sets each group apart
-(its leads). It writes report.html, summary.json and groups.parquet for programs, and plan.yaml, in
-which each group's action is "leave" unless a rule of a policy sets another one. Titles and leads
-are printed on a terminal only: elsewhere, as in the log of a scheduled job, you get group ids and
-counts. docs/analysis.md explains groups and leads.
-
-Run it again at any time: it fetches new messages, and writes a new report."""
+Titles and leads are printed on a terminal only: elsewhere, as in the log of a scheduled job, you
+get group ids and counts. Run it again at any time. docs/analysis.md explains groups and leads."""
 
 _ANALYZE = "analyze"
 _OF_DRAIN = ("limit", "time_budget_seconds", "tasks", "wait_seconds")

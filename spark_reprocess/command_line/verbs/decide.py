@@ -11,8 +11,7 @@ from spark_reprocess.aws.actor import actor
 from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
-from spark_reprocess.editing.edit import Patch, patch_faults
-from spark_reprocess.editing.json_text import JsonTextError, read_json
+from spark_reprocess.editing.edit import Patch, read_patch
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.figures import second
 from spark_reprocess.groups.triage import Statement, is_group_id, note_of
@@ -28,9 +27,8 @@ redrive changes the bodies of the group. If somebody else changes the plan at th
 exactly one of you succeeds.
 
 The archive remembers the decision, the note, and since when the group is resolved: later reports
-show them. What is sent to the parked queue after that time makes the group regressed. Without an
-ACTION the plan stays as it is. A note is your own text and is not masked: put no person's data into
-it. Sends nothing: redrive carries out the plan. Needs no Spark."""
+show them. Without an ACTION the plan stays as it is. A note is not masked: put no person's data
+into it. Sends nothing: redrive carries out the plan. Needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -108,13 +106,12 @@ def _full_id(archive: Archive, options: argparse.Namespace) -> str:
 def _decide(
     archive: Archive, options: argparse.Namespace, group_id: str, note: str | None
 ) -> dict[str, Any]:
-    """Write the decision into the plan; return what the answer says of it."""
     file = find_plan(archive, options.plan)
     text = file.read()
     before = read_plan(text, name=file.path)
     changed = decide(text, [group_id], Action(options.action), note)
     if options.edit is not None:
-        changed = with_patch(changed, group_id, read_patch(options.edit))
+        changed = with_patch(changed, group_id, _patch(options.edit))
     if not file.replace(text, changed):
         raise BusyError(
             f"{file.path}: somebody else has changed it at this moment; look at it with groups, "
@@ -130,28 +127,16 @@ def _decide(
     }
 
 
-def read_patch(place: str) -> Patch | None:
-    """Read a JSON Patch from text that begins with ``[``, or from a file.
-
-    Returns:
-        The patch; None for an empty list.
-
-    Raises:
-        InputError: the file cannot be read, or this is no JSON Patch.
-    """
+def _patch(place: str) -> Patch | None:
+    """Read a JSON Patch from text that begins with ``[``, or from a file; raise InputError."""
     is_text = place.lstrip().startswith("[")
     try:
-        operations = read_json(place if is_text else Path(place).read_text("utf-8"))
+        patch, faults = read_patch(place if is_text else Path(place).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--edit {place}: cannot be read: {error}") from error
-    except JsonTextError as error:
-        raise InputError(f"--edit: {error}") from error
-    if operations == []:
-        return None
-    for index, fault in patch_faults(operations):
-        where = "" if index is None else f"operation {index + 1}: "
-        raise InputError(f"--edit: {where}{fault}")
-    return Patch.of(operations)
+    if faults:
+        raise InputError(f"--edit: {'; '.join(faults)}")
+    return patch
 
 
 VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run)

@@ -16,12 +16,6 @@ with the same first id, in every drain, and the reports that may quote it. Their
 without its condition and the titles of its groups. The ledger keeps who, when, why and the ids.
 --failure-table also erases the failures that consumers recorded of these messages.
 
-A copy that lost its context has its own id as first id: find such copies with --where on the body
-or on an attribute.
-
---older-than-days removes what was sent, discarded or restored that long ago, if its drain is as
-old. Messages that are pending, in doubt or busy stay, whatever their age.
-
 A dry run unless --execute is given. If an erase is killed, the next one completes it. In a
 versioned bucket every version is erased. docs/erase.md has the rights that this needs, and what an
 erase does not reach. Only --where needs Spark."""

@@ -3,13 +3,16 @@
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from spark_reprocess.analysis.outputs import findings_of
 from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.archive.storage.records import DAMAGE
 from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
@@ -17,7 +20,7 @@ from spark_reprocess.figures import counted, minute
 from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
-    Synonym,
+    Findings,
     count_statuses,
     format_predicate,
     format_statuses,
@@ -25,15 +28,13 @@ from spark_reprocess.groups.findings import (
 from spark_reprocess.groups.triage import GroupMemory, Status
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action, Plan
-from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.plan_file import PlanFile, find_plan
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
-what the plan says to do with them. Counts and statuses are those of the analysis; pending is what
-is neither sent, discarded, restored nor erased now; came back is what the replay function counted
-of the messages that the plan sent. A group is not in the table if nothing of it is pending and
-nothing came back. What people say about a group is shown as it is now, and whether too much of a
-redrive of it came back ("stopped"). Changes nothing; needs no Spark."""
+what the plan says to do with them. Counts and statuses are those of the analysis; pending, sent,
+came back, stopped, and what people say are as of now. A group of which nothing is pending and
+nothing came back is not in the table. Changes nothing; needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,13 +80,12 @@ def _run(options: Mapping[str, Any]) -> int:
     archive = open_archive(options["archive"])
     file = find_plan(archive, options["plan"])
     plan = file.plan()
-    # None without a report beside the plan.
-    summary: Any = json.loads(file.summary() or b'{"groups": []}')
+    findings = read_findings(file)
     memory = read_memory(archive)
     notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
     outcomes = read_outcomes(archive, plan, options["failure_table"])
-    groups = list_groups(plan, summary, memory, notes, outcomes)
-    gone = [one["group_id"] for one in summary.get("gone", ())]
+    groups = list_groups(plan, findings, memory, notes, outcomes)
+    gone = [one.group_id for one in findings.gone] if findings else []
     statuses = count_statuses((one.status for one in groups), len(gone))
     answer = {
         "plan_id": plan.plan_id,
@@ -108,26 +108,35 @@ def _run(options: Mapping[str, Any]) -> int:
     return DONE
 
 
+def read_findings(file: PlanFile) -> Findings | None:
+    """Return the findings of a plan's report; None where it is not beside the plan, or damaged.
+
+    The plan alone decides: without findings there are no leads and no samples to show.
+    """
+    with suppress(*DAMAGE):
+        return findings_of(json.loads(file.summary() or b""))
+    return None
+
+
 def list_groups(
     plan: Plan,
-    summary: Any,  # noqa: ANN401 - of a file
+    findings: Findings | None,
     memory: GroupMemory,
     notes: Mapping[str, str],
     outcomes: Mapping[str, Outcome],
 ) -> list[ListedGroup]:
-    """Combine the groups of a plan with its report's *summary*, and with what is remembered.
+    """Combine the groups of a plan with its report's *findings*, and with what is remembered.
 
     *notes* are texts by group id; *outcomes* as ``read_outcomes`` returns them.
     """
-    found = {group["group_id"]: group for group in summary["groups"]}
+    by_id = {group.group_id: group for group in findings.groups} if findings else {}
     listed = []
     for group in plan.groups:
-        of_report = found.get(group.group_id, {})
+        found = by_id.get(group.group_id)
         state = memory.state(group.group_id)
         outcome = outcomes.get(group.group_id)
-        first = next(iter(of_report.get("leads", [])), {"parts": ()})
-        parts = [Synonym(one["field"], one["value"]) for one in first["parts"]]
-        status = of_report.get("status", "")
+        too_few = TOO_FEW if group.count < LEAST_GROUP else ""
+        status = found.status if found else ""
         if state.stopped is not None:
             status = Status.STOPPED.value
         elif status == Status.STOPPED:
@@ -139,8 +148,7 @@ def list_groups(
                 count=group.count,
                 action=group.action.value,
                 title=group.title,
-                lead=" and ".join(map(format_predicate, parts))
-                or (TOO_FEW if group.count < LEAST_GROUP else ""),
+                lead=format_predicate(found.leads[0]) if found and found.leads else too_few,
                 note=group.note,
                 is_edited=group.edit is not None,
                 status=status,
@@ -160,7 +168,6 @@ def _sent(one: ListedGroup) -> int:
 
 
 def _description(one: ListedGroup) -> str:
-    """Format in lines what failed, what sets the group apart, and what people say about it."""
     resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
     remembered = one.remembered if one.remembered != one.note else ""
     said = " · ".join(filter(None, (resolved, remembered)))

@@ -12,7 +12,7 @@ from itertools import groupby
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import sqs_client
-from spark_reprocess.command_line.arguments import add_shared, sha256_hex
+from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.outcomes import columns, print_outcomes, problem_sentence
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
@@ -52,10 +52,9 @@ comes back is stopped until somebody decides again: exit code 3. Where nobody ca
 circuit breaker limits the queue to 1 replay a minute, the run waits for up to 15 minutes and ends
 with exit code 4: the same command goes on.
 
-A message whose answer was lost is in doubt: it is named and left. Look for it at the consumer, then
-give --in-doubt. On FIFO queues a message waits behind any earlier one of its message group that
-stays. What an edit of the plan does not fit, and what came from a queue that SQS does not show, is
-left, counted and named. docs/redrive.md has the rules."""
+A message whose answer was lost is in doubt: it is named and left. On FIFO queues a message waits
+behind any earlier one of its message group that stays. What is left is counted and named.
+docs/redrive.md has the rules."""
 
 
 _RARE = "more options"
@@ -99,11 +98,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="FIFO: send messages although an earlier one of their message group is not sent",
     )
     rare.add_argument(
-        "--keep-counter", action="store_true", help="keep each message's replay count"
-    )
-    rare.add_argument(
         "--decisions-sha256",
-        type=sha256_hex,
         metavar="HEX",
         help="refuse a plan that does anything else than in the dry run that answered with this "
         "(decisions_sha256 of its --json answer)",
@@ -306,7 +301,6 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
 
 
 def _print_edits(summary: RedriveSummary) -> None:
-    """Print the samples of messages before and after the plan's edits; they are masked already."""
     counts = {group.group_id: group.counts.get(Disposition.SEND, 0) for group in summary.groups}
     for group_id, samples in groupby(summary.samples, key=lambda sample: sample.group_id):
         shown = list(samples)
@@ -317,7 +311,6 @@ def _print_edits(summary: RedriveSummary) -> None:
 
 
 def _stopped_sentence(groups: Sequence[GroupRamp]) -> str:
-    """Format which groups are stopped, and what to do."""
     bad = [one.group_id for one in groups if one.verdict is Verdict.BAD]
     which = f"stopped: {', '.join(bad)}" if bad else "groups of the plan are stopped"
     return (

@@ -43,23 +43,12 @@ policy, redrives, and prints what is left for a person. Each step is safe to rep
 was killed needs nothing but the next one. Of two runs at the same time both drain and analyze, and
 one redrives; the other exits with 4.
 
-A policy is a YAML file of ordered rules. For each group the first rule whose condition is true sets
-the action. A group without such a rule is left:
+A policy is a YAML file of ordered rules: for each group the first rule whose condition is true sets
+the action. Without --policy everything is left. Without --execute nothing is sent, but the queue is
+drained. What a person said last about a group beats every rule, and messages that returned from an
+earlier redrive are left. docs/schedule.md shows a policy, and how to allow more.
 
-  version: 1
-  rules:
-    - name: payments was down
-      when: "title LIKE 'TimeoutError: payments%' AND count <= 5000"
-      action: redrive
-  run:
-    max_rate: 100
-
-Without --policy everything is left. Without --execute nothing is sent, but the queue is drained.
-What a person said last about a group beats every rule, and messages that returned from an earlier
-redrive are left. docs/schedule.md has the rules, the options below run, and how to allow more.
-
-A run acts on messages of its own parked queue. What it must leave it counts and names, such as
-messages that may have come from another main queue. With a destination, number and age of pending
+A run acts on messages of its own parked queue. With a destination, number and age of pending
 messages are published to CloudWatch, for the alarm."""
 
 

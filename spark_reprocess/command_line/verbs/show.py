@@ -16,8 +16,8 @@ from spark_reprocess.command_line.terminal import (
     print_answer,
     print_error,
     print_fields,
-    print_heading,
     print_line,
+    print_parts,
 )
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
@@ -36,13 +36,10 @@ from spark_reprocess.progress import silent
 from spark_reprocess.report.texts import indented_json
 
 _ABOUT = """\
-Shows the history of one dead letter: every archived copy, why each was parked, and each run that
-sent or discarded one: who, with which credentials, why, when, where to, and under which new id.
-Of a run, by the id that redrive and restore print: the same, and what came back of each group of
-its plan since.
-
-The id can be that of an archived copy, of the first copy, or of a copy that a redrive sent. Bodies
-and values of attributes are shown only if you ask for them. Changes nothing; needs no Spark.
+Shows the history of one dead letter, by the id of any copy: every archived copy, why each was
+parked, and each run that sent or discarded one: who, why, when, where to, and under which new id.
+Of a run, by the id that redrive and restore print: the same, and what came back since. Bodies and
+values of attributes are shown only if you ask for them. Changes nothing; needs no Spark.
 
 With --out, the id is that of a group of a plan, or its beginning. Its messages are written as JSON
 lines as they were archived; docs/reference.md lists the fields. Nothing is masked. A file gets mode
@@ -132,7 +129,7 @@ def print_history(history: DeadLetterHistory) -> None:
     print_line(f"dead letter {', '.join(history.first_ids)}: {copies} (times in UTC)")
     for copy in history.copies:
         print_line("")
-        print_heading(f"{copy.message_id}: {copy.state.replace('_', ' ')}")
+        print_parts((f"{copy.message_id}: {copy.state.replace('_', ' ')}", "bold"))
         hidden = ("message_id", "state", "attributes", "entries", "body", "values")
         print_fields([*_fields(copy, *hidden), *_content(copy)])
         for entry in copy.entries:
@@ -140,14 +137,14 @@ def print_history(history: DeadLetterHistory) -> None:
             detail = f" ({entry.detail})" if entry.detail else ""
             step = f", in step {entry.step} of a ramp" if entry.step else ""
             time = _format_time(entry.claimed_at)
-            print_heading(f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}")
+            print_parts((f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}", "bold"))
             said = ("claimed_at", "outcome", "new_message_id", "detail", "step")
             print_fields(_fields(entry, *said), indent="    ")
 
 
 def print_run(history: RunHistory, failure_table: str | None) -> None:
     """Print who did what, and what came back of it."""
-    print_heading(f"{history.run.verb}, run {history.run.run_id}")
+    print_parts((f"{history.run.verb}, run {history.run.run_id}", "bold"))
     print_fields(_fields(history.run, "verb", "run_id"))
     print_outcomes(history.outcomes, failure_table)
 

@@ -20,7 +20,7 @@ from dlq_replay.wire.message import Message
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
-from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
+from spark_reprocess.editing.json_text import JsonTextError, read_json, write_indented
 from spark_reprocess.figures import cut
 
 FAULT = "edit_fault"
@@ -122,7 +122,7 @@ def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) ->
 def _lines(message: Message, masks: Masks) -> Iterator[str]:
     """Yield the masked lines of a message."""
     try:
-        body = INDENTED.write(masks.tree("body", read_json(message.body)))
+        body = write_indented(masks.tree("body", read_json(message.body)))
     except JsonTextError:
         body = message.body
     yield from masks.text(body).splitlines()

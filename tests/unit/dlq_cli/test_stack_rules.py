@@ -142,7 +142,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "no right to send": {"denied_sends": ("main",)},
     "a table or log group that is not there": {"missing": ("/shop/orders",)},
-    "a data key closed to alarms": {"data_key_admits_alarms": False},
     "a key that the role may not use": {
         **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
         "denied_keys": (KEY,),

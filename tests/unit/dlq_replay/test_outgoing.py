@@ -88,9 +88,7 @@ def copies_of(letter: Message) -> dict[str, SendEntry]:
             letter, "foreign_source", NOW, policy(others={"other": {}})
         ),
         "redrive": redriven_entry(letter, "p-2", MAIN),
-        "redrive to FIFO, keeping the counter": redriven_entry(
-            letter, "p-2", MAIN_FIFO, keep_counter=True
-        ),
+        "redrive to FIFO": redriven_entry(letter, "p-2", MAIN_FIFO),
         "redrive of a step": redriven_entry(letter, "p-2", MAIN, group_id="g-2", is_canary=True),
     }
 

@@ -154,10 +154,11 @@ def _refuse(self: LocalArchive, path: str, content: bytes) -> bool:
     raise ArchiveError(f"archive {self.root}: cannot write {path}: disk full")
 
 
-def test_a_decision_that_somebody_else_overtook_is_not_remembered(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
+def test_a_decision_that_somebody_else_overtook_is_refused_and_not_remembered(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(LocalArchive, "replace", lambda *_: False)
 
     assert run(archive, OTHER, "discard") == 2
+    assert "somebody else has changed it" in capsys.readouterr().err
     assert OTHER not in read_memory(archive).said

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spark_reprocess import glue_job
-from spark_reprocess.archive.storage.files import COMMANDS, open_archive
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.command_line.verb import INTERRUPTED
 from spark_reprocess.glue_job import (
@@ -125,13 +125,3 @@ def test_a_stored_command_is_run_once(tmp_path: Path) -> None:
         run(["--command-line", argument], main)
 
     assert ran == [["collect", "--limit", "5"]]
-
-
-def test_a_command_that_somebody_changed_is_not_run(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
-    stored = store_command(archive, ["collect"])
-    [path] = archive.list(COMMANDS)
-    archive.write(path, b'{"words": ["erase"]}')
-
-    with pytest.raises(SystemExit, match=f"has no command {stored}"):
-        run(["--command-line", argument_of(archive, stored)], lambda _: 0)

@@ -1,11 +1,8 @@
-import re
-import textwrap
 from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 
-from spark_reprocess.command_line.verbs import run
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
@@ -104,12 +101,6 @@ def test_a_policy_has_the_hash_of_its_file_and_another_file_is_refused() -> None
     assert read_policy(GOOD, wanted).sha256 == read_policy(GOOD, wanted.upper()).sha256 == wanted
     with pytest.raises(InputError, match=f"has the SHA-256 [0-9a-f]{{64}} and not {wanted}"):
         read_policy(f"{GOOD} ", wanted)
-
-
-def test_the_example_of_the_help_can_be_copied() -> None:
-    [example] = re.findall(r"^ +version: 1\n(?:^ +.*\n)+", run.VERB.about, re.MULTILINE)
-
-    assert read_policy(textwrap.dedent(example)).rules[0].name == "payments was down"
 
 
 BAD = """\

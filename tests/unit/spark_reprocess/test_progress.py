@@ -9,7 +9,7 @@ import pytest
 from local_sqs.clock import VirtualClock
 from spark_reprocess import progress
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import HowFar, in_file, in_lines, on_stderr, share_of
+from spark_reprocess.progress import HowFar, in_file, in_lines, on_stderr
 
 OFTEN = on_stderr("", "\n", 0.001)
 
@@ -140,15 +140,3 @@ def test_work_goes_on_where_its_progress_cannot_be_written(
 
     with in_file(tmp_path / "no" / "folder")("draining", status):
         assert asked.wait(60)
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "share"),
-    [(0, 10, 0.0), (250, 1_000, 0.25), (20, 10, 1.0), (0, 0, None)],
-)
-def test_share_is_read_back_from_the_line(done: int, total: int, share: float | None) -> None:
-    assert share_of(HowFar(total, VirtualClock().time).line(done)) == share
-
-
-def test_other_text_has_no_share() -> None:
-    assert share_of("verdict in 40 s, main queue: 3 waiting") is None

@@ -103,7 +103,6 @@ def redriven_entry(
     *,
     group_id: str | None = None,
     is_canary: bool = False,
-    keep_counter: bool = False,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> SendEntry:
     """The copy that a redrive sends: a fresh start that remembers its origin.
@@ -117,15 +116,13 @@ def redriven_entry(
         to: the queue, whose dead letter it is from now on.
         group_id: the group for which its return is counted; None to count none.
         is_canary: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
-        keep_counter: else the message has none.
         max_message_bytes: of the queue; where the context has no room it is left out.
     """
     context = _redriven_context(message, plan_id, group_id, to.name, is_canary=is_canary)
-    others = _without_context(message)
-    kept = others if keep_counter else _without(others, REPLAY_COUNT_ATTRIBUTE)
+    others = _without(_without_context(message), REPLAY_COUNT_ATTRIBUTE)
     return _entry(
         message,
-        _marked(message.body, kept, context, max_message_bytes),
+        _marked(message.body, others, context, max_message_bytes),
         deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to.is_fifo),
     )
 
