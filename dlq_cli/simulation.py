@@ -10,7 +10,7 @@ prices come from", has the sources. Each request carries at most 64 KiB, which i
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
@@ -30,6 +30,10 @@ from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.message import Message, SendEntry
 
 MAX_SAMPLES = 2000
+
+MAX_IN_FLIGHT = 120_000
+"""The quota of messages in flight in one queue. Above it, receives return nothing:
+SQSDeveloperGuide, "Amazon SQS visibility timeout"."""
 
 LOAD_SECONDS = 10
 """The load on the consumer is counted for each ten seconds."""
@@ -127,6 +131,7 @@ class Recovery:
         failed_tries, failed_tries_of_replays: of the consumer; of these, tries of replayed copies.
         held: how often the circuit breaker held a message.
         last_through_seconds: when the last message was processed, from the end of the outage.
+        peak_in_flight: the most copies in main that were hidden at a time.
         load: tries, by ``LOAD_SECONDS`` from the start; later messages included.
         tries: of messages of the outage, by minute from the start.
         through: messages of the outage that were processed, by minute from the start.
@@ -142,6 +147,7 @@ class Recovery:
     failed_tries_of_replays: int = 0
     held: int = 0
     last_through_seconds: float = 0.0
+    peak_in_flight: int = 0
     load: Counter[int] = field(default_factory=Counter)
     tries: Counter[int] = field(default_factory=Counter)
     through: Counter[int] = field(default_factory=Counter)
@@ -268,6 +274,10 @@ class _World:
         self._events: list[tuple[float, int, int, Message, int]] = []
         self._positions: defaultdict[int, float] = defaultdict(float)
         self._free_at = 0.0
+        # The ends of the hidden samples. Their number is whole, so each counts for a little less
+        # than the visibility timeout, or for longer where one weighs more than the quota.
+        self._hidden: deque[float] = deque(maxlen=max(1, MAX_IN_FLIGHT // self._weight))
+        self._quota_samples = MAX_IN_FLIGHT / self._weight
         self._breaker = SimulatedBreaker(self._weight, 1 / self._spacing) if has_breaker else None
         self._replayer = Replayer(
             scenario.policy,
@@ -296,6 +306,7 @@ class _World:
         return self._recovery
 
     def _arrive(self) -> None:
+        """Let the next message arrive; they go on after the outage."""
         at = self._spacing * (self._arrived + 0.5)
         self._arrived += 1
         sample = _Sample(self._weight, at >= self._scenario.outage_seconds)
@@ -316,9 +327,13 @@ class _World:
         heappush(self._events, (at, kind, self._order, message, tries))
 
     def _try(self, visible_at: float, message: Message, tries: int) -> None:
-        """Let the consumer try a copy, as soon as it has the capacity."""
+        """Let the consumer try a copy, as soon as it has the capacity and SQS hands it out."""
         sample, recovery = self._sample(message), self._recovery
-        at = max(visible_at, self._free_at)
+        at, hidden = max(visible_at, self._free_at), self._hidden
+        while hidden and hidden[0] <= at:
+            hidden.popleft()
+        if len(hidden) == hidden.maxlen:
+            at = hidden.popleft()
         capacity = self._scenario.capacity_per_second
         self._free_at = at + (sample.weight / capacity if capacity else 0)
         recovery.load[int(at // LOAD_SECONDS)] += sample.weight
@@ -341,6 +356,11 @@ class _World:
         recovery.failed_tries += weight
         if was_replayed(message):
             recovery.failed_tries_of_replays += weight
+        if timeout:
+            samples = self._hidden.maxlen or 1
+            self._hidden.append(at + timeout * samples / self._quota_samples)
+            in_flight = len(self._hidden) * MAX_IN_FLIGHT // samples
+            recovery.peak_in_flight = max(recovery.peak_in_flight, in_flight)
         if tries < self._scenario.max_receive_count:
             self._push(at + timeout, _MAIN, message, tries)
         else:
@@ -349,6 +369,7 @@ class _World:
             self._push(math.ceil(at + timeout), _DLQ, dead)
 
     def _replay(self, at: float, messages: Sequence[Message]) -> None:
+        """Let the function handle a batch."""
         self._now = int(at)
         if self._breaker:
             self._breaker.now_seconds = self._now

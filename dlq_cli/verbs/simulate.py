@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 
 from dlq_cli.simulation import (
+    MAX_IN_FLIGHT,
     PRICES_AS_OF,
     PRICES_REGION,
     Recovery,
@@ -40,7 +41,7 @@ examples:
     dlq simulate --outage 1h --rate 50 --visibility-timeout 0 --max-receive-count 1
 
 assumptions: all tries fail during the outage and none after it; a try takes no time; main is a
-standard queue without a quota of messages in flight; the consumer records no errors. At
+standard queue, of which at most 120,000 copies are in flight; the consumer records no errors. At
 most 2,000 messages are simulated: where more arrive, each stands for several, and numbers are
 averages with an error of about a percent."""
 
@@ -110,6 +111,7 @@ _ROWS: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "failed_tries": ("tries that failed", quantity),
     "failed_tries_of_replays": ("  of replayed messages", quantity),
     "held": ("holds of the circuit breaker", quantity),
+    "peak_in_flight": (f"most in flight in main, of {MAX_IN_FLIGHT:,}", quantity),
     "sqs_requests": ("SQS requests, with the consumer's", quantity),
     "invocations": ("invocations of the function", quantity),
     "dollars": ("cost of both", _dollars),

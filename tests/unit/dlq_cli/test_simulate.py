@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dlq_cli.__main__ import main
 from dlq_cli.simulation import (
     EVENT_SECONDS,
+    MAX_IN_FLIGHT,
     MAX_SAMPLES,
     MESSAGE_SECONDS,
     Scenario,
@@ -61,6 +62,15 @@ def test_a_consumer_gets_no_more_than_it_can_do() -> None:
 
     assert recovery.peak_load == pytest.approx(3, rel=0.05)
     assert recovery.recovered + recovery.parked == 200
+
+
+@pytest.mark.parametrize("rate", [50_000, 10**6])
+def test_a_queue_hides_no_more_than_the_quota(rate: float) -> None:
+    recovery = simulate(scenario(arrivals_per_second=rate), has_breaker=False)
+
+    assert recovery.peak_in_flight == MAX_IN_FLIGHT
+    # A copy is hidden for ten seconds: 12,000 tries a second, after the first 120,000 at once.
+    assert recovery.failed_tries == pytest.approx(12_000 * 100 + 60_000, rel=0.1)
 
 
 def test_many_messages_do_as_few() -> None:
