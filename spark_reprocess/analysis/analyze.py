@@ -64,7 +64,13 @@ from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.aws.actor import actor, text_of
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
-from spark_reprocess.groups.findings import Findings, GoneGroup, GroupFinding
+from spark_reprocess.groups.findings import (
+    Findings,
+    GoneGroup,
+    GroupFinding,
+    by_family,
+    merged,
+)
 from spark_reprocess.groups.grouping import OTHERS, Pattern
 from spark_reprocess.groups.triage import Found, GroupMemory, outcome
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
@@ -96,6 +102,7 @@ class AnalyzeOptions:
         stack: name of the stack, for the report; None without one.
         logs: log groups, or files of events, in which to look for the reasons of messages without a
             recorded error.
+        group_by: see ``grouping.captured``, checked; empty for none, None for the remembered one.
     """
 
     archive: str
@@ -107,6 +114,7 @@ class AnalyzeOptions:
     policy: Policy | None = None
     stack: str | None = None
     logs: Sequence[str] = ()
+    group_by: str | None = None
 
     @property
     def condition(self) -> str | None:
@@ -151,7 +159,9 @@ def analyze(
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules: Mapping[str, Rule] = {}
         if options.policy:
-            rules = rules_by_group(spark, options.policy, groups_table(findings))
+            rules = rules_by_group(
+                spark, options.policy, groups_table(_counted_by_family(findings))
+            )
             # Read now: somebody may have decided since this analysis began.
             left = left_for_people(findings, rules, read_memory(archive))
             findings = replace(findings, left_for_people=left)
@@ -185,7 +195,9 @@ class _Analysis:
         messages, log_note = self._with_logged(rows, messages, plan_id)
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         known = read_memory(self.archive)
-        assign = partial(assign_groups, self.archive, kept=known.groups.keys() | known.said)
+        kept_ids = known.groups.keys() | known.said
+        group_by = self.options.group_by
+        assign = partial(assign_groups, self.archive, kept=kept_ids, group_by=group_by)
         with ExitStack() as stack:
             with self.progress("grouping", str):
                 persisted = partial(self._kept, stack=stack)
@@ -204,7 +216,7 @@ class _Analysis:
             result = outcome(memory, plan_id, self.now, seen, grouping.unlisted, is_whole=is_whole)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             found, sampled = self._found(
-                messages, slim, listed, grouping.patterns, totals, buckets, result.memory
+                messages, slim, listed, grouping.titles, totals, buckets, result.memory
             )
         gone = [memory.groups[one] for one in result.gone]
         titles = titles_before(self.archive, gone, self.masks)
@@ -227,6 +239,8 @@ class _Analysis:
             unreadable=memory.unreadable,
             stack=self.options.stack,
             logs=log_note,
+            families=grouping.families,
+            group_by=grouping.group_by,
         )
         snapshot = Snapshot(
             tuple(drains),
@@ -259,7 +273,7 @@ class _Analysis:
         messages: DataFrame,
         slim: DataFrame,
         listed: list[dict[str, Any]],
-        patterns: Mapping[str, Pattern],
+        titles: Mapping[str, Pattern | str],
         totals: Totals,
         buckets: range,
         memory: GroupMemory,
@@ -281,7 +295,7 @@ class _Analysis:
         picks = picked(slim, sampling_rates(counts, totals), shown_ids)
         few, has_samples = self.is_few, self.options.has_samples
         rows = with_features(
-            picks, messages, patterns, self.masks, has_samples=has_samples, is_few=few
+            picks, messages, titles, self.masks, has_samples=has_samples, is_few=few
         )
         with self.progress("looking for leads", str), ExitStack() as stack:
             extracted = self._kept(rows, stack)
@@ -304,6 +318,15 @@ class _Analysis:
         if not self.is_few:
             stack.callback(frame.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
         return frame
+
+
+def _counted_by_family(findings: Findings) -> Findings:
+    """Return *findings* with the count and the share of its family for each group."""
+    groups = []
+    for family in by_family(findings.groups, findings.families):
+        whole = merged(family)
+        groups += [replace(one, count=whole.count, share=whole.share) for one in family]
+    return replace(findings, groups=tuple(groups))
 
 
 def _write(

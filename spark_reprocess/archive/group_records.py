@@ -5,7 +5,8 @@
   at the same moment, one gets the next number, and neither overwrites the other.
 - ``groups/seen/<report id>.json``: one file per analysis, written after its report: what is known
   of each group then. It has no text of a note, which stays in one file.
-- ``groups/table.json``: the table by which groups of errors keep their ids; see ``grouping``.
+- ``groups/table.json``: the table by which groups of errors keep their ids, and the pattern of
+  ``--group-by``; see ``grouping``.
 
 So a reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
 of each group about which somebody said something since. That is one file for 1,000 groups, and does
@@ -24,7 +25,13 @@ from datetime import datetime
 from typing import TypeVar
 
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import DAMAGE, damage_named, record_bytes, record_of
+from spark_reprocess.archive.storage.records import (
+    DAMAGE,
+    damage_named,
+    read_record,
+    record_bytes,
+    record_of,
+)
 from spark_reprocess.groups.grouping import Grouping, TableGroup, grouped
 from spark_reprocess.groups.triage import GroupMemory, GroupState, SeenGroup, Statement
 
@@ -54,6 +61,14 @@ class _Memory:
     analyzed_at: datetime
     groups: Mapping[str, SeenGroup]
     said: Mapping[str, GroupState]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What ``grouping.grouped`` takes."""
+
+    groups: tuple[TableGroup, ...] = ()
+    group_by: str = ""
 
 
 def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
@@ -127,17 +142,24 @@ def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemo
     archive.create(f"{SEEN}/{report_id}{_JSON}", content)
 
 
-def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[str]) -> Grouping:
+def assign_groups(
+    archive: Archive,
+    counts: Mapping[str, int],
+    kept: Collection[str],
+    group_by: str | None = None,
+) -> Grouping:
     """Assign each key to its group, as ``grouping.grouped`` says; write what is new to the table.
 
-    It is durable when this returns. Of two analyses at once the second goes on from what the first
-    wrote.
+    *group_by* is remembered from now on; None for what is remembered. All is durable when this
+    returns. Of two analyses at once the second goes on from what the first wrote.
     """
     while True:
         before = archive.read(_TABLE)
         with damage_named(archive, _TABLE):
-            table = record_of(tuple[TableGroup, ...], json.loads(before or b"[]"))
-        after, grouping = grouped(table, counts, kept)
+            table = record_of(_Table, json.loads(before or b"{}"))
+        pattern = table.group_by if group_by is None else group_by
+        groups, grouping = grouped(table.groups, counts, kept, pattern)
+        after = _Table(groups, pattern)
         if after == table:
             return grouping
         content = record_bytes(after)
@@ -147,6 +169,11 @@ def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[
             is_written = archive.replace(_TABLE, before, content)
         if is_written:
             return grouping
+
+
+def read_group_by(archive: Archive) -> str:
+    """Return the pattern that analyses use; empty without one."""
+    return (read_record(archive, _TABLE, _Table) or _Table()).group_by
 
 
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:

@@ -4,10 +4,11 @@ Every text in here has been masked, but for what people said about a group; none
 a page unescaped.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol, TypeVar
 
 from spark_reprocess.figures import counted, percent
 from spark_reprocess.groups.triage import Status
@@ -185,6 +186,8 @@ class Findings:
         left_for_people: groups that a rule of the policy would have decided, by id, and why it did
             not: what a person last said of them, see ``triage.WORDS``, or ``unreadable``.
         logs: what a search of logs found, in a sentence; empty without one.
+        families: groups that are alike, by id: the oldest of each family; that one is left out.
+        group_by: the pattern of ``--group-by``; empty without one.
     """
 
     plan_id: str
@@ -203,6 +206,8 @@ class Findings:
     left_for_people: Mapping[str, str] = field(default_factory=dict)
     stack: str | None = None
     logs: str = ""
+    families: Mapping[str, str] = field(default_factory=dict)
+    group_by: str = ""
 
     @property
     def origin(self) -> str:
@@ -219,6 +224,39 @@ class Findings:
     def statuses(self) -> dict[str, int]:
         """See ``count_statuses``."""
         return count_statuses((group.status for group in self.groups), len(self.gone))
+
+
+class _HasId(Protocol):
+    @property
+    def group_id(self) -> str: ...
+
+
+_Group = TypeVar("_Group", bound=_HasId)
+
+
+def by_family(groups: Iterable[_Group], families: Mapping[str, str]) -> list[list[_Group]]:
+    """Return the groups of each family together, in the order of the first of each.
+
+    *families* are as in ``Findings``.
+    """
+    found = defaultdict[str, list[_Group]](list)
+    for group in groups:
+        found[families.get(group.group_id, group.group_id)].append(group)
+    return list(found.values())
+
+
+def merged(family: Sequence[GroupFinding]) -> GroupFinding:
+    """Return the first group of a family, with the numbers and times of all."""
+    firsts = filter(None, (one.first_sent_at for one in family))
+    lasts = filter(None, (one.last_sent_at for one in family))
+    return replace(
+        family[0],
+        count=sum(one.count for one in family),
+        share=sum(one.share for one in family),
+        first_sent_at=min(firsts, default=None),
+        last_sent_at=max(lasts, default=None),
+        arrivals=tuple(map(sum, zip(*(one.arrivals for one in family), strict=False))),
+    )
 
 
 def count_statuses(statuses: Iterable[str], gone: int) -> dict[str, int]:

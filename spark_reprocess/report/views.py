@@ -1,10 +1,20 @@
 """The values that the templates print: groups, samples, and arrivals as charts. No I/O."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from spark_reprocess.figures import cut, duration, epoch, moment
-from spark_reprocess.groups.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
+from spark_reprocess.groups.findings import (
+    LEAST_GROUP,
+    TOO_FEW,
+    Findings,
+    GroupFinding,
+    Sample,
+    by_family,
+    merged,
+)
 from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted, visible
 
 COLOURS = 6
@@ -26,14 +36,19 @@ View = dict[str, Any]
 
 
 def page_view(findings: Findings) -> View:
-    """Return the values of the page."""
+    """Return the values of the page. A family is one row, with its other groups as ``parts``."""
+    families = [(merged(one), one[1:]) for one in by_family(findings.groups, findings.families)]
+    families.sort(key=lambda family: -family[0].count)
+    rows = replace(findings, groups=tuple(group for group, _ in families))
+    groups = []
+    for rank, (group, others) in enumerate(families, start=1):
+        view = partial(group_view, findings, rank=rank, is_brief=rank > _LARGEST_GROUPS)
+        groups.append({**view(group), "parts": list(map(view, others))})
     return {
-        **head_view(findings),
-        "groups": [
-            group_view(findings, group, rank, is_brief=rank > _LARGEST_GROUPS)
-            for rank, group in enumerate(findings.groups, start=1)
-        ],
-        "data": chart_data(findings),
+        **head_view(rows),
+        "findings": findings,
+        "groups": groups,
+        "data": chart_data(rows),
         "path_of_groups": "#",
         "places": places(findings),
     }

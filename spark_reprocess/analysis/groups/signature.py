@@ -27,7 +27,7 @@ from spark_reprocess.analysis.groups.payload import (
     unwrap,
 )
 from spark_reprocess.figures import cut
-from spark_reprocess.groups.grouping import ERROR, group_id_of
+from spark_reprocess.groups.grouping import CODE, ERROR, group_id_of
 
 PARKED_BY_SQS = "parked_by_sqs"
 """The reason of a message that has none: SQS's own redrive policy parked it."""
@@ -118,7 +118,7 @@ def signature_of(
     """
     if error_code:
         title = f"{error_type or _UNKNOWN_ERROR} ({error_code})"
-        return Signature(f"code|{title}", title, title)
+        return Signature(f"{CODE}{title}", title, title)
     if has_error(error_type, error_message):
         return _error_signature(error_type, error_message)
     reason = parked_reason or PARKED_BY_SQS

@@ -18,6 +18,7 @@ from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Synonym,
+    by_family,
     count_statuses,
     format_predicate,
     format_statuses,
@@ -33,7 +34,8 @@ what the plan says to do with them. Counts and statuses are those of the analysi
 is neither sent, discarded, restored nor erased now; came back is what the replay function counted
 of the messages that the plan sent. A group is not in the table if nothing of it is pending and
 nothing came back. What people say about a group is shown as it is now, and whether too much of a
-redrive of it came back ("stopped"). Changes nothing; needs no Spark."""
+redrive of it came back ("stopped"). Groups that turned out alike are one row: its numbers are of
+all, and each further group is a line with +. Changes nothing; needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +94,8 @@ def _run(options: Mapping[str, Any]) -> int:
         "plan": file.path,
         "statuses": statuses,
         "groups": [asdict(one) for one in groups],
+        "families": summary.get("families", {}),
+        "group_by": summary.get("group_by", ""),
         "gone": gone,
         "unreadable": memory.unreadable,
     }
@@ -100,7 +104,9 @@ def _run(options: Mapping[str, Any]) -> int:
         print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
         if statuses:
             print_line(f"groups: {format_statuses(statuses)}")
-        _print(groups, options["archive"])
+        if answer["group_by"]:
+            print_line(f"errors by --group-by {answer['group_by']!r}; '' takes it away")
+        _print(groups, summary.get("families", {}), options["archive"])
         for path in memory.unreadable:
             print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
@@ -169,7 +175,24 @@ def _description(one: ListedGroup) -> str:
     return "\n".join(filter(None, (one.title, stopped, lead, note, said)))
 
 
-def _print(groups: Sequence[ListedGroup], archive: str) -> None:
+def _numbers(family: Sequence[ListedGroup]) -> tuple[object, ...]:
+    """Return count, pending, sent and what came back of a family together."""
+    sent = sum(map(_sent, family))
+    pending = [one.pending for one in family if one.pending is not None]
+    returned = [one.returned for one in family if one.returned is not None]
+    return (
+        sum(one.count for one in family),
+        sum(pending) if pending else "-",
+        "-" if family[0].states is None else sent,
+        came_back(sent, sum(returned) if returned else None),
+    )
+
+
+def _part(one: ListedGroup) -> str:
+    return f"+ {one.group_id}, {one.count:,}, {one.action}: {one.title}"
+
+
+def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: str) -> None:
     if any(one.pending is not None for one in groups):
         pending = sum(one.pending or 0 for one in groups)
         returned = sum(one.returned or 0 for one in groups)
@@ -190,15 +213,12 @@ def _print(groups: Sequence[ListedGroup], archive: str) -> None:
         [
             (
                 one.group_id,
-                one.count,
-                "-" if one.pending is None else one.pending,
-                "-" if one.states is None else _sent(one),
-                came_back(_sent(one), one.returned),
+                *_numbers([one, *others]),
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
-                _description(one),
+                "\n".join([_description(one), *map(_part, others)]),
             )
-            for one in listed
+            for one, *others in by_family(listed, families)
         ],
     )
     first = next((one for one in listed if one.action == Action.LEAVE), listed[0])
