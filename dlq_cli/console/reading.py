@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reprocess.analysis.outputs import findings_of
+from spark_reprocess.analysis.outputs import read_findings
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
 from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import DAMAGE
 from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
 from spark_reprocess.groups.findings import Findings, GroupFinding, Lead
 from spark_reprocess.groups.triage import GroupMemory
@@ -108,19 +106,12 @@ def read_report(
     file = find_report(archive, plan_id)
     plan = file.plan()
     newest = plan_id and find_plan(archive, None).folder.root.rsplit("/", 1)[1]
-    summary: Any = {"groups": []}
-    findings = None
-    try:
-        raw = json.loads(file.summary() or b"null")
-        if raw is not None:
-            findings, summary = findings_of(raw), raw
-    except DAMAGE:
-        # The plan alone decides; without its summary there are no leads and no samples to show.
-        pass
+    # The plan alone decides; without its summary there are no leads and no samples to show.
+    findings = read_findings(file.summary())
     memory = read_memory(archive)
     claimed = claimed_table(archive, now.timestamp(), since=since_plan(plan.plan_id))
     outcomes = read_outcomes(archive, plan, failure_table, claimed)
-    listed = list_groups(plan, summary, memory, {}, outcomes)
+    listed = list_groups(plan, findings, memory, {}, outcomes)
     found = {one.group_id: one for one in findings.groups} if findings else {}
     groups = tuple(
         Group(planned, one, found.get(planned.group_id), rank)

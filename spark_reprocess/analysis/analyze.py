@@ -254,7 +254,7 @@ class _Analysis:
     def _with_logged(
         self, rows: DataFrame, messages: DataFrame, plan_id: str
     ) -> tuple[DataFrame, str]:
-        """Add errors that logs have, now or since an earlier analysis, to messages without one."""
+        """Add errors that logs have, now or from earlier, to messages without one."""
         files = map(str, self.pending["file"].unique().to_pylist())
         oldest = min(map(drain_of, files), default="")
         reasons, note = read_reasons(self.archive, oldest), ""
@@ -351,13 +351,10 @@ def _write(
 
 
 def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -> Policy:
-    """Read a policy's file, on disk or on S3, and check all of it.
-
-    *sha256* is the SHA-256 that the file must have, in hex; None for any.
+    """Read a policy's file, on disk or on S3, and check all of it; *sha256* as ``read_policy``.
 
     Raises:
-        InputError: there is no such file, it has another hash, or it has faults; all are named with
-            their places.
+        InputError: there is no such file, or it has faults; all are named with their places.
         ArchiveError: S3 does not let us read it.
     """
     try:
@@ -370,12 +367,7 @@ def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -
 
 
 def check_conditions(spark: SparkSession, policy: Policy, name: str = "the policy") -> None:
-    """Check every rule's condition against the columns of groups, before anything is done.
-
-    Raises:
-        InputError: some are no SQL or name columns that there are not; all are named with
-            their places.
-    """
+    """Raise InputError with the places of conditions that are no SQL over columns of groups."""
     empty = spark.createDataFrame(GROUPS_SCHEMA.empty_table())
     faults: list[Fault] = []
     for index, rule in enumerate(policy.rules):
@@ -387,11 +379,9 @@ def check_conditions(spark: SparkSession, policy: Policy, name: str = "the polic
 
 
 def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:
-    """Return the rule that decides about each group; groups that none matches are not in it.
+    """Return the rule that decides about each group, if any; none decides about ``OTHERS``.
 
-    No rule decides about ``OTHERS``.
-
-    *groups* are the rows of ``groups.parquet``; the conditions must have been checked.
+    *groups* are rows of ``groups.parquet``; the conditions must have been checked.
 
     Raises:
         InputError: a condition fails on a group (a bad cast, say).

@@ -45,11 +45,10 @@ def note_edits(archive: Archive, memory: GroupMemory) -> None:
 
 
 def follow_messages(pending: DataFrame, archive: Archive, plan_id: str, now: datetime) -> None:
-    """Say of a group what people said of the one that messages of it were in before.
+    """Say of a group what people said of the one that its *pending* messages were in before.
 
-    The strictest word holds. It is not said of a group that somebody decided in a plan that has
-    these messages in it already. *pending* has ``message_id`` and ``group_id`` of all pending
-    messages; *plan_id* and *now* are those of this analysis.
+    The strictest word holds, but not for a group that somebody decided in a plan that has these
+    messages in it already. *plan_id* and *now* are those of this analysis.
     """
     memory = read_memory(archive)
     strengths, said_in = dict[str, int](), defaultdict[str, list[str]](list)

@@ -8,13 +8,9 @@
 - ``groups/table.json``: the table by which groups of errors keep their ids, and the pattern of
   ``--group-by``; see ``grouping``.
 
-So a reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
-of each group about which somebody said something since. That is one file for 1,000 groups, and does
-not grow with the number of analyses or of statements.
-
-An analysis that is killed leaves no file here: the next one repeats what it would have said. Of two
-analyses at the same time, the one with the later id counts: the next one may call a group new again
-that only the other one saw.
+So a reader opens the newest file of an analysis, and the newest statement of each group of which
+somebody said something since. Of two analyses at the same time, the one with the later id counts:
+the next one may call a group new again that only the other one saw.
 """
 
 import json
@@ -22,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import TypeVar
 
 from spark_reprocess.archive.storage.files import Archive
@@ -65,8 +62,6 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What ``grouping.grouped`` takes."""
-
     groups: tuple[TableGroup, ...] = ()
     group_by: str = ""
 
@@ -94,10 +89,7 @@ def read_statements(archive: Archive, group_id: str, most: int) -> list[Statemen
 
 
 def read_memory(archive: Archive) -> GroupMemory:
-    """Read what is remembered. The texts of notes are not loaded: see ``read_notes``.
-
-    A damaged file is left out and named in ``unreadable``: one record does not stop all others.
-    """
+    """Read what is remembered, without the texts of notes. A damaged file is only named."""
     paths = archive.list(GROUPS)
     memory, unreadable = GroupMemory(), []
     for path in sorted((one for one in paths if one.startswith(f"{SEEN}/")), reverse=True):
@@ -125,10 +117,7 @@ def read_memory(archive: Archive) -> GroupMemory:
 def read_notes(
     archive: Archive, memory: GroupMemory, group_ids: Iterable[str]
 ) -> Mapping[str, str]:
-    """Read the notes of these groups; return the texts by group id. Opens one file for each note.
-
-    A note whose file was removed is left out.
-    """
+    """Return the notes of these groups by id. Opens one file for each."""
     numbers = {one: memory.state(one).note_in for one in group_ids}
     paths = {one: _path(one, number) for one, number in numbers.items() if number is not None}
     found = _read_all(archive, list(paths.values()))
@@ -178,11 +167,8 @@ def read_group_by(archive: Archive) -> str:
 
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:
     """Return the paths of statements by group id, ascending."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(paths):
-        if _number(path) and not path.startswith(f"{SEEN}/"):
-            found.setdefault(path.split("/")[1], []).append(path)
-    return found
+    named = (path for path in sorted(paths) if _number(path) and not path.startswith(f"{SEEN}/"))
+    return {group_id: list(of) for group_id, of in groupby(named, lambda one: one.split("/")[1])}
 
 
 def _last_state(

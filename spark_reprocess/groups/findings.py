@@ -79,11 +79,9 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One message of a group, masked and shortened.
+    """One message of a group, masked and shortened; of binary attributes the size.
 
-    Attributes:
-        attributes: texts by name, in the order of the names; binary ones by their size.
-        logged: how and where a log has its error, a link, and frames, in lines; empty without.
+    *logged* says how and where a log has its error, a link, and frames, in lines; empty without.
     """
 
     message_id: str
@@ -95,7 +93,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a number is distributed over a group's messages; None where no message has it."""
+    """Distribution of a number over a group's messages; None where no message has it."""
 
     least: float | None
     median: float | None

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b, sha256
+from operator import itemgetter
 from typing import TypeVar
 
 import pyarrow as pa
@@ -240,7 +241,7 @@ def pattern_of(key: str) -> Pattern:
 
 
 def hidden(text: str, pattern: Pattern) -> str:
-    """Return *text*, which fits *pattern*, without the words that differ within its group."""
+    """Return *text*, which fits *pattern*, with ``<*>`` for the words that differ."""
     head, parts = _parts(text)
     for position, digest in enumerate(pattern[1:]):
         if digest == _ANY:
@@ -249,14 +250,14 @@ def hidden(text: str, pattern: Pattern) -> str:
 
 
 def _parts(text: str) -> tuple[str, list[str]]:
-    """Split a text: the error's type, then words and, between them, separators."""
+    """Split a text into the error's type, and words with separators between them."""
     kind, colon, rest = text.partition(": ")
     return f"{kind}{colon}", _SEPARATORS.split(rest)
 
 
 @lru_cache(maxsize=100_000)
 def _digest(word: str) -> str:
-    """Return eight hex digits, and before them whether it is a word and not a mask."""
+    """Return ``w`` for a word, ``-`` for a mask or number, and eight hex digits."""
     is_word = not word.startswith("<") and any(map(str.isalpha, word))
     digest = blake2b(word.encode("utf-8", "replace"), digest_size=4).hexdigest()
     return f"{'w' if is_word else '-'}{digest}"
@@ -264,10 +265,7 @@ def _digest(word: str) -> str:
 
 def _ranks(groups: Iterable[TableGroup], patterns: Mapping[str, Pattern]) -> dict[str, int]:
     """Return the place of the oldest pattern that fits each key; a key without one is left out."""
-    found: dict[str, int] = {}
-    for key, rank in _fitting(groups, patterns):
-        found[key] = min(rank, found.get(key, rank))
-    return found
+    return dict(sorted(_fitting(groups, patterns), key=itemgetter(1), reverse=True))
 
 
 def _fitting(

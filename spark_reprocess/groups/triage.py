@@ -193,12 +193,7 @@ class GroupMemory:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an analysis makes of all groups.
-
-    Attributes:
-        gone: ids of those that are gone since the analysis before, ascending.
-        memory: what is remembered from now on.
-    """
+    """What is remembered from now on, and ids of groups that are *gone* since, ascending."""
 
     gone: tuple[str, ...]
     memory: GroupMemory
@@ -213,10 +208,9 @@ def outcome(
     *,
     is_whole: bool = True,
 ) -> Outcome:
-    """Return what is remembered after this analysis.
+    """Return what an analysis makes of *memory*, which was remembered before.
 
-    *memory* is what was remembered before. *found* are the groups that it lists; *unlisted* are
-    those of *memory* that it does not list although they have pending messages. Only where it
+    *found* are the groups that it lists; *unlisted* have pending messages, too. Only where it
     looked at all messages (*is_whole*) a group can be gone.
     """
     listed = [_seen(memory, one, report_id, now, is_whole=is_whole) for one in found]

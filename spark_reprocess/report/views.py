@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from spark_reprocess.figures import cut, duration, epoch, moment
+from spark_reprocess.figures import cut, epoch, moment
 from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
@@ -28,9 +27,7 @@ SAMPLE_CHARACTERS = 8_000
 
 _COUNTS = 12
 _LARGEST_GROUPS = 100
-"""Smaller groups are shown with two leads and without samples: a page must stay small."""
-
-_LEADS_OF_THE_REST = 2
+"""Smaller groups are shown without samples: a page must stay small."""
 
 View = dict[str, Any]
 
@@ -42,8 +39,9 @@ def page_view(findings: Findings) -> View:
     rows = replace(findings, groups=tuple(group for group, _ in families))
     groups = []
     for rank, (group, others) in enumerate(families, start=1):
-        view = partial(group_view, findings, rank=rank, is_brief=rank > _LARGEST_GROUPS)
-        groups.append({**view(group), "parts": list(map(view, others))})
+        has_samples = rank <= _LARGEST_GROUPS
+        view, *parts = (group_view(one, rank, has_samples=has_samples) for one in (group, *others))
+        groups.append({**view, "parts": parts})
     return {
         **head_view(rows),
         "findings": findings,
@@ -63,19 +61,12 @@ def head_view(findings: Findings) -> View:
         "first_sent": min(starts, default=None),
         "last_sent": max(ends, default=None),
         "table": arrivals_table(findings),
-        "without_time": without_time(findings),
     }
 
 
-def group_view(
-    findings: Findings, group: GroupFinding, rank: int, *, is_brief: bool = False
-) -> View:
-    """Return the values of one group: its row in the table, and its details.
-
-    *rank* is its place by size, from 1.
-    """
+def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> View:
+    """Return the values of the group at this place, from 1: its row, and its details."""
     anchor = visible(group.group_id)
-    leads = group.leads[:_LEADS_OF_THE_REST] if is_brief else group.leads
     lead, option = lead_with_option(group.leads)
     replays = {
         "unknown" if one.replay_count is None else f"{one.replay_count:,}": one.messages
@@ -90,15 +81,13 @@ def group_view(
         # 0 is the grey of all groups without a colour of their own.
         "colour": rank if rank <= COLOURS else 0,
         "outline": outline(group.arrivals),
-        "width": max(1, len(findings.bucket_starts)),
-        "peak": peak(findings, group),
-        "lead": next(iter(leads), None),
-        "leads": leads,
-        "leads_left_out": len(group.leads) - len(leads),
+        "width": max(1, len(group.arrivals)),
+        "lead": next(iter(group.leads), None),
+        "leads": group.leads,
         "reasons": _tally(group.reasons),
         "sources": _tally(group.sources),
         "replay_counts": _tally(replays),
-        "samples": [] if is_brief else list(map(shown_sample, group.samples)),
+        "samples": list(map(shown_sample, group.samples)) if has_samples else [],
         "too_few": TOO_FEW if group.count < LEAST_GROUP else "",
         "quoted_id": quoted(group.group_id),
         "lead_with_option": lead,
@@ -149,16 +138,6 @@ def outline(arrivals: Sequence[int]) -> str:
     return f"{''.join(parts)}H{len(arrivals)}V{SPARK_HEIGHT}z"
 
 
-def peak(findings: Findings, group: GroupFinding) -> str:
-    """Format when most of a group arrived; empty if no time is known."""
-    buckets = list(zip(group.arrivals, findings.bucket_starts, strict=False))
-    most, start = max(buckets, key=lambda one: one[0], default=(0, None))
-    if most <= 0 or start is None:
-        return ""
-    seconds = findings.bucket_seconds
-    return f"{most:,} in {duration(seconds)} from {moment(start, seconds)}"
-
-
 def chart_data(findings: Findings) -> View:
     """Return the numbers for the page's script; no text of a message."""
     return {
@@ -179,12 +158,6 @@ def arrivals_table(findings: Findings) -> list[View]:
             name = moment(start, findings.bucket_seconds)
             rows.append({"start": name, "counts": coloured, "others": others, "total": total})
     return rows
-
-
-def without_time(findings: Findings) -> int:
-    """Return how many messages of the listed groups are in no bucket."""
-    listed = sum(group.count for group in findings.groups)
-    return max(0, listed - sum(map(sum, _columns(findings))))
 
 
 def _columns(findings: Findings) -> list[list[int]]:

@@ -16,7 +16,7 @@ from spark_reprocess.groups.findings import Findings, by_family, format_predicat
 from spark_reprocess.groups.triage import Status, note_of
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import NoReportError
-from spark_reprocess.report.views import COLOURS, chart_data, head_view, outline
+from spark_reprocess.report.views import COLOURS, chart_data, group_view, head_view, outline
 
 _SEVERITY = {status.value: place for place, status in enumerate(Status)}
 _TRENDS = {"rising": 0, "steady": 1, "falling": 2, "ended": 3}
@@ -136,14 +136,7 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     return {
         **head_view(findings),
         "groups": [
-            {
-                "found": group,
-                "anchor": group.group_id,
-                "title": group.title.strip() or "(no title)",
-                "colour": rank if rank <= COLOURS else 0,
-                "lead": next(iter(group.leads), None),
-            }
-            for rank, group in enumerate(findings.groups, start=1)
+            group_view(group, rank, has_samples=False) for rank, group in enumerate(groups, start=1)
         ],
         "pending_groups": sum(map(bool, left)) if settled else None,
         "path_of_groups": path_of_groups,

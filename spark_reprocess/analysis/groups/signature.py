@@ -112,10 +112,7 @@ def signature_of(
     error_message: str | None,
     error_code: str | None = None,
 ) -> Signature:
-    """Return the signature of a message. Never raises, whatever the texts contain.
-
-    With a code the consumer says what is one failure: no text counts, and no table of groups.
-    """
+    """Return the signature of a message. Never raises. With a code no text counts."""
     if error_code:
         title = f"{error_type or _UNKNOWN_ERROR} ({error_code})"
         return Signature(f"{CODE}{title}", title, title)
@@ -154,7 +151,7 @@ _group_id = lru_cache(maxsize=8192)(group_id_of)
 
 
 def shape_of(body: str) -> Signature:
-    """Return the signature of a body's shape. Never raises, whatever the body contains."""
+    """Return the signature of a body's shape. Never raises."""
     payload = unwrap(body)
     shape = _shape(payload)
     words = "".join(f"{word} " for word in payload.wrappings)

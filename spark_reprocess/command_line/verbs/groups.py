@@ -1,12 +1,12 @@
 """``groups``: the groups of a report, and what is decided about each."""
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from spark_reprocess.analysis.outputs import read_findings
 from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
@@ -17,7 +17,7 @@ from spark_reprocess.figures import counted, minute
 from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
-    Synonym,
+    Findings,
     by_family,
     count_statuses,
     format_predicate,
@@ -81,21 +81,21 @@ def _run(options: Mapping[str, Any]) -> int:
     archive = open_archive(options["archive"])
     file = find_plan(archive, options["plan"])
     plan = file.plan()
-    # None without a report beside the plan.
-    summary: Any = json.loads(file.summary() or b'{"groups": []}')
+    findings = read_findings(file.summary())
     memory = read_memory(archive)
     notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
     outcomes = read_outcomes(archive, plan, options["failure_table"])
-    groups = list_groups(plan, summary, memory, notes, outcomes)
-    gone = [one["group_id"] for one in summary.get("gone", ())]
+    groups = list_groups(plan, findings, memory, notes, outcomes)
+    gone = [one.group_id for one in findings.gone] if findings else []
+    families = findings.families if findings else {}
     statuses = count_statuses((one.status for one in groups), len(gone))
     answer = {
         "plan_id": plan.plan_id,
         "plan": file.path,
         "statuses": statuses,
         "groups": [asdict(one) for one in groups],
-        "families": summary.get("families", {}),
-        "group_by": summary.get("group_by", ""),
+        "families": families,
+        "group_by": findings.group_by if findings else "",
         "gone": gone,
         "unreadable": memory.unreadable,
     }
@@ -106,7 +106,7 @@ def _run(options: Mapping[str, Any]) -> int:
             print_line(f"groups: {format_statuses(statuses)}")
         if answer["group_by"]:
             print_line(f"errors by --group-by {answer['group_by']!r}; '' takes it away")
-        _print(groups, summary.get("families", {}), options["archive"])
+        _print(groups, families, options["archive"])
         for path in memory.unreadable:
             print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
@@ -116,24 +116,25 @@ def _run(options: Mapping[str, Any]) -> int:
 
 def list_groups(
     plan: Plan,
-    summary: Any,  # noqa: ANN401 - of a file
+    findings: Findings | None,
     memory: GroupMemory,
     notes: Mapping[str, str],
     outcomes: Mapping[str, Outcome],
 ) -> list[ListedGroup]:
-    """Combine the groups of a plan with its report's *summary*, and with what is remembered.
+    """Combine the groups of a plan with its report's *findings*, and with what is remembered.
 
     *notes* are texts by group id; *outcomes* as ``read_outcomes`` returns them.
     """
-    found = {group["group_id"]: group for group in summary["groups"]}
+    found = {group.group_id: group for group in findings.groups} if findings else {}
     listed = []
     for group in plan.groups:
-        of_report = found.get(group.group_id, {})
+        of_report = found.get(group.group_id)
         state = memory.state(group.group_id)
         outcome = outcomes.get(group.group_id)
-        first = next(iter(of_report.get("leads", [])), {"parts": ()})
-        parts = [Synonym(one["field"], one["value"]) for one in first["parts"]]
-        status = of_report.get("status", "")
+        status = of_report.status if of_report else ""
+        lead = TOO_FEW if group.count < LEAST_GROUP else ""
+        if of_report and of_report.leads:
+            lead = format_predicate(of_report.leads[0])
         if state.stopped is not None:
             status = Status.STOPPED.value
         elif status == Status.STOPPED:
@@ -145,8 +146,7 @@ def list_groups(
                 count=group.count,
                 action=group.action.value,
                 title=group.title,
-                lead=" and ".join(map(format_predicate, parts))
-                or (TOO_FEW if group.count < LEAST_GROUP else ""),
+                lead=lead,
                 note=group.note,
                 is_edited=group.edit is not None,
                 status=status,
@@ -188,10 +188,6 @@ def _numbers(family: Sequence[ListedGroup]) -> tuple[object, ...]:
     )
 
 
-def _part(one: ListedGroup) -> str:
-    return f"+ {one.group_id}, {one.count:,}, {one.action}: {one.title}"
-
-
 def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: str) -> None:
     if any(one.pending is not None for one in groups):
         pending = sum(one.pending or 0 for one in groups)
@@ -216,7 +212,10 @@ def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: 
                 *_numbers([one, *others]),
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
-                "\n".join([_description(one), *map(_part, others)]),
+                "\n".join(
+                    [_description(one)]
+                    + [f"+ {a.group_id}, {a.count:,}, {a.action}: {a.title}" for a in others]
+                ),
             )
             for one, *others in by_family(listed, families)
         ],
