@@ -93,15 +93,10 @@ class AnalyzeOptions:
         out: a folder for the report, None for ``<archive>/reports/<id>``.
         where: a Spark SQL condition over the archive's columns, None for all messages.
         since: only messages that were sent to the parked queue at this time or later, None for all.
-            It becomes a part of the condition that the plan freezes.
-        masks: what nothing may show, besides our own masks: regular expressions, and fields
-            (``body.customer.name``, ``attribute.tenant``).
-        has_samples: whether the report shows (masked, shortened) bodies and values at all.
-        policy: rules that fill in the plan's actions; None leaves every group. Its conditions
-            must have been checked.
+        masks: see ``compile_masks``.
+        policy: rules that fill in the plan's actions, checked; None leaves every group.
         stack: name of the stack, for the report; None without one.
-        logs: log groups, or files of events, in which to look for the reasons of messages without a
-            recorded error.
+        logs: log groups, or files of events, see ``search_logs``.
         group_by: see ``grouping.captured``, checked; empty for none, None for the remembered one.
     """
 

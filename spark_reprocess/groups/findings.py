@@ -111,26 +111,13 @@ class ReplayCount:
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """One failure and what is known of it.
+    """One failure and what is known of it. docs/analysis.md has the fields, under "For machines".
 
     Attributes:
-        share: of the pending messages, 0 to 1.
-        arrivals: messages sent to the parked queue in each of the analysis's buckets.
-        trend: ``rising``, ``steady``, ``falling`` or ``ended`` (nothing lately); empty where too
-            little is known.
-        reasons: messages by why they were parked; the most frequent first.
-        sources: likewise by the queue that they came from: its name, or its ARN where only SQS
-            noted it.
+        reasons, sources: the most frequent first.
         replay_counts: ascending, the unknown one first.
         age_seconds: since the first failure that is known of, at the time of the analysis.
-        leads: the strongest first; at most five.
-        samples: at most five.
-        status: see ``triage.Status``.
-        first_seen_at: when an analysis first listed it.
-        expires_at: when a lifecycle rule of the archive's bucket deletes the first of its messages,
-            at the earliest; None if none does, or S3 does not say.
-        resolved_at: since when somebody calls it resolved; None if nobody does.
-        last_action: what was decided about it last, in any plan; None for nothing.
+        leads, samples: at most five; the strongest lead first.
     """
 
     group_id: str
@@ -171,21 +158,16 @@ class GoneGroup:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """A whole analysis.
+    """A whole analysis. docs/analysis.md has the fields, under "For machines".
 
     Attributes:
-        messages: those that were pending.
-        bucket_starts: when each bucket of ``GroupFinding.arrivals`` begins, ascending.
         groups: the largest first. One may have all messages of smaller ones: ``grouping.OTHERS``.
         different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all where they are few.
-        unreadable: files of the archive with what is remembered of groups that cannot be read.
-        left_for_people: groups that a rule of the policy would have decided, by id, and why it did
-            not: what a person last said of them, see ``triage.WORDS``, or ``unreadable``.
-        logs: what a search of logs found, in a sentence; empty without one.
+        left_for_people: what a person last said of groups that a rule would have decided, by id,
+            see ``triage.WORDS``; or ``unreadable``.
         families: groups that are alike, by id: the oldest of each family; that one is left out.
-        group_by: the pattern of ``--group-by``; empty without one.
     """
 
     plan_id: str

@@ -63,18 +63,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one person said about a group at one time.
+    """What one person said about a group at one time; None for what it is not about.
 
     Attributes:
         time: in UTC, by that person's clock.
         who: ``user@host``; see ``actor``.
-        action: the group's new action in the plan *plan_id*; None if nothing was decided.
-        plan_id: the plan whose entry of the group this is about; None if it is about none.
-        text: the note, in the user's own words; empty takes an earlier one away; None keeps it.
-        is_resolved: True: the group is resolved from *time* on; False: it is not; None says nothing
-            of it.
+        action: the group's new action in the plan *plan_id*.
+        text: the note, in the user's own words; empty takes an earlier one away.
+        is_resolved: True: the group is resolved from *time* on; False: it is not.
         is_edited: whether that plan's entry has an edit.
-        stopped: why a redrive of the group was stopped; None if none was.
+        stopped: why a redrive of the group was stopped.
     """
 
     time: datetime
@@ -93,13 +91,10 @@ class GroupState:
 
     Attributes:
         number: of statements; each has its number, from 1.
-        action: the last decision in a plan.
+        action: the last decision, in the plan *plan_id*.
         note_in: number of the statement with the note.
-        resolved_at: since when the group is resolved.
-        plan_id: the plan of the last decision or edit.
-        edited_at: when that was said, if it came with an edit.
-        stopped: why the group is stopped.
-        stops: how often it was.
+        edited_at: when the last decision was said, if it came with an edit.
+        stops: how often it was stopped.
     """
 
     number: int = 0

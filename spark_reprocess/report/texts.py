@@ -21,8 +21,7 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 def visible(text: str) -> str:
     """Replace each character that is invisible or that reorders its neighbours: ``[U+202E]``.
 
-    Line feeds and tabs stay, and joiners inside emoji and in scripts that need them. The result can
-    be encoded as UTF-8, and applying this function again does not change it.
+    Line feeds and tabs stay, and joiners within emoji and words. The result is valid UTF-8.
     """
     if text.replace("\n", "").isprintable():
         return text
@@ -37,10 +36,7 @@ def _visible(one: str, before: str) -> str:
 
 
 def indented_json(text: str) -> str | None:
-    """Indent a JSON object or array; numbers keep their digits.
-
-    None for anything else, also for an object that has a key twice.
-    """
+    """Indent a JSON object or array with its digits; None for anything else, or a key twice."""
     try:
         value = read_json(text)
         return INDENTED.write(value) if isinstance(value, dict | list) else None
@@ -63,8 +59,7 @@ def places(findings: Findings) -> str:
 def lead_with_option(leads: Sequence[Lead]) -> tuple[Lead | None, str]:
     """Return the strongest lead with a condition, and the option that selects its messages.
 
-    Conditions with characters that cannot be seen, or as long as a page, are left out. Without any
-    other, the result is None and an empty text.
+    Conditions that cannot be seen, or as long as a page, are left out. None and "" without any.
     """
     for lead in leads:
         if 0 < len(lead.condition) <= _CONDITION_CHARACTERS and lead.condition.isprintable():

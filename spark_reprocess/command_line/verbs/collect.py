@@ -194,10 +194,7 @@ _TITLE_ON_A_TERMINAL = 100
 
 
 def analysis_fields(findings: Findings) -> dict[str, object]:
-    """Return the fields of the JSON answer.
-
-    Like the answer in a log it has no words of messages: ``groups`` and summary.json have them.
-    """
+    """Return the fields of the JSON answer, without words of messages."""
     return {
         **{name: getattr(findings, name) for name in _FIELDS},
         "plan": findings.plan_path,
@@ -209,8 +206,7 @@ def analysis_fields(findings: Findings) -> dict[str, object]:
 def print_analysis(findings: Findings) -> None:
     """Print the largest groups, the report's address and the next command.
 
-    Titles and leads quote messages, so they are printed on a terminal only. Elsewhere, as in the
-    log of a scheduled job, the answer has ids and counts.
+    Titles and leads quote messages, so they are printed on a terminal only, and in no log.
     """
     groups = len(findings.groups)
     print_line(f"{counted(findings.messages, 'message')} pending in {counted(groups, 'group')}")

@@ -44,21 +44,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group of a plan, with what the analysis found.
+    """A group of a plan, with what the analysis found; title and lead are masked.
 
-    Attributes:
-        title: what failed, masked.
-        lead: what sets the group apart, masked; empty where nothing does.
-        note: of the plan.
-        is_edited: whether the plan changes its messages before it sends them.
-        status: what the analysis made of it; ``stopped`` is as of now.
-        resolved_at: since when somebody calls it resolved; None if nobody does.
-        remembered: the last note about the group, in any plan or none.
-        stopped: why a redrive of it was stopped; None if nothing is to be decided again.
-        pending: its messages that need a decision now, in doubt and busy ones included; None as
-            for ``read_outcomes``.
-        states: numbers by state; None likewise.
-        returned: those that the plan sent and that came back; None if that is not known.
+    docs/reference.md describes the fields, under "groups".
     """
 
     group_id: str
