@@ -118,13 +118,15 @@ def test_an_analysis_of_a_part_calls_nothing_gone_and_nothing_new_twice(
 ) -> None:
     errors = ("VatError", "TimeoutError", "KeyError")
     archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
+    damaged = "groups/g-0123456789/000001.json"
+    archive.write(damaged, b"{")
 
     part = analyzed(spark, archive, where="error_type IN ('VatError', 'KeyError')")
     other = analyzed(spark, archive, where="error_type IN ('VatError', 'TimeoutError')")
 
     assert statuses(part) == {"VatError": "new", "KeyError": "new"}
     assert statuses(other) == {"VatError": "known", "TimeoutError": "new"}
-    assert other.gone == ()
+    assert (other.gone, other.unreadable) == ((), (damaged,))
 
 
 def test_groups_that_are_not_listed_are_not_gone(
@@ -241,31 +243,3 @@ def _die_at(patched: pytest.MonkeyPatch, path: str) -> None:
             return real(self, at, content)
 
         patched.setattr(LocalArchive, name, dying)
-
-
-def test_titles_of_gone_groups_are_left_out_where_an_analysis_hides_values(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    """What is remembered of a group has no words of its messages: titles are those of reports."""
-    archive = drained(tmp_path, 1, [message("m-1", "a letter from mona lisa")])
-    first = analyzed(spark, archive)
-    (seen,) = archive.list("groups")
-    recorded_as_sent(archive, "m-1")
-
-    findings = analyzed(spark, archive, has_samples=False)
-
-    assert b"mona" not in (archive.read(seen) or b"").lower()
-    assert "mona" in first.groups[0].title
-    assert [(one.group_id, one.title) for one in findings.gone] == [(first.groups[0].group_id, "")]
-
-
-def test_a_damaged_statement_is_named_and_the_analysis_goes_on(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    archive = drained(tmp_path, 1, [failed("a-1", "VatError")])
-    path = "groups/g-0123456789/000001.json"
-    archive.write(path, b"{")
-
-    findings = analyzed(spark, archive)
-
-    assert (statuses(findings), findings.unreadable) == ({"VatError": "new"}, (path,))
