@@ -22,12 +22,11 @@ from spark_reprocess.analysis.group_findings import (
 from spark_reprocess.analysis.groups.groups import (
     MOST_KEYS,
     SLIM_COLUMNS,
-    Totals,
+    different_messages,
     group_rows,
     picked,
     sampling_rates,
     tallies,
-    totals_of,
     with_groups,
 )
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
@@ -64,13 +63,7 @@ from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.aws.actor import actor, text_of
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
-from spark_reprocess.groups.findings import (
-    Findings,
-    GoneGroup,
-    GroupFinding,
-    by_family,
-    merged,
-)
+from spark_reprocess.groups.findings import Findings, GoneGroup, GroupFinding, by_family, merged
 from spark_reprocess.groups.grouping import OTHERS, Pattern
 from spark_reprocess.groups.triage import Found, GroupMemory, outcome
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
@@ -154,9 +147,8 @@ def analyze(
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules: Mapping[str, Rule] = {}
         if options.policy:
-            rules = rules_by_group(
-                spark, options.policy, groups_table(_counted_by_family(findings))
-            )
+            by_count = groups_table(_counted_by_family(findings))
+            rules = rules_by_group(spark, options.policy, by_count)
             # Read now: somebody may have decided since this analysis began.
             left = left_for_people(findings, rules, read_memory(archive))
             findings = replace(findings, left_for_people=left)
@@ -190,28 +182,30 @@ class _Analysis:
         messages, log_note = self._with_logged(rows, messages, plan_id)
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         known = read_memory(self.archive)
-        kept_ids = known.groups.keys() | known.said
-        group_by = self.options.group_by
+        kept_ids, group_by = known.groups.keys() | known.said, self.options.group_by
         assign = partial(assign_groups, self.archive, kept=kept_ids, group_by=group_by)
         with ExitStack() as stack:
             with self.progress("grouping", str):
                 persisted = partial(self._kept, stack=stack)
                 slim, grouping = with_groups(messages, kept, assign, persisted, is_few=self.is_few)
                 listed = group_rows(slim)
-                totals = totals_of(slim, listed)
+                different = different_messages(slim)
+                messages_in = sum(row["count"] for row in listed)
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
                 note_edits(self.archive, memory)
                 if self.options.condition is None:
                     follow_messages(slim, self.archive, plan_id, self.now)
             with self.progress("saving the groups", str):
-                table_sha256 = write_message_table(slim, self.archive, plan_id, totals.messages)
+                table_sha256 = write_message_table(slim, self.archive, plan_id, messages_in)
             is_whole = self.options.condition is None and len(grouping.ids) < MOST_KEYS
             seen = [Found(row["group_id"], row["count"], row["last_sent_at"]) for row in listed]
             result = outcome(memory, plan_id, self.now, seen, grouping.unlisted, is_whole=is_whole)
-            buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
+            firsts = filter(None, (row["first_sent_at"] for row in listed))
+            lasts = filter(None, (row["last_sent_at"] for row in listed))
+            buckets = buckets_between(min(firsts, default=None), max(lasts, default=None))
             found, sampled = self._found(
-                messages, slim, listed, grouping.titles, totals, buckets, result.memory
+                messages, slim, listed, grouping.titles, buckets, result.memory
             )
         gone = [memory.groups[one] for one in result.gone]
         titles = titles_before(self.archive, gone, self.masks)
@@ -220,8 +214,8 @@ class _Analysis:
             archive=self.archive.root,
             plan_path=plan_path,
             analyzed_at=self.now,
-            messages=totals.messages,
-            different=totals.different,
+            messages=messages_in,
+            different=different,
             bucket_starts=tuple(datetime.fromtimestamp(one, UTC) for one in buckets),
             bucket_seconds=float(buckets.step),
             groups=found,
@@ -239,7 +233,7 @@ class _Analysis:
         )
         snapshot = Snapshot(
             tuple(drains),
-            totals.messages,
+            messages_in,
             table_sha256,
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,
@@ -269,7 +263,6 @@ class _Analysis:
         slim: DataFrame,
         listed: list[dict[str, Any]],
         titles: Mapping[str, Pattern | str],
-        totals: Totals,
         buckets: range,
         memory: GroupMemory,
     ) -> tuple[tuple[GroupFinding, ...], int]:
@@ -286,8 +279,9 @@ class _Analysis:
             row["expires_at"] = expiry(row["first_drained_at"], lifetime)
             row["note"] = notes.get(row["group_id"], "")
             row["shown"] = row["shown"][: None if rank < _GROUPS_WITH_ALL_SAMPLES else 1]
+        body_bytes = sum(row["body_bytes_sum"] for row in listed)
         shown_ids = [one for row in listed for one in row["shown"]]
-        picks = picked(slim, sampling_rates(counts, totals), shown_ids)
+        picks = picked(slim, sampling_rates(counts, body_bytes), shown_ids)
         few, has_samples = self.is_few, self.options.has_samples
         rows = with_features(
             picks, messages, titles, self.masks, has_samples=has_samples, is_few=few

@@ -8,10 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from spark_reprocess.figures import counted, percent
 from spark_reprocess.groups.triage import Status
+
+_Group = TypeVar("_Group", bound=Any)
+"""Anything with a ``group_id``."""
 
 LEAST_GROUP = 10
 """Minimum group size for leads. Below it, differences are not significant."""
@@ -204,14 +207,6 @@ class Findings:
     def statuses(self) -> dict[str, int]:
         """See ``count_statuses``."""
         return count_statuses((group.status for group in self.groups), len(self.gone))
-
-
-class _HasId(Protocol):
-    @property
-    def group_id(self) -> str: ...
-
-
-_Group = TypeVar("_Group", bound=_HasId)
 
 
 def by_family(groups: Iterable[_Group], families: Mapping[str, str]) -> list[list[_Group]]:

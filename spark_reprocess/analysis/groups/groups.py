@@ -8,8 +8,6 @@ sampled message stands for the count of its group divided by the group's sampled
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -94,17 +92,6 @@ def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark re
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """All pending messages together; *different* ones have different first ids."""
-
-    messages: int
-    different: int
-    body_bytes: int
-    first_sent_at: datetime | None
-    last_sent_at: datetime | None
-
-
 def chance() -> Column:
     """A number of each message in [0, 1) that its id alone decides."""
     return F.pmod(F.xxhash64("message_id"), F.lit(1 << 40)) / float(1 << 40)
@@ -144,16 +131,10 @@ def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
     return groups.orderBy(F.desc("count"), "group_id").toArrow().to_pylist()
 
 
-def totals_of(slim: DataFrame, groups: Sequence[Mapping[str, Any]]) -> Totals:
-    """Sum up what ``group_rows`` returned of *slim*."""
+def different_messages(slim: DataFrame) -> int:
+    """Count messages with different first ids; *slim* has ``first_id`` and ``message_id``."""
     first_id = F.xxhash64(F.coalesce("first_id", "message_id"))
-    return Totals(
-        messages=sum(row["count"] for row in groups),
-        different=slim.agg(F.count_distinct(first_id)).toArrow()[0][0].as_py(),
-        body_bytes=sum(row["body_bytes_sum"] for row in groups),
-        first_sent_at=min(filter(None, (row["first_sent_at"] for row in groups)), default=None),
-        last_sent_at=max(filter(None, (row["last_sent_at"] for row in groups)), default=None),
-    )
+    return int(slim.agg(F.count_distinct(first_id)).toArrow()[0][0].as_py())
 
 
 def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
@@ -178,11 +159,11 @@ def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
     )
 
 
-def sampling_rates(counts: Mapping[str, int], totals: Totals) -> dict[str, float]:
-    """Return the rate at which each group is sampled."""
-    mean_bytes = totals.body_bytes / max(totals.messages, 1)
-    size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(mean_bytes, 1.0))
-    for_all = min(1.0, size / 2 / max(totals.messages, 1))
+def sampling_rates(counts: Mapping[str, int], body_bytes: int) -> dict[str, float]:
+    """Return the rate at which each group is sampled; *body_bytes* is the size of all messages."""
+    messages = max(sum(counts.values()), 1)
+    size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(body_bytes / messages, 1.0))
+    for_all = min(1.0, size / 2 / messages)
     of_each = _equal_part(list(counts.values()), size / 2)
     return {one: min(1.0, max(for_all, of_each / count)) for one, count in counts.items()}
 
