@@ -33,10 +33,7 @@ _TIMES = 1.5
 
 
 def buckets_between(first: datetime | None, last: datetime | None) -> range:
-    """Return the epoch seconds at which time buckets begin, from the first message to the last.
-
-    They are the narrowest of which 60 are enough; none without messages.
-    """
+    """Return the epoch seconds at which the narrowest time buckets begin of which 60 are enough."""
     if first is None or last is None:
         return range(0)
     start, end = math.floor(first.timestamp()), math.floor(last.timestamp())
@@ -162,9 +159,8 @@ def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> dat
 def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> dict[str, str]:
     """Return the titles of these groups from the newest report that lists one, by group id.
 
-    What is remembered has no words of messages, so that an erase need not change it. A report that
-    an erase removed, or that lies elsewhere, gives none. Nor is there any if this analysis hides
-    values or fields: that report may not have hidden them.
+    There are none if that report was erased or lies elsewhere, or if this analysis hides values or
+    fields: that report may not have hidden them.
     """
     if not gone or masks.fields or not masks.shows_values:
         return {}

@@ -22,13 +22,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import (
-    DAMAGE,
-    damage_named,
-    read_record,
-    record_bytes,
-    record_of,
-)
+from spark_reprocess.archive.storage.records import DAMAGE, damage_named, record_bytes, record_of
 from spark_reprocess.groups.grouping import Grouping, TableGroup, grouped
 from spark_reprocess.groups.triage import GroupMemory, GroupState, SeenGroup, Statement
 
@@ -161,8 +155,8 @@ def assign_groups(
 
 
 def read_group_by(archive: Archive) -> str:
-    """Return the pattern that analyses use; empty without one."""
-    return (read_record(archive, _TABLE, _Table) or _Table()).group_by
+    """Return the pattern that analyses use; empty without one, or if it cannot be read."""
+    return (_attempt(archive, _TABLE, _Table) or _Table()).group_by
 
 
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:

@@ -148,10 +148,7 @@ class GroupFinding:
 
 @dataclass(frozen=True, slots=True)
 class GoneGroup:
-    """A group that the analysis before listed, and that has no pending message now.
-
-    *title* and *count* are of that report; the title is empty where it is not there any more.
-    """
+    """A group without a pending message that the analysis before listed, as its report had it."""
 
     group_id: str
     title: str

@@ -150,11 +150,9 @@ class SeenGroup:
     """What analyses saw of a group, first and last.
 
     Attributes:
-        report_id: of the last report about all messages that lists it; of the first other one if
-            there is none.
+        report_id: of the last report about all messages that lists it, else of the first one.
         count: its pending messages then.
-        last_sent_at: when the last of all its messages that were seen was sent to the parked queue;
-            None if unknown.
+        last_sent_at: when the last message that was ever seen was sent to the parked queue.
         status: in the last analysis that could tell.
     """
 

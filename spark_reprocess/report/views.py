@@ -106,10 +106,7 @@ def _tally(counts: Mapping[str, int]) -> View:
 
 
 def shown_sample(sample: Sample) -> View:
-    """Return a sample with its ``body`` as it is shown, and the ``kind``: JSON, text or empty.
-
-    JSON is indented. ``is_cut`` says whether the body was cut here.
-    """
+    """Return a sample, its ``body`` indented, its ``kind`` (JSON, text, empty), and ``is_cut``."""
     indented = indented_json(sample.body)
     body = sample.body if indented is None else indented
     return {
@@ -121,10 +118,7 @@ def shown_sample(sample: Sample) -> View:
 
 
 def outline(arrivals: Sequence[int]) -> str:
-    """Return *arrivals* as an SVG path of steps, the highest ``SPARK_HEIGHT`` high.
-
-    A bucket with any message is at least a twelfth as high, so that one message is visible.
-    """
+    """Return *arrivals* as an SVG path of steps, the highest ``SPARK_HEIGHT`` high, any visible."""
     highest = max(arrivals, default=0)
     if highest <= 0:
         return ""
