@@ -1,12 +1,8 @@
-"""What an archive remembers of its groups: ``groups/``.
+"""What an archive remembers of its groups: ``groups/``, see docs/archive.md.
 
-- ``groups/<group id>/<number>.json``: what one person said about one group, and what all statements
-  until then say together. The next number is created if absent, and never changed: of two people
-  at the same moment, one gets the next number, and neither overwrites the other.
-- ``groups/seen/<report id>.json``: one file per analysis, written after its report: what is known
-  of each group then. It has no text of a note, which stays in one file.
-- ``groups/table.json``: the table by which groups of errors keep their ids, and the pattern of
-  ``--group-by``; see ``grouping``.
+A statement has what all until then say together. Its number is created if absent: of two people at
+the same moment, neither overwrites the other. What an analysis remembers has no text of a note,
+which stays in one file.
 
 So a reader opens the newest file of an analysis, and the newest statement of each group of which
 somebody said something since. Of two analyses at the same time, the one with the later id counts:
