@@ -9,11 +9,12 @@ from hashlib import sha256
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_reprocess.analysis.outputs import read_findings
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
 from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups, read_findings
+from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
 from spark_reprocess.groups.findings import Findings, GroupFinding
 from spark_reprocess.groups.triage import GroupMemory
 from spark_reprocess.inspect.outcomes import read_outcomes
@@ -95,7 +96,8 @@ def read_report(
     file = find_report(archive, plan_id)
     plan = file.plan()
     newest = plan_id and find_plan(archive, None).folder.root.rsplit("/", 1)[1]
-    findings = read_findings(file)
+    # The plan alone decides; without its summary there are no leads and no samples to show.
+    findings = read_findings(file.summary())
     memory = read_memory(archive)
     claimed = claimed_table(archive, now.timestamp(), since=since_plan(plan.plan_id))
     outcomes = read_outcomes(archive, plan, failure_table, claimed)

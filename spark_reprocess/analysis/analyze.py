@@ -22,12 +22,11 @@ from spark_reprocess.analysis.group_findings import (
 from spark_reprocess.analysis.groups.groups import (
     MOST_KEYS,
     SLIM_COLUMNS,
-    Totals,
+    different_messages,
     group_rows,
     picked,
     sampling_rates,
     tallies,
-    totals_of,
     with_groups,
 )
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
@@ -63,7 +62,7 @@ from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.aws.actor import actor, text_of
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
-from spark_reprocess.groups.findings import Findings, GoneGroup, GroupFinding
+from spark_reprocess.groups.findings import Findings, GoneGroup, GroupFinding, by_family, merged
 from spark_reprocess.groups.grouping import OTHERS, Pattern
 from spark_reprocess.groups.triage import Found, GroupMemory, outcome
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
@@ -86,15 +85,11 @@ class AnalyzeOptions:
         out: a folder for the report, None for ``<archive>/reports/<id>``.
         where: a Spark SQL condition over the archive's columns, None for all messages.
         since: only messages that were sent to the parked queue at this time or later, None for all.
-            It becomes a part of the condition that the plan freezes.
-        masks: what nothing may show, besides our own masks: regular expressions, and fields
-            (``body.customer.name``, ``attribute.tenant``).
-        has_samples: whether the report shows (masked, shortened) bodies and values at all.
-        policy: rules that fill in the plan's actions; None leaves every group. Its conditions
-            must have been checked.
+        masks: see ``compile_masks``.
+        policy: rules that fill in the plan's actions, checked; None leaves every group.
         stack: name of the stack, for the report; None without one.
-        logs: log groups, or files of events, in which to look for the reasons of messages without a
-            recorded error.
+        logs: log groups, or files of events, see ``search_logs``.
+        group_by: see ``grouping.captured``, checked; empty for none, None for the remembered one.
     """
 
     archive: str
@@ -106,6 +101,7 @@ class AnalyzeOptions:
     policy: Policy | None = None
     stack: str | None = None
     logs: Sequence[str] = ()
+    group_by: str | None = None
 
     @property
     def condition(self) -> str | None:
@@ -150,7 +146,8 @@ def analyze(
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules: Mapping[str, Rule] = {}
         if options.policy:
-            rules = rules_by_group(spark, options.policy, groups_table(findings))
+            by_count = groups_table(_counted_by_family(findings))
+            rules = rules_by_group(spark, options.policy, by_count)
             # Read now: somebody may have decided since this analysis began.
             left = left_for_people(findings, rules, read_memory(archive))
             findings = replace(findings, left_for_people=left)
@@ -184,26 +181,30 @@ class _Analysis:
         messages, log_note = self._with_logged(rows, messages, plan_id)
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         known = read_memory(self.archive)
-        assign = partial(assign_groups, self.archive, kept=known.groups.keys() | known.said)
+        kept_ids, group_by = known.groups.keys() | known.said, self.options.group_by
+        assign = partial(assign_groups, self.archive, kept=kept_ids, group_by=group_by)
         with ExitStack() as stack:
             with self.progress("grouping", str):
                 persisted = partial(self._kept, stack=stack)
                 slim, grouping = with_groups(messages, kept, assign, persisted, is_few=self.is_few)
                 listed = group_rows(slim)
-                totals = totals_of(slim, listed)
+                different = different_messages(slim)
+                messages_in = sum(row["count"] for row in listed)
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
                 note_edits(self.archive, memory)
                 if self.options.condition is None:
                     follow_messages(slim, self.archive, plan_id, self.now)
             with self.progress("saving the groups", str):
-                table_sha256 = write_message_table(slim, self.archive, plan_id, totals.messages)
+                table_sha256 = write_message_table(slim, self.archive, plan_id, messages_in)
             is_whole = self.options.condition is None and len(grouping.ids) < MOST_KEYS
             seen = [Found(row["group_id"], row["count"], row["last_sent_at"]) for row in listed]
             result = outcome(memory, plan_id, self.now, seen, grouping.unlisted, is_whole=is_whole)
-            buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
+            firsts = filter(None, (row["first_sent_at"] for row in listed))
+            lasts = filter(None, (row["last_sent_at"] for row in listed))
+            buckets = buckets_between(min(firsts, default=None), max(lasts, default=None))
             found, sampled = self._found(
-                messages, slim, listed, grouping.patterns, totals, buckets, result.memory
+                messages, slim, listed, grouping.titles, buckets, result.memory
             )
         gone = [memory.groups[one] for one in result.gone]
         titles = titles_before(self.archive, gone, self.masks)
@@ -212,8 +213,8 @@ class _Analysis:
             archive=self.archive.root,
             plan_path=plan_path,
             analyzed_at=self.now,
-            messages=totals.messages,
-            different=totals.different,
+            messages=messages_in,
+            different=different,
             bucket_starts=tuple(datetime.fromtimestamp(one, UTC) for one in buckets),
             bucket_seconds=float(buckets.step),
             groups=found,
@@ -226,10 +227,12 @@ class _Analysis:
             unreadable=memory.unreadable,
             stack=self.options.stack,
             logs=log_note,
+            families=grouping.families,
+            group_by=grouping.group_by,
         )
         snapshot = Snapshot(
             tuple(drains),
-            totals.messages,
+            messages_in,
             table_sha256,
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,
@@ -239,7 +242,7 @@ class _Analysis:
     def _with_logged(
         self, rows: DataFrame, messages: DataFrame, plan_id: str
     ) -> tuple[DataFrame, str]:
-        """Add errors that logs have, now or since an earlier analysis, to messages without one."""
+        """Add errors that logs have, now or from earlier, to messages without one."""
         files = map(str, self.pending["file"].unique().to_pylist())
         oldest = min(map(drain_of, files), default="")
         reasons, note = read_reasons(self.archive, oldest), ""
@@ -258,8 +261,7 @@ class _Analysis:
         messages: DataFrame,
         slim: DataFrame,
         listed: list[dict[str, Any]],
-        patterns: Mapping[str, Pattern],
-        totals: Totals,
+        titles: Mapping[str, Pattern | str],
         buckets: range,
         memory: GroupMemory,
     ) -> tuple[tuple[GroupFinding, ...], int]:
@@ -276,11 +278,12 @@ class _Analysis:
             row["expires_at"] = expiry(row["first_drained_at"], lifetime)
             row["note"] = notes.get(row["group_id"], "")
             row["shown"] = row["shown"][: None if rank < _GROUPS_WITH_ALL_SAMPLES else 1]
+        body_bytes = sum(row["body_bytes_sum"] for row in listed)
         shown_ids = [one for row in listed for one in row["shown"]]
-        picks = picked(slim, sampling_rates(counts, totals), shown_ids)
+        picks = picked(slim, sampling_rates(counts, body_bytes), shown_ids)
         few, has_samples = self.is_few, self.options.has_samples
         rows = with_features(
-            picks, messages, patterns, self.masks, has_samples=has_samples, is_few=few
+            picks, messages, titles, self.masks, has_samples=has_samples, is_few=few
         )
         with self.progress("looking for leads", str), ExitStack() as stack:
             extracted = self._kept(rows, stack)
@@ -305,6 +308,15 @@ class _Analysis:
         return frame
 
 
+def _counted_by_family(findings: Findings) -> Findings:
+    """Return *findings* with the count and the share of its family for each group."""
+    groups = []
+    for family in by_family(findings.groups, findings.families):
+        whole = merged(family)
+        groups += [replace(one, count=whole.count, share=whole.share) for one in family]
+    return replace(findings, groups=tuple(groups))
+
+
 def _write(
     reports: Archive, findings: Findings, snapshot: Snapshot, rules: Mapping[str, Rule]
 ) -> None:
@@ -327,13 +339,10 @@ def _write(
 
 
 def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -> Policy:
-    """Read a policy's file, on disk or on S3, and check all of it.
-
-    *sha256* is the SHA-256 that the file must have, in hex; None for any.
+    """Read a policy's file, on disk or on S3, and check all of it; *sha256* as ``read_policy``.
 
     Raises:
-        InputError: there is no such file, it has another hash, or it has faults; all are named with
-            their places.
+        InputError: there is no such file, or it has faults; all are named with their places.
         ArchiveError: S3 does not let us read it.
     """
     try:
@@ -346,12 +355,7 @@ def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -
 
 
 def check_conditions(spark: SparkSession, policy: Policy, name: str = "the policy") -> None:
-    """Check every rule's condition against the columns of groups, before anything is done.
-
-    Raises:
-        InputError: some are no SQL or name columns that there are not; all are named with
-            their places.
-    """
+    """Raise InputError with the places of conditions that are no SQL over columns of groups."""
     empty = spark.createDataFrame(GROUPS_SCHEMA.empty_table())
     faults: list[Fault] = []
     for index, rule in enumerate(policy.rules):
@@ -363,11 +367,9 @@ def check_conditions(spark: SparkSession, policy: Policy, name: str = "the polic
 
 
 def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:
-    """Return the rule that decides about each group; groups that none matches are not in it.
+    """Return the rule that decides about each group, if any; none decides about ``OTHERS``.
 
-    No rule decides about ``OTHERS``.
-
-    *groups* are the rows of ``groups.parquet``; the conditions must have been checked.
+    *groups* are rows of ``groups.parquet``; the conditions must have been checked.
 
     Raises:
         InputError: a condition fails on a group (a bad cast, say).

@@ -1,20 +1,16 @@
-"""Build the values of ``findings``: from the rows that Spark returns, and from what is remembered.
+"""Build the values of ``findings`` from the rows that Spark returns and what is remembered."""
 
-Pure, but for ``titles_before``, which reads earlier reports.
-"""
-
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from spark_reprocess.analysis.groups.mask import Masks
+from spark_reprocess.analysis.outputs import read_findings
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import DAMAGE, record_of
+from spark_reprocess.archive.storage.records import record_of
 from spark_reprocess.groups.findings import GroupFinding, Lead, ReplayCount, Sample, Spread
 from spark_reprocess.groups.triage import GroupMemory, SeenGroup
 
@@ -37,10 +33,7 @@ _TIMES = 1.5
 
 
 def buckets_between(first: datetime | None, last: datetime | None) -> range:
-    """Return the epoch seconds at which time buckets begin, from the first message to the last.
-
-    They are the narrowest of which 60 are enough; none without messages.
-    """
+    """Return the epoch seconds at which the narrowest time buckets begin of which 60 are enough."""
     if first is None or last is None:
         return range(0)
     start, end = math.floor(first.timestamp()), math.floor(last.timestamp())
@@ -151,10 +144,6 @@ def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ..
     )
 
 
-_REPORTS_READ = 3
-"""Earlier reports that are opened for the titles of groups that are gone, at most."""
-
-
 def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> datetime | None:
     """Return when the first message of a group is deleted, at the earliest; None if nothing does.
 
@@ -168,19 +157,13 @@ def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> dat
 
 
 def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> dict[str, str]:
-    """Return the titles of these groups from the reports that list them, by group id.
+    """Return the titles of these groups from the newest report that lists one, by group id.
 
-    What is remembered has no words of messages, so that an erase need not change it. A report that
-    an erase removed, or that lies elsewhere, gives none. Nor is there any if this analysis hides
-    values or fields: that report may not have hidden them.
+    There are none if that report was erased or lies elsewhere, or if this analysis hides values or
+    fields: that report may not have hidden them.
     """
-    titles: dict[str, str] = {}
-    if masks.fields or not masks.shows_values:
-        return titles
-    wanted = {one.group_id for one in gone}
-    for report_id in sorted({one.report_id for one in gone})[-_REPORTS_READ:]:
-        content = archive.read(f"{REPORTS}/{report_id}/summary.json")
-        with suppress(*DAMAGE):
-            listed = {one["group_id"]: one["title"] for one in json.loads(content or b"")["groups"]}
-            titles |= {one: masks.text(listed[one]) for one in listed.keys() & wanted}
-    return titles
+    if not gone or masks.fields or not masks.shows_values:
+        return {}
+    newest = max(one.report_id for one in gone)
+    findings = read_findings(archive.read(f"{REPORTS}/{newest}/summary.json"))
+    return {one.group_id: masks.text(one.title) for one in findings.groups} if findings else {}

@@ -1,8 +1,7 @@
 """The table ``messages.parquet`` of a plan: the group and the file of each message that it froze.
 
-``analyze`` writes it, and later verbs join it, so that no body is grouped twice. It is in the
-archive, found by the plan's id, wherever the report is. It holds no content, and stays when a
-message is erased.
+``analyze`` writes it into the archive, wherever the report is, and later verbs join it. It holds no
+content, and stays when a message is erased.
 
 Columns: ``message_id``; ``group_id``; ``unit`` and ``position``, from 0, see ``with_positions``;
 ``file``: path below the archive's root of the file with the message. Erasing a message replaces its
@@ -44,12 +43,9 @@ _COLUMNS = f"message_id string, group_id string, unit string, position long, {FI
 
 
 def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, messages: int) -> str:
-    """Save the table of a plan; return its digest.
+    """Save the table of a plan; return its digest. Raises ArchiveError.
 
     *grouped* has ``TABLE_COLUMNS`` and ``group_id``, one row for each of so many *messages*.
-
-    Raises:
-        ArchiveError: it cannot be written.
     """
     columns = ("message_id", "group_id", "unit", "position", FILE, *FOR_PEOPLE)
     rows = with_positions(grouped, in_order_units(messages)).select(*columns)
@@ -77,7 +73,7 @@ def message_table(spark: SparkSession, archive: Archive, plan: Plan) -> DataFram
 def plan_messages(
     archive: Archive, plan: Plan, table: DataFrame, columns: Sequence[str] | None
 ) -> tuple[DataFrame, DataFrame]:
-    """Join a plan's *table* with the archive.
+    """Join a plan's *table* with the archive. Raises ArchiveError.
 
     *columns*, ``message_id`` and ``FILE`` among them, are wanted of each message; None for all.
 
@@ -85,9 +81,6 @@ def plan_messages(
         The archive's rows of the files with messages of the plan. And *columns* of those of the
         plan's messages that are still there, a row each, with the columns of *table*; ``FILE`` is
         where the row is.
-
-    Raises:
-        ArchiveError: the table or the archive cannot be read.
     """
     column = read_table_columns(archive, plan.plan_id, [FILE], plan.snapshot.table_sha256)[FILE]
     named = set(map(str, column.unique().to_pylist()))

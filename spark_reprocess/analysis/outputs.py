@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
 from shlex import quote
@@ -9,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
-from spark_reprocess.archive.storage.records import record_of
+from spark_reprocess.archive.storage.records import DAMAGE, record_of
 from spark_reprocess.figures import percent
 from spark_reprocess.groups.findings import Findings, GroupFinding, format_lead
 from spark_reprocess.groups.grouping import SIGNATURE_VERSION
@@ -42,7 +43,7 @@ GROUPS_SCHEMA = pa.schema(
 
 
 def groups_table(findings: Findings) -> pa.Table:
-    """Lay the groups out as the rows of ``groups.parquet``."""
+    """Return the rows of ``groups.parquet``."""
     return pa.Table.from_pylist([asdict(one) for one in findings.groups], schema=GROUPS_SCHEMA)
 
 
@@ -53,21 +54,19 @@ def summary_json(findings: Findings) -> str:
     return json.dumps(content, indent=1, default=datetime.isoformat)
 
 
-def findings_of(summary: Mapping[str, Any]) -> Findings:
-    """Return what ``summary_json`` wrote.
-
-    Raises:
-        ValueError, KeyError, TypeError, AttributeError: it is no summary.
-    """
-    names = [one.name for one in fields(Findings) if one.name in summary]
-    return record_of(Findings, {name: summary[name] for name in names})
+def read_findings(summary: bytes | None) -> Findings | None:
+    """Return what ``summary_json`` wrote; None where it is not there, or was changed."""
+    with suppress(*DAMAGE):
+        values = json.loads(summary or b"")
+        names = [one.name for one in fields(Findings) if one.name in values]
+        return record_of(Findings, {name: values[name] for name in names})
+    return None
 
 
 def plan_notes(findings: Findings) -> dict[str, list[str]]:
     """Return the lines of each group's comment in plan.yaml, by group id.
 
-    The lead's lines begin as ``erase.reports`` knows them: to erase a message is to take them away
-    too.
+    ``erase.reports`` knows how a lead's lines begin, and takes them away.
     """
     notes = {}
     for group in findings.groups:

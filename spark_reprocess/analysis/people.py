@@ -23,6 +23,8 @@ from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Rule
 
+_UNREADABLE = "unreadable"
+
 
 def note_edits(archive: Archive, memory: GroupMemory) -> None:
     """Write down which groups have an edit in the newest plan, where nobody said so.
@@ -43,11 +45,10 @@ def note_edits(archive: Archive, memory: GroupMemory) -> None:
 
 
 def follow_messages(pending: DataFrame, archive: Archive, plan_id: str, now: datetime) -> None:
-    """Say of a group what people said of the one that messages of it were in before.
+    """Say of a group what people said of the one that its *pending* messages were in before.
 
-    The strictest word holds. It is not said of a group that somebody decided in a plan that has
-    these messages in it already. *pending* has ``message_id`` and ``group_id`` of all pending
-    messages; *plan_id* and *now* are those of this analysis.
+    The strictest word holds, but not for a group that somebody decided in a plan that has these
+    messages in it already. *plan_id* and *now* are those of this analysis.
     """
     memory = read_memory(archive)
     strengths, said_in = dict[str, int](), defaultdict[str, list[str]](list)
@@ -84,16 +85,28 @@ def follow_messages(pending: DataFrame, archive: Archive, plan_id: str, now: dat
 def left_for_people(
     findings: Findings, rules: Mapping[str, Rule], memory: GroupMemory
 ) -> dict[str, str]:
-    """Return the groups that their rule must not decide, and why; see ``Findings``."""
+    """Return the groups that their rule must not decide, and why; see ``Findings``.
+
+    What people said of a group counts for its whole family.
+    """
     damaged = {path.split("/")[1] for path in memory.unreadable}
+    first_sent = {group.group_id: group.first_sent_at for group in findings.groups}
+    ids = {*first_sent, *findings.families, *findings.families.values()}
+    oldest = {one: findings.families.get(one, one) for one in ids}
+    words = defaultdict[str, list[str]](list)
+    for one, family in oldest.items():
+        # What is not listed has no message of its own that a rule could send.
+        word = memory.state(one).word(first_sent.get(one, findings.analyzed_at))
+        if one in damaged:
+            word = _UNREADABLE
+        words[family] += [word] if word else []
     left = {}
     for group in findings.groups:
         rule = rules.get(group.group_id)
         if rule is None or rule.overrides_people or rule.action is Action.LEAVE:
             continue
-        word = memory.state(group.group_id).word(group.first_sent_at)
-        if group.group_id in damaged:
-            word = "unreadable"
-        if word is not None and word != rule.action:
+        heard = words[oldest[group.group_id]]
+        word = max(heard, key=[*WORDS, _UNREADABLE].index, default=rule.action)
+        if word != rule.action:
             left[group.group_id] = word
     return left

@@ -4,13 +4,9 @@ A statement has what all until then say together. Its number is created if absen
 the same moment, neither overwrites the other. What an analysis remembers has no text of a note,
 which stays in one file.
 
-A reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
-of each group about which somebody said something since. That is one file for 1,000 groups, and does
-not grow with the number of analyses or of statements.
-
-An analysis that is killed leaves no file here: the next one repeats what it would have said. Of two
-analyses at the same time, the one with the later id counts: the next one may call a group new again
-that only the other one saw.
+So a reader opens the newest file of an analysis, and the newest statement of each group of which
+somebody said something since. Of two analyses at the same time, the one with the later id counts:
+the next one may call a group new again that only the other one saw.
 """
 
 import json
@@ -18,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import TypeVar
 
 from spark_reprocess.archive.storage.files import Archive
@@ -53,6 +50,12 @@ class _Memory:
     said: Mapping[str, GroupState]
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    groups: tuple[TableGroup, ...] = ()
+    group_by: str = ""
+
+
 def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
     """Write down durably what somebody says about a group; return what all say together now.
 
@@ -76,10 +79,7 @@ def read_statements(archive: Archive, group_id: str, most: int) -> list[Statemen
 
 
 def read_memory(archive: Archive) -> GroupMemory:
-    """Read what is remembered. The texts of notes are not loaded: see ``read_notes``.
-
-    A damaged file is left out and named in ``unreadable``: one record does not stop all others.
-    """
+    """Read what is remembered, without the texts of notes. A damaged file is only named."""
     paths = archive.list(GROUPS)
     memory, unreadable = GroupMemory(), []
     for path in sorted((one for one in paths if one.startswith(f"{SEEN}/")), reverse=True):
@@ -107,10 +107,7 @@ def read_memory(archive: Archive) -> GroupMemory:
 def read_notes(
     archive: Archive, memory: GroupMemory, group_ids: Iterable[str]
 ) -> Mapping[str, str]:
-    """Read the notes of these groups; return the texts by group id. Opens one file for each note.
-
-    A note whose file was removed is left out.
-    """
+    """Return the notes of these groups by id. Opens one file for each."""
     numbers = {one: memory.state(one).note_in for one in group_ids}
     paths = {one: _path(one, number) for one, number in numbers.items() if number is not None}
     found = _read_all(archive, list(paths.values()))
@@ -124,17 +121,24 @@ def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemo
     archive.create(f"{SEEN}/{report_id}{_JSON}", content)
 
 
-def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[str]) -> Grouping:
+def assign_groups(
+    archive: Archive,
+    counts: Mapping[str, int],
+    kept: Collection[str],
+    group_by: str | None = None,
+) -> Grouping:
     """Assign each key to its group, as ``grouping.grouped`` says; write what is new to the table.
 
-    It is durable when this returns. Of two analyses at once the second goes on from what the first
-    wrote.
+    *group_by* is remembered from now on; None for what is remembered. All is durable when this
+    returns. Of two analyses at once the second goes on from what the first wrote.
     """
     while True:
         before = archive.read(_TABLE)
         with damage_named(archive, _TABLE):
-            table = record_of(tuple[TableGroup, ...], json.loads(before or b"[]"))
-        after, grouping = grouped(table, counts, kept)
+            table = record_of(_Table, json.loads(before or b"{}"))
+        pattern = table.group_by if group_by is None else group_by
+        groups, grouping = grouped(table.groups, counts, kept, pattern)
+        after = _Table(groups, pattern)
         if after == table:
             return grouping
         content = record_bytes(after)
@@ -146,13 +150,15 @@ def assign_groups(archive: Archive, counts: Mapping[str, int], kept: Collection[
             return grouping
 
 
+def read_group_by(archive: Archive) -> str:
+    """Return the pattern that analyses use; empty without one, or if it cannot be read."""
+    return (_attempt(archive, _TABLE, _Table) or _Table()).group_by
+
+
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:
     """Return the paths of statements by group id, ascending."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(paths):
-        if _number(path) and not path.startswith(f"{SEEN}/"):
-            found.setdefault(path.split("/")[1], []).append(path)
-    return found
+    named = (path for path in sorted(paths) if _number(path) and not path.startswith(f"{SEEN}/"))
+    return {group_id: list(of) for group_id, of in groupby(named, lambda one: one.split("/")[1])}
 
 
 def _last_state(

@@ -4,13 +4,17 @@ Every text in here has been masked, but for what people said about a group; none
 a page unescaped.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any, TypeVar
 
 from spark_reprocess.figures import counted, percent
 from spark_reprocess.groups.triage import Status
+
+_Group = TypeVar("_Group", bound=Any)
+"""Anything with a ``group_id``."""
 
 LEAST_GROUP = 10
 """Minimum group size for leads. Below it, differences are not significant."""
@@ -78,11 +82,9 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One message of a group, masked and shortened.
+    """One message of a group, masked and shortened; of binary attributes the size.
 
-    Attributes:
-        attributes: texts by name, in the order of the names; binary ones by their size.
-        logged: how and where a log has its error, a link, and frames, in lines; empty without.
+    *logged* says how and where a log has its error, a link, and frames, in lines; empty without.
     """
 
     message_id: str
@@ -94,7 +96,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a number is distributed over a group's messages; None where no message has it."""
+    """Distribution of a number over a group's messages; None where no message has it."""
 
     least: float | None
     median: float | None
@@ -112,26 +114,13 @@ class ReplayCount:
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """One failure and what is known of it.
+    """One failure and what is known of it. docs/analysis.md has the fields, under "For machines".
 
     Attributes:
-        share: of the pending messages, 0 to 1.
-        arrivals: messages sent to the parked queue in each of the analysis's buckets.
-        trend: ``rising``, ``steady``, ``falling`` or ``ended`` (nothing lately); empty where too
-            little is known.
-        reasons: messages by why they were parked; the most frequent first.
-        sources: likewise by the queue that they came from: its name, or its ARN where only SQS
-            noted it.
+        reasons, sources: the most frequent first.
         replay_counts: ascending, the unknown one first.
         age_seconds: since the first failure that is known of, at the time of the analysis.
-        leads: the strongest first; at most five.
-        samples: at most five.
-        status: see ``triage.Status``.
-        first_seen_at: when an analysis first listed it.
-        expires_at: when a lifecycle rule of the archive's bucket deletes the first of its messages,
-            at the earliest; None if none does, or S3 does not say.
-        resolved_at: since when somebody calls it resolved; None if nobody does.
-        last_action: what was decided about it last, in any plan; None for nothing.
+        leads, samples: at most five; the strongest lead first.
     """
 
     group_id: str
@@ -159,10 +148,7 @@ class GroupFinding:
 
 @dataclass(frozen=True, slots=True)
 class GoneGroup:
-    """A group that the analysis before listed, and that has no pending message now.
-
-    *title* and *count* are of that report; the title is empty where it is not there any more.
-    """
+    """A group without a pending message that the analysis before listed, as its report had it."""
 
     group_id: str
     title: str
@@ -172,19 +158,16 @@ class GoneGroup:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """A whole analysis.
+    """A whole analysis. docs/analysis.md has the fields, under "For machines".
 
     Attributes:
-        messages: those that were pending.
-        bucket_starts: when each bucket of ``GroupFinding.arrivals`` begins, ascending.
         groups: the largest first. One may have all messages of smaller ones: ``grouping.OTHERS``.
         different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all where they are few.
-        unreadable: files of the archive with what is remembered of groups that cannot be read.
-        left_for_people: groups that a rule of the policy would have decided, by id, and why it did
-            not: what a person last said of them, see ``triage.WORDS``, or ``unreadable``.
-        logs: what a search of logs found, in a sentence; empty without one.
+        left_for_people: what a person last said of groups that a rule would have decided, by id,
+            see ``triage.WORDS``; or ``unreadable``.
+        families: groups that are alike, by id: the oldest of each family; that one is left out.
     """
 
     plan_id: str
@@ -203,6 +186,8 @@ class Findings:
     left_for_people: Mapping[str, str] = field(default_factory=dict)
     stack: str | None = None
     logs: str = ""
+    families: Mapping[str, str] = field(default_factory=dict)
+    group_by: str = ""
 
     @property
     def origin(self) -> str:
@@ -219,6 +204,31 @@ class Findings:
     def statuses(self) -> dict[str, int]:
         """See ``count_statuses``."""
         return count_statuses((group.status for group in self.groups), len(self.gone))
+
+
+def by_family(groups: Iterable[_Group], families: Mapping[str, str]) -> list[list[_Group]]:
+    """Return the groups of each family together, in the order of the first of each.
+
+    *families* are as in ``Findings``.
+    """
+    found = defaultdict[str, list[_Group]](list)
+    for group in groups:
+        found[families.get(group.group_id, group.group_id)].append(group)
+    return list(found.values())
+
+
+def merged(family: Sequence[GroupFinding]) -> GroupFinding:
+    """Return the first group of a family, with the numbers and times of all."""
+    firsts = filter(None, (one.first_sent_at for one in family))
+    lasts = filter(None, (one.last_sent_at for one in family))
+    return replace(
+        family[0],
+        count=sum(one.count for one in family),
+        share=sum(one.share for one in family),
+        first_sent_at=min(firsts, default=None),
+        last_sent_at=max(lasts, default=None),
+        arrivals=tuple(map(sum, zip(*(one.arrivals for one in family), strict=False))),
+    )
 
 
 def count_statuses(statuses: Iterable[str], gone: int) -> dict[str, int]:

@@ -1,8 +1,11 @@
 """The group of an error's text, and the table by which groups keep their ids. Pure.
 
 Texts that differ only at positions with many values are one failure: in users' names, say. This is
-decided when a group is made, and never again. The table only grows, and a text belongs to the
-oldest group whose pattern fits. So no later analysis changes the group of a text.
+decided when a pattern is made, and never again. The table only grows, and a text belongs to the
+oldest group with a pattern that fits. So no later analysis changes the group of a text.
+
+A new text may be one failure with texts of several groups. These are a *family* from then on, and
+the new pattern, which fits all of it, belongs to its oldest group.
 
 A pattern has digests of words, and no words: an erasure need not change it.
 """
@@ -13,6 +16,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b, sha256
+from operator import itemgetter
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_reprocess.errors import InputError
 
 SIGNATURE_VERSION = "v1"
 
@@ -29,14 +39,20 @@ _MANY_VALUES = 10
 
 LISTED_GROUPS = 1_000
 TABLE_GROUPS = 10_000
-"""Groups in the table, at most. Beyond that, a new text is in ``OTHERS``."""
+"""Patterns in the table, at most. Beyond that, a new text is in ``OTHERS``."""
 
 ERROR = "error|"
 """Start of the key of a recorded error without a code; behind it are type and masked text."""
 
+CODE = "code|"
+"""Start of the key of one with a code; behind it is the title: ``TYPE (CODE)``."""
+
+_GROUP_BY_CHARACTERS = 500
+_MATCHED_CHARACTERS = 1_024
 _ANY = "*"
 _SEPARATORS = re.compile(r"([\s=:,;()\[\]{}|]+)")
 
+_Key = TypeVar("_Key")
 Pattern = tuple[str, ...]
 """The error's type with all separators of the text, then each word; a digest of each, or ``*``."""
 
@@ -55,7 +71,7 @@ OTHERS_TITLE = "everything else"
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """A group of the table; *messages* is the most that one analysis saw."""
+    """A pattern of a group; *messages* is the most that one analysis saw."""
 
     group_id: str
     pattern: Pattern
@@ -68,25 +84,38 @@ class Grouping:
 
     Attributes:
         ids: of the group of each key; ``OTHERS`` where that is not listed.
-        patterns: of listed groups that have several texts, by id.
+        titles: of listed groups whose title is not the text of each message, by id: the title, or a
+            pattern that fits all texts.
         unlisted: ids of groups whose messages are in ``OTHERS``.
+        families: the oldest group of the family of each other group in it, by id.
+        group_by: the pattern of ``captured``, empty without one.
     """
 
     ids: Mapping[str, str]
-    patterns: Mapping[str, Pattern] = field(default_factory=dict)
+    titles: Mapping[str, Pattern | str] = field(default_factory=dict)
     unlisted: frozenset[str] = frozenset()
+    families: Mapping[str, str] = field(default_factory=dict)
+    group_by: str = ""
 
 
 def grouped(
-    table: tuple[TableGroup, ...], counts: Mapping[str, int], kept: Collection[str] = ()
+    table: tuple[TableGroup, ...],
+    counts: Mapping[str, int],
+    kept: Collection[str] = (),
+    group_by: str = "",
 ) -> tuple[tuple[TableGroup, ...], Grouping]:
     """Return the table after an analysis, and the group of each key.
 
     *counts* has the messages of each key; a key that is not one of an error is its group's id.
-    *kept* are ids of groups that stay where the table is full: of others that have none of these
-    messages, the oldest go.
+    *kept* are ids of groups that stay where the table is full: of other patterns that fit none of
+    these messages, the oldest go. *group_by* is as for ``captured``: what it captures is the code
+    of a text, which then needs no pattern.
     """
-    patterns = {key: pattern_of(key) for key in sorted(counts) if key.startswith(ERROR)}
+    codes = captured(group_by, counts)
+    kinds = {key: key.removeprefix(ERROR).partition(": ")[0] for key in codes}
+    titles = {key: f"{kinds[key]} ({code})" for key, code in codes.items()}
+    errors = (key for key in sorted(counts) if key.startswith(ERROR))
+    patterns = {key: pattern_of(key) for key in errors if key not in codes}
     seen = Counter[int]()
     ranks = _ranks(table, patterns)
     for key, rank in ranks.items():
@@ -97,25 +126,84 @@ def grouped(
     new = {pattern: key for key, pattern in patterns.items() if key not in ranks}
     made = sorted(_made(known, new, counts), key=lambda group: (-group.messages, group.group_id))
     surplus = max(0, len(known) + len(made) - TABLE_GROUPS)
-    idle = (one.group_id for rank, one in enumerate(known) if not seen[rank])
-    gone = set([one for one in idle if one not in kept][:surplus])
-    after = tuple(one for one in (*known, *made) if one.group_id not in gone)[:TABLE_GROUPS]
+    idle = [n for n, one in enumerate(known) if not seen[n] and one.group_id not in kept]
+    gone = set(idle[:surplus])
+    after = tuple(one for n, one in enumerate((*known, *made)) if n not in gone)[:TABLE_GROUPS]
     ids = {key: OTHERS if key in patterns else key for key in counts}
     ids |= {key: after[rank].group_id for key, rank in _ranks(after, patterns).items()}
-    return after, _listed(after, counts, ids)
+    ids |= {key: group_id_of(f"{CODE}{title}") for key, title in titles.items()}
+    grouping = _listed(after, counts, ids)
+    shown = {**grouping.titles, **{grouping.ids[key]: title for key, title in titles.items()}}
+    families = {one: oldest for one, oldest in families_of(after).items() if one != oldest}
+    return after, replace(grouping, titles=shown, families=families, group_by=group_by)
+
+
+def captured(group_by: str, keys: Iterable[str]) -> dict[str, str]:
+    """Return what the one group of a regular expression captures in each key of an error.
+
+    A key in which it captures nothing is left out. Takes linear time: this is RE2.
+    """
+    errors = [key for key in keys if key.startswith(ERROR)] if group_by else []
+    texts = pa.array((key[len(ERROR) :][:_MATCHED_CHARACTERS] for key in errors), pa.string())
+    codes = pc.replace_substring_regex(texts, f"(?s)^.*?(?:{group_by}).*$", r"\1")
+    found = pc.match_substring_regex(texts, group_by)
+    pairs = zip(errors, codes.to_pylist(), found.to_pylist(), strict=True)
+    return {key: code for key, code, is_found in pairs if is_found and code}
+
+
+def check_group_by(pattern: str) -> None:
+    """Raise InputError where ``captured`` cannot use *pattern*, with the reason."""
+    name = f"--group-by {pattern!r}"
+    if len(pattern) > _GROUP_BY_CHARACTERS:
+        raise InputError(f"--group-by: at most {_GROUP_BY_CHARACTERS} characters")
+    try:
+        groups = re.compile(pattern).groups
+        pc.match_substring_regex(pa.array([""]), f"(?:{pattern})")
+    except re.error as error:
+        raise InputError(f"{name}: is no regular expression: {error}") from error
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise InputError(f"{name}: RE2, which ends in linear time, refuses it: {error}") from error
+    if groups != 1:
+        raise InputError(f"{name}: has {groups} groups in brackets; give one, around the code")
+
+
+def families_of(table: Collection[TableGroup]) -> dict[str, str]:
+    """Return the oldest group of the family of each group, by id, the oldest first."""
+    groups = [group.group_id for group in table]
+    oldest = {group_id: group_id for group_id in groups}
+    age = {group_id: n for n, group_id in enumerate(oldest)}
+
+    def first(group_id: str) -> str:
+        while oldest[group_id] != group_id:
+            group_id = oldest[group_id]
+        return group_id
+
+    patterns = {n: group.pattern for n, group in enumerate(table)}
+    for part, whole in _fitting(table, patterns):
+        elder, other = sorted((first(groups[part]), first(groups[whole])), key=age.__getitem__)
+        oldest[other] = elder
+    return {group_id: first(group_id) for group_id in oldest}
 
 
 def _made(
-    known: Iterable[TableGroup], new: Mapping[Pattern, str], counts: Mapping[str, int]
+    known: Collection[TableGroup], new: Mapping[Pattern, str], counts: Mapping[str, int]
 ) -> Iterator[TableGroup]:
-    """Yield a group for each set of new texts that are one failure. *new* has their keys."""
+    """Yield a pattern for each set of new texts that are one failure. *new* has their keys.
+
+    The failure may be that of groups that are *known*: then it is one of the oldest of these.
+    """
+    oldest = families_of(known)
+    age = {group_id: n for n, group_id in enumerate(oldest)}
+    elders = {group.pattern: oldest[group.group_id] for group in known}
     sizes = {group.pattern: group.messages for group in known}
     sizes |= {pattern: counts[key] for pattern, key in new.items()}
-    for pattern, members in _merged(sizes, {pattern[0] for pattern in new}):
+    for members in _merged(sizes, {pattern[0] for pattern in new}):
         keys = [new[member] for member in members if member in new]
         if keys:
+            alike = [elders[member] for member in members if member in elders]
             first = min(keys, key=lambda key: (-counts[key], key))
-            yield TableGroup(group_id_of(first), pattern, sum(counts[key] for key in keys))
+            group_id = min(alike, key=age.__getitem__, default=group_id_of(first))
+            yield TableGroup(group_id, _common(members), sum(counts[key] for key in keys))
 
 
 def _listed(
@@ -128,11 +216,22 @@ def _listed(
     if len(largest) > LISTED_GROUPS:
         largest = largest[: LISTED_GROUPS - 1]
     listed = {OTHERS, *largest}
+    patterns = defaultdict[str, list[Pattern]](list)
+    for group in table:
+        if group.group_id in listed:
+            patterns[group.group_id].append(group.pattern)
+    fitting = {group_id: _common(several) for group_id, several in patterns.items()}
     return Grouping(
         {key: group_id if group_id in listed else OTHERS for key, group_id in ids.items()},
-        {g.group_id: g.pattern for g in table if g.group_id in listed and _ANY in g.pattern},
+        {group_id: pattern for group_id, pattern in fitting.items() if _ANY in pattern},
         frozenset(sums.keys() - listed),
     )
+
+
+def _common(patterns: Iterable[Pattern]) -> Pattern:
+    """Return the pattern that fits all texts of these patterns."""
+    columns = (set(words) for words in zip(*patterns, strict=True))
+    return tuple(_ANY if len(words) > 1 else words.pop() for words in columns)
 
 
 def pattern_of(key: str) -> Pattern:
@@ -142,7 +241,7 @@ def pattern_of(key: str) -> Pattern:
 
 
 def hidden(text: str, pattern: Pattern) -> str:
-    """Return *text*, which fits *pattern*, without the words that differ within its group."""
+    """Return *text*, which fits *pattern*, with ``<*>`` for the words that differ."""
     head, parts = _parts(text)
     for position, digest in enumerate(pattern[1:]):
         if digest == _ANY:
@@ -151,39 +250,42 @@ def hidden(text: str, pattern: Pattern) -> str:
 
 
 def _parts(text: str) -> tuple[str, list[str]]:
-    """Split a text: the error's type, then words and, between them, separators."""
+    """Split a text into the error's type, and words with separators between them."""
     kind, colon, rest = text.partition(": ")
     return f"{kind}{colon}", _SEPARATORS.split(rest)
 
 
 @lru_cache(maxsize=100_000)
 def _digest(word: str) -> str:
-    """Return eight hex digits, and before them whether it is a word and not a mask."""
+    """Return ``w`` for a word, ``-`` for a mask or number, and eight hex digits."""
     is_word = not word.startswith("<") and any(map(str.isalpha, word))
     digest = blake2b(word.encode("utf-8", "replace"), digest_size=4).hexdigest()
     return f"{'w' if is_word else '-'}{digest}"
 
 
 def _ranks(groups: Iterable[TableGroup], patterns: Mapping[str, Pattern]) -> dict[str, int]:
-    """Return the place of the oldest group that fits each key; a key that none fits is left out."""
+    """Return the place of the oldest pattern that fits each key; a key without one is left out."""
+    return dict(sorted(_fitting(groups, patterns), key=itemgetter(1), reverse=True))
+
+
+def _fitting(
+    groups: Iterable[TableGroup], patterns: Mapping[_Key, Pattern]
+) -> Iterator[tuple[_Key, int]]:
+    """Yield the place of each pattern of *groups* that fits one of *patterns*, and its key."""
     # By type and separators, then by the positions at which any word fits.
     known: defaultdict[str, dict[frozenset[int], dict[Pattern, int]]] = defaultdict(dict)
     for rank, group in enumerate(groups):
         free = frozenset(i for i, word in enumerate(group.pattern) if word == _ANY)
         known[group.pattern[0]].setdefault(free, {}).setdefault(group.pattern, rank)
-    found: dict[str, int] = {}
     for key, pattern in patterns.items():
         for free, ranks in known.get(pattern[0], {}).items():
             fits = tuple(_ANY if i in free else word for i, word in enumerate(pattern))
             if fits in ranks:
-                found[key] = min(ranks[fits], found.get(key, ranks[fits]))
-    return found
+                yield key, ranks[fits]
 
 
-def _merged(
-    sizes: Mapping[Pattern, int], starts: Collection[str]
-) -> Iterator[tuple[Pattern, list[Pattern]]]:
-    """Yield each set of patterns that are one failure, with the pattern that fits all of it.
+def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[list[Pattern]]:
+    """Yield each set of patterns that are one failure.
 
     *sizes* has the messages of each. Only patterns that begin with one of *starts* are looked at.
     """
@@ -200,7 +302,7 @@ def _merged(
                 counter[word] += sizes[pattern]
         position = _splits_at(values)
         if position is None:
-            yield tuple(_ANY if len(one) > 1 else next(iter(one)) for one in values), members
+            yield members
             continue
         parts = defaultdict[str, list[Pattern]](list)
         for pattern in members:

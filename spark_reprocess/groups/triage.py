@@ -63,18 +63,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one person said about a group at one time.
+    """What one person said about a group at one time; None for what it is not about.
 
     Attributes:
         time: in UTC, by that person's clock.
         who: ``user@host``; see ``actor``.
-        action: the group's new action in the plan *plan_id*; None if nothing was decided.
-        plan_id: the plan whose entry of the group this is about; None if it is about none.
-        text: the note, in the user's own words; empty takes an earlier one away; None keeps it.
-        is_resolved: True: the group is resolved from *time* on; False: it is not; None says nothing
-            of it.
+        action: the group's new action in the plan *plan_id*.
+        text: the note, in the user's own words; empty takes an earlier one away.
+        is_resolved: True: the group is resolved from *time* on; False: it is not.
         is_edited: whether that plan's entry has an edit.
-        stopped: why a redrive of the group was stopped; None if none was.
+        stopped: why a redrive of the group was stopped.
     """
 
     time: datetime
@@ -93,13 +91,10 @@ class GroupState:
 
     Attributes:
         number: of statements; each has its number, from 1.
-        action: the last decision in a plan.
+        action: the last decision, in the plan *plan_id*.
         note_in: number of the statement with the note.
-        resolved_at: since when the group is resolved.
-        plan_id: the plan of the last decision or edit.
-        edited_at: when that was said, if it came with an edit.
-        stopped: why the group is stopped.
-        stops: how often it was.
+        edited_at: when the last decision was said, if it came with an edit.
+        stops: how often it was stopped.
     """
 
     number: int = 0
@@ -155,11 +150,9 @@ class SeenGroup:
     """What analyses saw of a group, first and last.
 
     Attributes:
-        report_id: of the last report about all messages that lists it; of the first other one if
-            there is none.
+        report_id: of the last report about all messages that lists it, else of the first one.
         count: its pending messages then.
-        last_sent_at: when the last of all its messages that were seen was sent to the parked queue;
-            None if unknown.
+        last_sent_at: when the last message that was ever seen was sent to the parked queue.
         status: in the last analysis that could tell.
     """
 
@@ -193,12 +186,7 @@ class GroupMemory:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an analysis makes of all groups.
-
-    Attributes:
-        gone: ids of those that are gone since the analysis before, ascending.
-        memory: what is remembered from now on.
-    """
+    """What is remembered from now on, and ids of groups that are *gone* since, ascending."""
 
     gone: tuple[str, ...]
     memory: GroupMemory
@@ -213,10 +201,9 @@ def outcome(
     *,
     is_whole: bool = True,
 ) -> Outcome:
-    """Return what is remembered after this analysis.
+    """Return what an analysis makes of *memory*, which was remembered before.
 
-    *memory* is what was remembered before. *found* are the groups that it lists; *unlisted* are
-    those of *memory* that it does not list although they have pending messages. Only where it
+    *found* are the groups that it lists; *unlisted* have pending messages, too. Only where it
     looked at all messages (*is_whole*) a group can be gone.
     """
     listed = [_seen(memory, one, report_id, now, is_whole=is_whole) for one in found]

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from spark_reprocess.analysis.groups.mask import compile_masks
+from spark_reprocess.analysis.groups.signature import signature_of
+from spark_reprocess.archive.group_records import read_group_by
 from spark_reprocess.archive.ledger.claims import (
     Attempt,
     RunRecord,
@@ -28,6 +30,7 @@ from spark_reprocess.archive.storage.files import NEW_ID, Archive, open_archive
 from spark_reprocess.aws.actor import Caller
 from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.errors import InputError
+from spark_reprocess.groups.grouping import captured
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan_file import find_plan
 
@@ -106,6 +109,7 @@ class ArchivedCopy:
         drain_ids: every drain with a row of it; more than one if a drain was interrupted.
         redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
         values: values of the attributes, bytes as hex digits; None unless requested.
+        captured: what ``--group-by`` captures in its error; empty for nothing.
     """
 
     message_id: str
@@ -131,6 +135,7 @@ class ArchivedCopy:
     body: str | None = None
     values: Mapping[str, str] | None = None
     logged: str = ""
+    captured: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,9 @@ class RunHistory:
 
     run: RunRecord
     outcomes: tuple[Outcome, ...]
+
+
+_ERROR = ("error_type", "error_message", "error_code")
 
 
 def show_run(options: ShowOptions) -> RunHistory | None:
@@ -183,7 +191,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     attempts = find_attempts(archive, {row["message_id"] for row in rows}, drains)
     runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
-    by_id = defaultdict[str, list[Row]](list)
+    by_id, group_by = defaultdict[str, list[Row]](list), read_group_by(archive)
     oldest = min((row["drain_id"] for row in rows), default="")
     without = [row for row in rows if not (row["error_type"] or row["error_message"])]
     reasons = read_reasons(archive, oldest) if without else {}
@@ -197,6 +205,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
         _copy(
             of_one,
             options,
+            group_by,
             state=str(states.get(message_id, PENDING)),
             entries=tuple(_entries(message_id, attempts, runs)),
         )
@@ -230,9 +239,15 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
 
 
 def _copy(
-    rows: Sequence[Row], options: ShowOptions, *, state: str, entries: tuple[LedgerEntry, ...]
+    rows: Sequence[Row],
+    options: ShowOptions,
+    group_by: str,
+    *,
+    state: str,
+    entries: tuple[LedgerEntry, ...],
 ) -> ArchivedCopy:
     row = min(rows, key=lambda row: (row["drained_at"], row["drain_id"]))
+    key = signature_of("", None, *(row[name] for name in _ERROR)).group_key
     mask = str if options.is_unmasked else compile_masks(()).text
     shows_body = options.has_body or options.is_unmasked
     attributes, error = dict(row["attributes"] or ()), row["error_message"]
@@ -250,6 +265,7 @@ def _copy(
         attributes={name: value["data_type"] for name, value in attributes.items()},
         entries=entries,
         logged=row.get("logged", ""),
+        captured=captured(group_by, [key]).get(key, ""),
         body=mask(row["body"] or "") if shows_body else None,
         values={n: mask(_value(v)) for n, v in attributes.items()} if shows_body else None,
         **{name: row[name] for name in (*texts, *numbers, *times)},

@@ -14,10 +14,7 @@ from spark_reprocess.groups.findings import Findings, Lead
 
 
 def indented_json(text: str) -> str | None:
-    """Indent a JSON object or array; numbers keep their digits.
-
-    None for anything else, also for an object that has a key twice.
-    """
+    """Indent a JSON object or array with its digits; None for anything else, or a key twice."""
     try:
         value = read_json(text)
         return write_indented(value) if isinstance(value, dict | list) else None
@@ -40,8 +37,7 @@ def places(findings: Findings) -> str:
 def lead_with_option(leads: Sequence[Lead]) -> tuple[Lead | None, str]:
     """Return the strongest lead with a condition, and the option that selects its messages.
 
-    Conditions with characters that cannot be seen, or as long as a page, are left out. Without any
-    other, the result is None and an empty text.
+    Conditions that cannot be seen, or as long as a page, are left out. None and "" without any.
     """
     for lead in leads:
         if 0 < len(lead.condition) <= _CONDITION_CHARACTERS and lead.condition.isprintable():

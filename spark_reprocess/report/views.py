@@ -1,10 +1,19 @@
 """The values that the templates print: groups, samples, and arrivals as charts. No I/O."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from spark_reprocess.figures import cut, duration, epoch, moment, visible
-from spark_reprocess.groups.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
+from spark_reprocess.figures import cut, epoch, moment, visible
+from spark_reprocess.groups.findings import (
+    LEAST_GROUP,
+    TOO_FEW,
+    Findings,
+    GroupFinding,
+    Sample,
+    by_family,
+    merged,
+)
 from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted
 
 COLOURS = 6
@@ -18,22 +27,26 @@ SAMPLE_CHARACTERS = 8_000
 
 _COUNTS = 12
 _LARGEST_GROUPS = 100
-"""Smaller groups are shown with two leads and without samples: a page must stay small."""
-
-_LEADS_OF_THE_REST = 2
+"""Smaller groups are shown without samples: a page must stay small."""
 
 View = dict[str, Any]
 
 
 def page_view(findings: Findings) -> View:
-    """Return the values of the page."""
+    """Return the values of the page. A family is one row, with its other groups as ``parts``."""
+    families = [(merged(one), one[1:]) for one in by_family(findings.groups, findings.families)]
+    families.sort(key=lambda family: -family[0].count)
+    rows = replace(findings, groups=tuple(group for group, _ in families))
+    groups = []
+    for rank, (group, others) in enumerate(families, start=1):
+        has_samples = rank <= _LARGEST_GROUPS
+        view, *parts = (group_view(one, rank, has_samples=has_samples) for one in (group, *others))
+        groups.append({**view, "parts": parts})
     return {
-        **head_view(findings),
-        "groups": [
-            group_view(findings, group, rank, is_brief=rank > _LARGEST_GROUPS)
-            for rank, group in enumerate(findings.groups, start=1)
-        ],
-        "data": chart_data(findings),
+        **head_view(rows),
+        "findings": findings,
+        "groups": groups,
+        "data": chart_data(rows),
         "path_of_groups": "#",
         "places": places(findings),
     }
@@ -51,15 +64,9 @@ def head_view(findings: Findings) -> View:
     }
 
 
-def group_view(
-    findings: Findings, group: GroupFinding, rank: int, *, is_brief: bool = False
-) -> View:
-    """Return the values of one group: its row in the table, and its details.
-
-    *rank* is its place by size, from 1.
-    """
+def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> View:
+    """Return the values of the group at this place, from 1: its row, and its details."""
     anchor = visible(group.group_id)
-    leads = group.leads[:_LEADS_OF_THE_REST] if is_brief else group.leads
     lead, option = lead_with_option(group.leads)
     replays = {
         "unknown" if one.replay_count is None else f"{one.replay_count:,}": one.messages
@@ -74,15 +81,13 @@ def group_view(
         # 0 is the grey of all groups without a colour of their own.
         "colour": rank if rank <= COLOURS else 0,
         "outline": outline(group.arrivals),
-        "width": max(1, len(findings.bucket_starts)),
-        "peak": peak(findings, group),
-        "lead": next(iter(leads), None),
-        "leads": leads,
-        "leads_left_out": len(group.leads) - len(leads),
+        "width": max(1, len(group.arrivals)),
+        "lead": next(iter(group.leads), None),
+        "leads": group.leads,
         "reasons": _tally(group.reasons),
         "sources": _tally(group.sources),
         "replay_counts": _tally(replays),
-        "samples": [] if is_brief else list(map(shown_sample, group.samples)),
+        "samples": list(map(shown_sample, group.samples)) if has_samples else [],
         "too_few": TOO_FEW if group.count < LEAST_GROUP else "",
         "quoted_id": quoted(group.group_id),
         "lead_with_option": lead,
@@ -100,10 +105,7 @@ def _tally(counts: Mapping[str, int]) -> View:
 
 
 def shown_sample(sample: Sample) -> View:
-    """Return a sample with its ``body`` as it is shown, and the ``kind``: JSON, text or empty.
-
-    JSON is indented. ``is_cut`` says whether the body was cut here.
-    """
+    """Return a sample, its ``body`` indented, its ``kind`` (JSON, text, empty), and ``is_cut``."""
     indented = indented_json(sample.body)
     body = sample.body if indented is None else indented
     return {
@@ -115,10 +117,7 @@ def shown_sample(sample: Sample) -> View:
 
 
 def outline(arrivals: Sequence[int]) -> str:
-    """Return *arrivals* as an SVG path of steps, the highest ``SPARK_HEIGHT`` high.
-
-    A bucket with any message is at least a twelfth as high, so that one message is visible.
-    """
+    """Return *arrivals* as an SVG path of steps, the highest ``SPARK_HEIGHT`` high, any visible."""
     highest = max(arrivals, default=0)
     if highest <= 0:
         return ""
@@ -130,16 +129,6 @@ def outline(arrivals: Sequence[int]) -> str:
             parts.append(f"{f'H{position}' if position > reached else ''}V{SPARK_HEIGHT - height}")
             level, reached = height, position
     return f"{''.join(parts)}H{len(arrivals)}V{SPARK_HEIGHT}z"
-
-
-def peak(findings: Findings, group: GroupFinding) -> str:
-    """Format when most of a group arrived; empty if no time is known."""
-    buckets = list(zip(group.arrivals, findings.bucket_starts, strict=False))
-    most, start = max(buckets, key=lambda one: one[0], default=(0, None))
-    if most <= 0 or start is None:
-        return ""
-    seconds = findings.bucket_seconds
-    return f"{most:,} in {duration(seconds)} from {moment(start, seconds)}"
 
 
 def chart_data(findings: Findings) -> View:

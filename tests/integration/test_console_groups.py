@@ -181,6 +181,28 @@ def test_a_range_of_the_chart_keeps_the_groups_that_arrived_then(tmp_path: Path)
     assert titles_of(browser.get("/?from=0&to=1").text) == ["g-0000000001"]
 
 
+def test_a_family_is_one_row_with_its_parts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [f"g-000000000{n}" for n in range(3)]
+    groups = (a_group(group_id=one, title=f"no {one}", leads=()) for one in ids)
+    findings = some_findings(*groups, families={ids[2]: ids[0]}, group_by="code (.+)")
+    archive = archive_from(tmp_path, findings, lambda *_: "{}")
+
+    page = opened(console_of(archive)).get("/").text
+    assert main(["groups", "--archive", archive.root]) == 0
+    shown = capsys.readouterr().out
+    assert main(["groups", "--archive", archive.root, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+
+    assert titles_of(page) == [ids[0], ids[2], ids[1]]
+    assert "20 in 2 groups alike" in page
+    assert re.findall(r"g-0+(\d) +(\d+) +(\d+)", shown) == [("0", "20", "6"), ("1", "10", "3")]
+    assert f"+ {ids[2]}, 10, leave: no {ids[2]}" in shown
+    assert "errors by --group-by 'code (.+)'" in shown
+    assert (answer["families"], answer["group_by"]) == ({ids[2]: ids[0]}, "code (.+)")
+
+
 def test_without_a_report_beside_it_the_plan_is_enough(tmp_path: Path) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
     plan = plan_of(archive)

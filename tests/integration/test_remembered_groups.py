@@ -21,6 +21,8 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.groups import grouping
 from spark_reprocess.groups.findings import Findings
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.policy import read_policy
 from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
 from tests.support.builders import context, message
 
@@ -116,13 +118,15 @@ def test_an_analysis_of_a_part_calls_nothing_gone_and_nothing_new_twice(
 ) -> None:
     errors = ("VatError", "TimeoutError", "KeyError")
     archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
+    damaged = "groups/g-0123456789/000001.json"
+    archive.write(damaged, b"{")
 
     part = analyzed(spark, archive, where="error_type IN ('VatError', 'KeyError')")
     other = analyzed(spark, archive, where="error_type IN ('VatError', 'TimeoutError')")
 
     assert statuses(part) == {"VatError": "new", "KeyError": "new"}
     assert statuses(other) == {"VatError": "known", "TimeoutError": "new"}
-    assert other.gone == ()
+    assert (other.gone, other.unreadable) == ((), (damaged,))
 
 
 def test_groups_that_are_not_listed_are_not_gone(
@@ -151,26 +155,36 @@ def test_groups_keep_their_ids_while_an_archive_grows(
         said = context(first_id=f"m-{number}", reason="too_old", error=error)
         return message(f"m-{number}", "{}", said)
 
-    archive = drained(tmp_path, 1, [user(0), failed("a-1", "VatError")])
+    rule = "version: 1\nrules: [{name: many, when: count = 16 AND share > 0.9, action: redrive}]"
+    policy = read_policy(rule)
+    archive = drained(tmp_path, 1, [*map(user, range(2)), failed("a-1", "VatError")])
     first = analyzed(spark, archive)
-    drained(archive, 2, [user(number) for number in range(1, 12)])
+    drained(archive, 2, [user(number) for number in range(2, 12)])
     second = analyzed(spark, archive)
     table = archive.read("groups/table.json")
     drained(archive, 3, [user(number) for number in range(12, 16)])
-    third = analyzed(spark, archive)
+    third = analyzed(spark, archive, policy=policy)
+    [(part, oldest)] = third.families.items()
+    planned = {one.group_id: one.action for one in find_plan(archive, third.plan_id).plan().groups}
+    run(archive, "decide", part, "discard")
+    last = analyzed(spark, archive, policy=policy)
 
-    counts = [{one.title: one.count for one in found.groups} for found in (first, second, third)]
-    others = {"AuthError: customer aaaaa may not": 1, "VatError: it was so": 1}
-    several = "AuthError: customer <*> may not"
-    assert counts == [others, {**others, several: 11}, {**others, several: 15}]
-    ids = [{one.title: one.group_id for one in found.groups} for found in (first, second, third)]
-    assert ids[0].items() < ids[1].items() == ids[2].items()
+    vat = id_of(first, "VatError")
+    counts = [{one.group_id: one.count for one in found.groups} for found in (first, second, third)]
+    assert counts == [{oldest: number, part: 1, vat: 1} for number in (1, 11, 15)]
+    assert third.groups[0].title == "AuthError: customer <*> may not"
+    assert second.families == third.families == last.families
+    assert planned == {oldest: "redrive", part: "redrive", vat: "leave"}
+    assert last.left_for_people == {oldest: "discard", part: "discard"}
     assert b"customer" not in (table or b"customer")
     assert analyzed(spark, archive, where="false").messages == 0
 
 
 def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", 0)
 
@@ -191,6 +205,17 @@ def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
     }
     parts = [part for one in found.groups for lead in one.leads for part in lead.parts]
     assert {part.field for part in parts} == {"body.tenant"}
+
+    run(archive, "collect", "--only", "analyze", "--group-by", "all (alike)")
+    run(archive, "show", "None-1")
+    assert re.search("captured +alike", capsys.readouterr().out)
+    remembered = analyzed(spark, archive)
+    counted = {one.title: one.count for one in remembered.groups}
+    assert counted.items() >= {**dict.fromkeys(groups, 40), "Refused (alike)": 20}.items()
+    assert remembered.group_by == "all (alike)"
+    words = ("collect", "--only", "analyze", "--archive", archive.root, "--group-by", "(")
+    assert main(words) == 2
+    assert "is no regular expression" in capsys.readouterr().err
 
 
 def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
@@ -218,31 +243,3 @@ def _die_at(patched: pytest.MonkeyPatch, path: str) -> None:
             return real(self, at, content)
 
         patched.setattr(LocalArchive, name, dying)
-
-
-def test_titles_of_gone_groups_are_left_out_where_an_analysis_hides_values(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    """What is remembered of a group has no words of its messages: titles are those of reports."""
-    archive = drained(tmp_path, 1, [message("m-1", "a letter from mona lisa")])
-    first = analyzed(spark, archive)
-    (seen,) = archive.list("groups")
-    recorded_as_sent(archive, "m-1")
-
-    findings = analyzed(spark, archive, has_samples=False)
-
-    assert b"mona" not in (archive.read(seen) or b"").lower()
-    assert "mona" in first.groups[0].title
-    assert [(one.group_id, one.title) for one in findings.gone] == [(first.groups[0].group_id, "")]
-
-
-def test_a_damaged_statement_is_named_and_the_analysis_goes_on(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    archive = drained(tmp_path, 1, [failed("a-1", "VatError")])
-    path = "groups/g-0123456789/000001.json"
-    archive.write(path, b"{")
-
-    findings = analyzed(spark, archive)
-
-    assert (statuses(findings), findings.unreadable) == ({"VatError": "new"}, (path,))

@@ -12,7 +12,7 @@ from dlq_cli.console.reading import Group, Report, entry_digest, read_report
 from dlq_cli.console.site import GROUPS, PAGE_ROWS, Visit, number_of, page_route
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import epoch
-from spark_reprocess.groups.findings import Findings, format_predicate
+from spark_reprocess.groups.findings import Findings, by_family, format_predicate
 from spark_reprocess.groups.triage import Status, note_of
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import NoReportError
@@ -79,10 +79,11 @@ def _groups(visit: Visit) -> Response:
         # Where a person begins: this page has the button to collect.
         return visit.see_other("/works", begin="yes")
     matching = matching_groups(report.groups, visit.query)
-    number, pages = visit.page_number(len(matching))
+    families = by_family(matching, report.findings.families if report.findings else {})
+    number, pages = visit.page_number(len(families))
     values: dict[str, Any] = {
         "report": report,
-        "groups": matching[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
+        "families": families[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
         "matching": len(matching),
         "number": number,
         "pages": pages,
@@ -129,8 +130,7 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
     return {
         **head_view(findings),
         "groups": [
-            group_view(findings, group, rank, is_brief=True)
-            for rank, group in enumerate(findings.groups, start=1)
+            group_view(group, rank, has_samples=False) for rank, group in enumerate(groups, start=1)
         ],
         "pending_groups": sum(map(bool, left)) if settled else None,
         "path_of_groups": path_of_groups,

@@ -44,17 +44,14 @@ def _group(visit: Visit) -> Response:
     archive, group_id = console.archive, visit.request.path_params["group_id"]
     report = read_report(archive, visit.query.get("plan"), console.now(), console.failure_table)
     group = report.groups[report.plan.index(group_id)]
-    found, findings, edit = group.found, report.findings, group.planned.edit
-    view = None
-    if found is not None and findings is not None:
-        view = group_view(findings, found, group.rank)
+    edit = group.planned.edit
     operations = edit.patch.operations if edit and edit.patch else ()
     return visit.page(
         "one_group.html.jinja",
         report=report,
         group=group,
         place=report.place,
-        view=view,
+        view=group_view(group.found, group.rank) if group.found else None,
         state=report.memory.state(group_id),
         history=read_statements(archive, group_id, _MOST_STATEMENTS),
         note=read_notes(archive, report.memory, [group_id]).get(group_id, ""),

@@ -8,8 +8,6 @@ sampled message stands for the count of its group divided by the group's sampled
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -58,7 +56,7 @@ def with_groups(
 ) -> tuple[DataFrame, Grouping]:
     """Return the columns *kept* of each message and its ``group_id``; and what *assign* returned.
 
-    *assign* takes the messages of each key (``Signature.group_key``); *persisted* keeps a frame.
+    *assign* takes the number of messages of each ``Signature.group_key``.
     """
     # Where an error is recorded the body does not matter, and need not travel to the workers.
     no_error = (F.coalesce("error_type", F.lit("")) == "") & (
@@ -88,22 +86,10 @@ def with_groups(
 
 
 def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads these
-    """Return the key of each message, from the columns ``_SIGNED``."""
     messages = zip(*(column.to_pylist() for column in columns), strict=True)
     return pa.array(
         [signature_of(body or "", *rest).group_key for body, *rest in messages], pa.string()
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """All pending messages together; *different* ones have different first ids."""
-
-    messages: int
-    different: int
-    body_bytes: int
-    first_sent_at: datetime | None
-    last_sent_at: datetime | None
 
 
 def chance() -> Column:
@@ -145,26 +131,17 @@ def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
     return groups.orderBy(F.desc("count"), "group_id").toArrow().to_pylist()
 
 
-def totals_of(slim: DataFrame, groups: Sequence[Mapping[str, Any]]) -> Totals:
-    """Sum up what ``group_rows`` returned; *slim* is what it took, with ``first_id``."""
+def different_messages(slim: DataFrame) -> int:
+    """Count messages with different first ids; *slim* has ``first_id`` and ``message_id``."""
     first_id = F.xxhash64(F.coalesce("first_id", "message_id"))
-    return Totals(
-        messages=sum(row["count"] for row in groups),
-        different=slim.agg(F.count_distinct(first_id)).toArrow()[0][0].as_py(),
-        body_bytes=sum(row["body_bytes_sum"] for row in groups),
-        first_sent_at=min(filter(None, (row["first_sent_at"] for row in groups)), default=None),
-        last_sent_at=max(filter(None, (row["last_sent_at"] for row in groups)), default=None),
-    )
+    return int(slim.agg(F.count_distinct(first_id)).toArrow()[0][0].as_py())
 
 
 def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
-    """Count the messages of each group by several columns in one pass.
+    """Return ``group_id, column, value, count``: the 100 most frequent values in each group.
 
-    *slim* is as for ``group_rows``; *bucket* is the number of each message's time bucket.
-
-    Returns:
-        ``group_id, column, value, count``, the 100 most frequent values of a column in each group.
-        The value is a text, null for messages that have none.
+    *slim* is as for ``group_rows``; *bucket* is the number of each message's time bucket. A value
+    is a text, or null.
     """
     values = {
         "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
@@ -182,20 +159,17 @@ def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
     )
 
 
-def sampling_rates(counts: Mapping[str, int], totals: Totals) -> dict[str, float]:
-    """Return the rate of each group. *counts* has the messages of each."""
-    mean_bytes = totals.body_bytes / max(totals.messages, 1)
-    size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(mean_bytes, 1.0))
-    for_all = min(1.0, size / 2 / max(totals.messages, 1))
+def sampling_rates(counts: Mapping[str, int], body_bytes: int) -> dict[str, float]:
+    """Return the rate at which each group is sampled; *body_bytes* is the size of all messages."""
+    messages = max(sum(counts.values()), 1)
+    size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(body_bytes / messages, 1.0))
+    for_all = min(1.0, size / 2 / messages)
     of_each = _equal_part(list(counts.values()), size / 2)
     return {one: min(1.0, max(for_all, of_each / count)) for one, count in counts.items()}
 
 
 def _equal_part(counts: Sequence[int], size: float) -> float:
-    """Return how many messages to take of each group, so that the sum is at most *size*.
-
-    What small groups do not need goes to the larger ones.
-    """
+    """Return how many messages of each group fit *size*, with what small groups do not need."""
     left, groups = size, len(counts)
     for count in sorted(counts):
         if count * groups > left:
@@ -205,11 +179,9 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
 
 
 def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) -> DataFrame:
-    """Return the messages to sample, and those to show, whose ids are *shown*.
+    """Return ``message_id, group_id, chance, is_sampled, is_shown`` of what to sample or show.
 
-    Returns:
-        ``message_id, group_id, chance, is_sampled, is_shown``: few enough for each task to take
-        along.
+    *shown* are ids. Each task can take all of it along.
     """
     of_groups = slim.sparkSession.createDataFrame(
         pa.table({"group_id": list(rates), "rate": pa.array(rates.values(), pa.float64())})
@@ -218,9 +190,7 @@ def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) ->
         slim.select("message_id", "group_id", chance().alias("chance"))
         .join(F.broadcast(of_groups), "group_id")
         .select(
-            "message_id",
-            "group_id",
-            "chance",
+            *("message_id", "group_id", "chance"),
             (F.col("chance") < F.col("rate")).alias("is_sampled"),
             F.col("message_id").isin(*shown).alias("is_shown"),
         )

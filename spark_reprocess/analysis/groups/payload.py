@@ -77,11 +77,9 @@ def unwrap(body: str) -> Payload:
 
 
 def in_base64(text: str) -> tuple[str, str | bytes] | None:
-    """Decode base64, and gzip inside it.
+    """Decode base64, and gzip inside it: what to call it, and the content.
 
-    Returns:
-        What to call it, and the content. None where it is not certain that *text* is base64: any
-        word could be.
+    None where it is not certain that *text* is base64: any word could be.
     """
     lines = text.split()
     if len(lines) > 1 and len(lines[0]) < _LINE_CHARACTERS:

@@ -27,7 +27,7 @@ from spark_reprocess.analysis.groups.payload import (
     unwrap,
 )
 from spark_reprocess.figures import cut
-from spark_reprocess.groups.grouping import ERROR, group_id_of
+from spark_reprocess.groups.grouping import CODE, ERROR, group_id_of
 
 PARKED_BY_SQS = "parked_by_sqs"
 """The reason of a message that has none: SQS's own redrive policy parked it."""
@@ -112,13 +112,10 @@ def signature_of(
     error_message: str | None,
     error_code: str | None = None,
 ) -> Signature:
-    """Return the signature of a message. Never raises, whatever the texts contain.
-
-    With a code the consumer says what is one failure: no text counts, and no table of groups.
-    """
+    """Return the signature of a message. Never raises. With a code no text counts."""
     if error_code:
         title = f"{error_type or _UNKNOWN_ERROR} ({error_code})"
-        return Signature(f"code|{title}", title, title)
+        return Signature(f"{CODE}{title}", title, title)
     if has_error(error_type, error_message):
         return _error_signature(error_type, error_message)
     reason = parked_reason or PARKED_BY_SQS
@@ -154,7 +151,7 @@ _group_id = lru_cache(maxsize=8192)(group_id_of)
 
 
 def shape_of(body: str) -> Signature:
-    """Return the signature of a body's shape. Never raises, whatever the body contains."""
+    """Return the signature of a body's shape. Never raises."""
     payload = unwrap(body)
     shape = _shape(payload)
     words = "".join(f"{word} " for word in payload.wrappings)

@@ -71,7 +71,7 @@ _LEADS = pa.schema([("group_id", pa.string()), ("leads", arrow_type(tuple[Lead, 
 def with_features(
     picks: DataFrame,
     messages: DataFrame,
-    patterns: Mapping[str, Pattern],
+    titles: Mapping[str, Pattern | str],
     masks: Masks,
     *,
     has_samples: bool,
@@ -79,17 +79,17 @@ def with_features(
 ) -> DataFrame:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
-    *picks* is what ``groups.picked`` returned; *patterns* are those of ``grouping.Grouping``.
+    *picks* is what ``groups.picked`` returned; *titles* are those of ``grouping.Grouping``.
     """
     rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
-    return map_rows(rows, _Extractor(patterns, masks, has_samples).read, _EXTRACTED, is_few=is_few)
+    return map_rows(rows, _Extractor(titles, masks, has_samples).read, _EXTRACTED, is_few=is_few)
 
 
 @dataclass(frozen=True, slots=True)
 class _Extractor:
     """State that is sent to each task; Spark calls ``read``."""
 
-    patterns: Mapping[str, Pattern]
+    titles: Mapping[str, Pattern | str]
     masks: Masks
     has_samples: bool
 
@@ -132,8 +132,8 @@ class _Extractor:
     def _title(self, group_id: str, signature: Signature) -> str:
         if group_id == OTHERS:
             return OTHERS_TITLE
-        if pattern := self.patterns.get(group_id):
-            return hidden(signature.text, pattern)
+        if title := self.titles.get(group_id):
+            return title if isinstance(title, str) else hidden(signature.text, title)
         return signature.text if self.has_samples else signature.textless
 
     def _attribute_text(self, name: str, value: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ from spark_reprocess.groups.findings import (
     format_lead,
     format_statuses,
 )
+from spark_reprocess.groups.grouping import check_group_by
 
 if TYPE_CHECKING:
     from spark_reprocess.drain.drain import DrainSummary
@@ -84,12 +85,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
         "errors of messages without a recorded one; may be repeated",
     )
+    add(
+        "--group-by",
+        metavar="PATTERN",
+        help="a regular expression (RE2) with one group in brackets: errors of one type are one "
+        "group where it captures the same in 'TYPE: TEXT'; it sees the masked text, as in titles. "
+        "The archive remembers it; '' takes it away",
+    )
     add_shared(analysis, "--mask", "--no-samples")
 
 
 def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
     if values["only"] != _ANALYZE and not values["parked_queue_url"]:
         raise InputError(f"--parked-queue-url is missing: without it only --only {_ANALYZE} works")
+    if values["group_by"]:
+        check_group_by(values["group_by"])
     return values
 
 
@@ -179,10 +189,7 @@ _TITLE_ON_A_TERMINAL = 100
 
 
 def analysis_fields(findings: Findings) -> dict[str, object]:
-    """Return the fields of the JSON answer.
-
-    Like the answer in a log it has no words of messages: ``groups`` and summary.json have them.
-    """
+    """Return the fields of the JSON answer, without words of messages."""
     return {
         **{name: getattr(findings, name) for name in _FIELDS},
         "plan": findings.plan_path,
@@ -194,8 +201,7 @@ def analysis_fields(findings: Findings) -> dict[str, object]:
 def print_analysis(findings: Findings) -> None:
     """Print the largest groups, the report's address and the next command.
 
-    Titles and leads quote messages, so they are printed on a terminal only. Elsewhere, as in the
-    log of a scheduled job, the answer has ids and counts.
+    Titles and leads quote messages, so they are printed on a terminal only, and in no log.
     """
     groups = len(findings.groups)
     print_line(f"{counted(findings.messages, 'message')} pending in {counted(groups, 'group')}")

@@ -1,18 +1,15 @@
 """``groups``: the groups of a report, and what is decided about each."""
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from spark_reprocess.analysis.outputs import findings_of
+from spark_reprocess.analysis.outputs import read_findings
 from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.archive.storage.records import DAMAGE
 from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
@@ -21,6 +18,7 @@ from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Findings,
+    by_family,
     count_statuses,
     format_predicate,
     format_statuses,
@@ -28,13 +26,14 @@ from spark_reprocess.groups.findings import (
 from spark_reprocess.groups.triage import GroupMemory, Status
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action, Plan
-from spark_reprocess.plan.plan_file import PlanFile, find_plan
+from spark_reprocess.plan.plan_file import find_plan
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
 what the plan says to do with them. Counts and statuses are those of the analysis; pending, sent,
 came back, stopped, and what people say are as of now. A group of which nothing is pending and
-nothing came back is not in the table. Changes nothing; needs no Spark."""
+nothing came back is not in the table. Groups that turned out alike are one row: its numbers are of
+all, and each further group is a line with +. Changes nothing; needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,21 +42,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group of a plan, with what the analysis found.
+    """A group of a plan, with what the analysis found; title and lead are masked.
 
-    Attributes:
-        title: what failed, masked.
-        lead: what sets the group apart, masked; empty where nothing does.
-        note: of the plan.
-        is_edited: whether the plan changes its messages before it sends them.
-        status: what the analysis made of it; ``stopped`` is as of now.
-        resolved_at: since when somebody calls it resolved; None if nobody does.
-        remembered: the last note about the group, in any plan or none.
-        stopped: why a redrive of it was stopped; None if nothing is to be decided again.
-        pending: its messages that need a decision now, in doubt and busy ones included; None as
-            for ``read_outcomes``.
-        states: numbers by state; None likewise.
-        returned: those that the plan sent and that came back; None if that is not known.
+    docs/reference.md describes the fields, under "groups".
     """
 
     group_id: str
@@ -80,18 +67,21 @@ def _run(options: Mapping[str, Any]) -> int:
     archive = open_archive(options["archive"])
     file = find_plan(archive, options["plan"])
     plan = file.plan()
-    findings = read_findings(file)
+    findings = read_findings(file.summary())
     memory = read_memory(archive)
     notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
     outcomes = read_outcomes(archive, plan, options["failure_table"])
     groups = list_groups(plan, findings, memory, notes, outcomes)
     gone = [one.group_id for one in findings.gone] if findings else []
+    families = findings.families if findings else {}
     statuses = count_statuses((one.status for one in groups), len(gone))
     answer = {
         "plan_id": plan.plan_id,
         "plan": file.path,
         "statuses": statuses,
         "groups": [asdict(one) for one in groups],
+        "families": families,
+        "group_by": findings.group_by if findings else "",
         "gone": gone,
         "unreadable": memory.unreadable,
     }
@@ -100,22 +90,14 @@ def _run(options: Mapping[str, Any]) -> int:
         print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
         if statuses:
             print_line(f"groups: {format_statuses(statuses)}")
-        _print(groups, options["archive"])
+        if answer["group_by"]:
+            print_line(f"errors by --group-by {answer['group_by']!r}; '' takes it away")
+        _print(groups, families, options["archive"])
         for path in memory.unreadable:
             print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
     print_answer(answer, show)
     return DONE
-
-
-def read_findings(file: PlanFile) -> Findings | None:
-    """Return the findings of a plan's report; None where it is not beside the plan, or damaged.
-
-    The plan alone decides: without findings there are no leads and no samples to show.
-    """
-    with suppress(*DAMAGE):
-        return findings_of(json.loads(file.summary() or b""))
-    return None
 
 
 def list_groups(
@@ -129,14 +111,16 @@ def list_groups(
 
     *notes* are texts by group id; *outcomes* as ``read_outcomes`` returns them.
     """
-    by_id = {group.group_id: group for group in findings.groups} if findings else {}
+    found = {group.group_id: group for group in findings.groups} if findings else {}
     listed = []
     for group in plan.groups:
-        found = by_id.get(group.group_id)
+        of_report = found.get(group.group_id)
         state = memory.state(group.group_id)
         outcome = outcomes.get(group.group_id)
-        too_few = TOO_FEW if group.count < LEAST_GROUP else ""
-        status = found.status if found else ""
+        status = of_report.status if of_report else ""
+        lead = TOO_FEW if group.count < LEAST_GROUP else ""
+        if of_report and of_report.leads:
+            lead = format_predicate(of_report.leads[0])
         if state.stopped is not None:
             status = Status.STOPPED.value
         elif status == Status.STOPPED:
@@ -148,7 +132,7 @@ def list_groups(
                 count=group.count,
                 action=group.action.value,
                 title=group.title,
-                lead=format_predicate(found.leads[0]) if found and found.leads else too_few,
+                lead=lead,
                 note=group.note,
                 is_edited=group.edit is not None,
                 status=status,
@@ -176,7 +160,20 @@ def _description(one: ListedGroup) -> str:
     return "\n".join(filter(None, (one.title, stopped, lead, note, said)))
 
 
-def _print(groups: Sequence[ListedGroup], archive: str) -> None:
+def _numbers(family: Sequence[ListedGroup]) -> tuple[object, ...]:
+    """Return count, pending, sent and what came back of a family together."""
+    sent = sum(map(_sent, family))
+    pending = [one.pending for one in family if one.pending is not None]
+    returned = [one.returned for one in family if one.returned is not None]
+    return (
+        sum(one.count for one in family),
+        sum(pending) if pending else "-",
+        "-" if family[0].states is None else sent,
+        came_back(sent, sum(returned) if returned else None),
+    )
+
+
+def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: str) -> None:
     if any(one.pending is not None for one in groups):
         pending = sum(one.pending or 0 for one in groups)
         returned = sum(one.returned or 0 for one in groups)
@@ -197,15 +194,15 @@ def _print(groups: Sequence[ListedGroup], archive: str) -> None:
         [
             (
                 one.group_id,
-                one.count,
-                "-" if one.pending is None else one.pending,
-                "-" if one.states is None else _sent(one),
-                came_back(_sent(one), one.returned),
+                *_numbers([one, *others]),
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
-                _description(one),
+                "\n".join(
+                    [_description(one)]
+                    + [f"+ {a.group_id}, {a.count:,}, {a.action}: {a.title}" for a in others]
+                ),
             )
-            for one in listed
+            for one, *others in by_family(listed, families)
         ],
     )
     first = next((one for one in listed if one.action == Action.LEAVE), listed[0])

@@ -1,5 +1,6 @@
 """Texts of one failure are one group, and a group keeps its id."""
 
+import itertools
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,11 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.group_records import assign_groups
+from spark_reprocess.analysis.groups.signature import signature_of
+from spark_reprocess.archive.group_records import assign_groups, read_group_by
 from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.groups import grouping
-from spark_reprocess.groups.grouping import ERROR, OTHERS, TableGroup, grouped, hidden
+from spark_reprocess.groups.grouping import (
+    ERROR,
+    OTHERS,
+    TableGroup,
+    check_group_by,
+    families_of,
+    grouped,
+    hidden,
+)
 
 Table = tuple[TableGroup, ...]
 DIGITS = str.maketrans(string.digits, "qrstuvwxyz")
@@ -73,7 +83,8 @@ def test_what_is_shown_and_stored_of_a_group_of_several_texts_has_no_word_that_d
 
     table, found = grouped((), counts)
 
-    (pattern,) = found.patterns.values()
+    (pattern,) = found.titles.values()
+    assert isinstance(pattern, tuple)
     titles = {hidden(key.removeprefix(ERROR), pattern) for key in counts}
     assert titles == {title}
     assert not any("vat" in word or "aaa" in word for word in table[0].pattern)
@@ -88,18 +99,62 @@ DAYS = st.lists(st.dictionaries(TEXTS, st.integers(1, 400), max_size=12), min_si
 def test_thirty_analyses_of_a_growing_archive_never_change_an_id(
     days: Sequence[dict[str, int]],
 ) -> None:
+    """Nor do they ever split a family."""
     table: Table = ()
     archive = Counter[str]()
     known: dict[str, str] = {}
+    families: list[set[str]] = []
     for day in days:
         archive.update(keyed(day))
         after, found = grouped(table, archive)
 
         assert known.items() <= found.ids.items()
         assert [one.group_id for one in after[: len(table)]] == [one.group_id for one in table]
-        assert len({one.group_id for one in after}) == len(after)
         assert grouped(after, archive) == (after, found)
+        oldest = families_of(after)
+        assert all(len({oldest[one] for one in family}) == 1 for family in families)
+        assert found.families == {one: first for one, first in oldest.items() if one != first}
         table, known = after, dict(found.ids)
+        families = [
+            {one for one in oldest if oldest[one] == first} for first in found.families.values()
+        ]
+
+
+def test_groups_that_turn_out_alike_are_a_family_and_new_texts_go_to_its_oldest() -> None:
+    """Two families that turn out alike are one."""
+    table: Table = ()
+    archive: dict[str, int] = {}
+    sizes, ids = [], []
+    for country, users in (("DE", 3), ("DE", 4), ("FR", 3), ("FR", 4), ("ES", 4), ("IT", 4)):
+        archive |= named(f"no VAT rate for {{}} in {country} today", users)
+        table, found = grouped(table, archive)
+        family = {one: found.families.get(one, one) for one in found.ids.values()}
+        sizes.append(sorted(Counter(family.values()).values()))
+        ids.append(found.ids[[*archive][-1]])
+    oldest = table[0].group_id
+
+    assert sizes == [[1, 1, 1], [3], [1, 1, 1, 3], [3, 3], [1, 3, 3], [7]]
+    assert (ids[1], ids[5]) == (oldest, oldest)
+    assert set(found.families.values()) == {oldest}
+    assert found.titles[oldest] == table[-1].pattern
+
+
+def coded(kind: str, code: str, order: str) -> str:
+    return f"{ERROR}{kind}: order {order} refused, code {code}"
+
+
+def test_what_a_pattern_captures_stands_for_the_text() -> None:
+    codes, orders = ("stolen", "limit"), ("ab", "cd", "ef")
+    counts = {coded(kind, *one): 2 for kind in "AB" for one in itertools.product(codes, orders)}
+    counts |= keyed({"code": 1, "order ab refused, code ": 1})
+
+    table, found = grouped((), counts, group_by="[Cc]ode ([a-z]*)")
+
+    titles = Counter(found.titles.get(group_id) for group_id in found.ids.values())
+    assert titles == {f"{kind} ({code})": 3 for kind in "AB" for code in codes} | {None: 2}
+    coded_id = signature_of("", None, "A", "any", "limit").group_id
+    assert found.ids[coded("A", "limit", "ab")] == coded_id
+    assert len(table) == 2
 
 
 def test_smaller_groups_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,3 +207,46 @@ def test_two_analyses_at_once_end_in_one_table(tmp_path: Path) -> None:
     LocalArchive(str(tmp_path)).write("groups/table.json", b"{")
     with pytest.raises(ArchiveError, match=r"groups/table\.json cannot be read"):
         assign_groups(archive, counts, ())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("code (", "is no regular expression: missing"),
+        ("code [a-z]+", "has 0 groups in brackets; give one"),
+        ("(code) ([a-z]+)", "has 2 groups in brackets; give one"),
+        # What could run for ever.
+        (r"(\w+) \1", "RE2, which ends in linear time, refuses it: .*escape sequence"),
+        ("(?=code)([a-z]+)", "refuses it: .*perl operator"),
+        ("(a{99999999999})", "refuses it: .*repetition"),
+        ("(" + "a" * 500, "at most 500 characters"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(
+    pattern: str, reason: str
+) -> None:
+    with pytest.raises(InputError, match=reason):
+        check_group_by(pattern)
+
+
+def test_a_pattern_of_nested_repetitions_takes_linear_time() -> None:
+    key = f"{ERROR}E: {'a' * 5_000}!"
+
+    check_group_by("((?:a+)+)$")
+
+    assert grouped((), {key: 1}, group_by="((?:a+)+)$")[1].titles == {
+        grouped((), {key: 1}, group_by="((?:a+)+)$")[1].ids[key]: f"E ({'a' * 1021})"
+    }
+
+
+def test_a_pattern_is_remembered_until_there_is_another_one(tmp_path: Path) -> None:
+    archive = LocalArchive(str(tmp_path))
+    counts = keyed({"code a": 1, "code b": 1})
+
+    titles = [
+        sorted(map(str, assign_groups(archive, counts, (), group_by).titles.values()))
+        for group_by in (None, "code ([a-z])", None, "")
+    ]
+
+    assert titles == [[], ["E (a)", "E (b)"], ["E (a)", "E (b)"], []]
+    assert read_group_by(archive) == ""

@@ -84,12 +84,7 @@ def test_a_policy_is_free_once_an_edit_is_carried_out(
     state = GroupState().after(said(2, action=action, plan_id="p-1", is_edited=is_edited))
 
     assert state.word(None if oldest is None else day(oldest)) == word
-
-
-def test_a_policy_is_not_free_while_a_group_is_stopped() -> None:
-    decided = GroupState().after(said(1, action="discard"))
-
-    assert decided.after(said(2, stopped="3 came back")).word() == "stopped"
+    assert state.after(said(2, stopped="3 came back")).word() == "stopped"
 
 
 def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:

@@ -91,18 +91,22 @@ def found(*leads: Lead, samples: tuple[dict[str, Any], ...] = (), **changes: Any
     return finding
 
 
-def test_counts_are_sorted_and_those_of_other_groups_left_out() -> None:
+def test_a_group_has_its_own_counts_sorted_and_what_is_remembered_of_it() -> None:
     group = found()
 
     assert (group.count, group.share) == (30, 1.0)
     assert (group.first_sent_at, group.last_sent_at) == (EARLY, LATE)
     assert list(group.reasons.items()) == [("attempts_exhausted", 20), ("too_old", 10)]
     assert list(group.sources.items()) == [("arn:a", 15), ("arn:b", 15)]
-    assert [(one.replay_count, one.messages) for one in group.replay_counts] == [
-        (None, 6),
-        (2, 20),
-        (12, 4),
-    ]
+    counts = [(one.replay_count, one.messages) for one in group.replay_counts]
+    assert counts == [(None, 6), (2, 20), (12, 4)]
+    assert (group.status, group.first_seen_at, group.note) == ("resolved", EARLY, "why")
+    assert (group.resolved_at, group.last_action) == (LATE, "redrive")
+    assert group.arrivals == (5, 0, 20), "of the buckets that there are"
+    assert group.title == "g-1", "as nothing of it is shown"
+    hour = 3600.0
+    assert group.body_bytes == Spread(10.0, 50.0, 700.0, 900.0)
+    assert group.age_seconds == Spread(hour, 2 * hour, 3 * hour - 600, 3 * hour)
 
 
 def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() -> None:
@@ -116,25 +120,6 @@ def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() ->
     assert expiry(morning, timedelta(0)) == datetime(2026, 11, 3, tzinfo=UTC)
     assert expiry(None, month) is None
     assert expiry(EARLY, None) is None
-
-
-def test_what_is_remembered_of_a_group_is_in_its_finding() -> None:
-    group = found()
-
-    assert (group.status, group.first_seen_at, group.note) == ("resolved", EARLY, "why")
-    assert (group.resolved_at, group.last_action) == (LATE, "redrive")
-
-
-def test_arrivals_are_those_of_the_buckets_that_there_are() -> None:
-    assert found().arrivals == (5, 0, 20)
-
-
-def test_sizes_and_ages_are_spreads_and_the_earliest_is_the_oldest() -> None:
-    group = found()
-
-    assert group.body_bytes == Spread(10.0, 50.0, 700.0, 900.0)
-    hour = 3600.0
-    assert group.age_seconds == Spread(hour, 2 * hour, 3 * hour - 600, 3 * hour)
 
 
 def test_an_age_is_never_negative_and_unknown_where_no_time_is_known() -> None:
@@ -162,10 +147,6 @@ def test_a_message_whose_body_must_not_be_shown_gives_the_title_only() -> None:
     assert (group.title, group.samples) == ("TimeoutError", ())
 
 
-def test_a_group_of_which_nothing_is_shown_is_called_by_its_id() -> None:
-    assert found().title == "g-1"
-
-
 def test_leads_stay_in_their_order_with_what_holds_for_the_same_messages() -> None:
     first = a_lead("body.n", "1", synonyms=(Synonym("body.account.id", "17"),))
     second = a_lead("body.n", "(missing)", compared_with="others like these")
@@ -188,13 +169,10 @@ def test_buckets_cover_all_of_the_time_and_are_few(first: datetime, length: time
     assert all(start % buckets.step == 0 for start in buckets)
 
 
-def test_without_time_there_are_no_buckets() -> None:
-    assert len(buckets_between(None, None)) == 0
-
-
 def test_buckets_are_as_wide_as_people_think() -> None:
     first = datetime(2026, 11, 21, 3, 7, 12, tzinfo=UTC)
 
+    assert len(buckets_between(None, None)) == 0
     widths = [
         buckets_between(first, first + timedelta(**length)).step
         for length in ({"seconds": 30}, {"minutes": 40}, {"hours": 20}, {"days": 14})

@@ -9,9 +9,9 @@ import pytest
 
 from spark_reprocess.analysis.outputs import (
     GROUPS_SCHEMA,
-    findings_of,
     groups_table,
     plan_notes,
+    read_findings,
     summary_json,
 )
 from spark_reprocess.archive.storage.table_parts import parquet_bytes
@@ -92,4 +92,4 @@ def test_without_a_trend_a_lead_or_a_condition_nothing_is_said_of_it() -> None:
     ids=["none", "incident", "many", "hostile"],
 )
 def test_a_summary_is_read_back_as_it_was_written(findings: Findings) -> None:
-    assert findings_of(json.loads(summary_json(findings))) == findings
+    assert read_findings(summary_json(findings).encode()) == findings

@@ -41,10 +41,3 @@ def test_only_objects_and_arrays_are_containers(value: object, space: str) -> No
 def test_what_other_parsers_refuse_is_no_json(text: str) -> None:
     assert parse_json(text) is NOT_JSON
     assert parse_container(text) is NOT_JSON
-
-
-@given(st.text())
-def test_no_text_is_too_odd(text: str) -> None:
-    parse_json(text)
-    parse_container(f"{{{text}}}")
-    parse_container(f"[{text}]")

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from spark_reprocess.analysis.groups.groups import (
     SAMPLED_BYTES,
     SAMPLED_MESSAGES,
-    Totals,
     sampling_rates,
 )
 
@@ -15,13 +14,9 @@ MOST_OF_A_GROUP = 2000
 COUNTS = st.lists(st.integers(1, 10**7), min_size=1, max_size=300)
 
 
-def totals(messages: int, mean_bytes: int = 1024) -> Totals:
-    return Totals(messages, messages, messages * mean_bytes, None, None)
-
-
 def rates_of(counts: list[int], mean_bytes: int = 1024) -> list[float]:
     named = {f"g-{n}": count for n, count in enumerate(counts)}
-    rates = sampling_rates(named, totals(sum(counts), mean_bytes))
+    rates = sampling_rates(named, sum(counts) * mean_bytes)
     assert list(rates) == list(named)
     return [*rates.values()]
 
@@ -65,4 +60,4 @@ def test_large_bodies_make_the_sample_small() -> None:
 
 
 def test_without_messages_nothing_is_divided_by_none() -> None:
-    assert sampling_rates({}, totals(0)) == {}
+    assert sampling_rates({}, 0) == {}
