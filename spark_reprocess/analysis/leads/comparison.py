@@ -48,7 +48,7 @@ _LEAST_MESSAGES = 5
 
 _ENOUGH_SHAPES = 0.3
 _VALUES = (VALUE, MAGNITUDE, NULL, OBJECT, ARRAY)
-"""First characters of values. Messages with null or a container agree with each other."""
+"""Starts of values. Messages with null or a container agree with each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +131,15 @@ class Comparisons:
         self._size = int(sample.shapes.max(initial=-1)) + 1
         self._similar_to: dict[int, Ints] = {}
         table = sample.table
-        is_magnitude = np.array([tag[0] == MAGNITUDE for tag in table.tags], bool)
-        self._is_value = np.array([tag[0] in _VALUES for tag in table.tags], bool)
+        is_magnitude = np.array([tag.startswith(MAGNITUDE) for tag in table.tags], bool)
+        self._is_value = np.array([tag.startswith(_VALUES) for tag in table.tags], bool)
         self._column: Ints = 2 * table.field + is_magnitude
-        self._columns = max(2 * len(table.paths), 1)
+        self._columns = 2 * len(table.paths)
         pairs, counts = np.unique(
             sample.shapes[table.message] * len(table.tags) + table.features.columns,
             return_counts=True,
         )
-        shape, feature = np.divmod(pairs, max(len(table.tags), 1))
+        shape, feature = np.divmod(pairs, len(table.tags))
         # Each message has one type for each field: values too rare to be features count as well.
         is_type, is_value = table.is_type[feature], self._is_value[feature]
         first = (shape * self._columns + 2 * table.field[feature])[is_type]
@@ -177,8 +177,11 @@ class Comparisons:
             have_same_shape=bool(((factor > 0) <= (mix > 0)).all()),
         )
 
-    def constant_outside(self, shape: int) -> Flags:
-        """Return for each feature whether it is a value of a field that is constant elsewhere."""
+    def bound_to(self, shape: int) -> Flags:
+        """Return for each predicate whether the shape of a message may imply it.
+
+        It may be a value of a field that is constant in other shapes.
+        """
         others = self._shape != shape
         column, have, size = self._place[others], self._have[others], self._columns
         is_counted = have >= _LEAST_MESSAGES
@@ -188,7 +191,8 @@ class Comparisons:
         is_constant = np.where(
             counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
         )
-        return np.asarray(self._is_value & is_constant[self._column])
+        of_features = self._sample.table.is_type | (self._is_value & is_constant[self._column])
+        return np.append(of_features, np.ones(self._columns, bool))
 
     def _is_other(self, group: SampledGroup) -> Flags:
         is_other = np.ones(self._sample.table.messages, bool)

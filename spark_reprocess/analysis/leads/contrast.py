@@ -94,11 +94,11 @@ class Contrast:
 
     def joint_score(self, held: Flags, conditions: int) -> float:
         """Return the score of several leads of so many conditions that hold for *held* together."""
-        shares = [
+        own, other = (
             np.array([self.weights[held & part].sum() / self.weights[part].sum()], np.float64)
             for part in (self.is_own, ~self.is_own)
-        ]
-        return float(balanced(*shares)[0]) * _LONGER ** (conditions - 1)
+        )
+        return float(balanced(own, other)[0]) * _LONGER ** (conditions - 1)
 
     def best_values(self, values: Ints, needed: float, most: int) -> list[Counted]:
         """Return those of *values* of one field that explain the most together, *most* at most.
@@ -121,7 +121,7 @@ class Contrast:
     def score_of_any(self, values: Sequence[Counted]) -> float:
         """Return the joint score of single conditions."""
         held = self.holds[[one.conditions[0] for one in values]].any(0)
-        return self.joint_score(held, len(values))
+        return self.joint_score(np.asarray(held), len(values))
 
     def ranked(self, among: Flags, needed: Sequence[float]) -> list[Counted]:
         """Return the sets that make a significant difference among these messages, the best first.
@@ -178,8 +178,8 @@ class Contrast:
 
     def _counted(self, sets: Ints, counts: Floats, own: int) -> list[Counted]:
         share, other = _shares(counts)
-        found = evidence(share, counts[:, 1], other, counts[:, 3] * self.others.effective)
-        columns = self._score(sets, counts, own), share, other, np.where(share > other, found, 0.0)
+        nats = evidence(share, counts[:, 1], other, counts[:, 3] * self.others.effective)
+        columns = self._score(sets, counts, own), share, other, np.where(share > other, nats, 0.0)
         numbers = np.column_stack(columns).tolist()
         return [Counted(tuple(s), *one) for s, one in zip(sets.tolist(), numbers, strict=True)]
 

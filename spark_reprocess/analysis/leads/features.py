@@ -33,11 +33,11 @@ ATTRIBUTE = "attribute"
 COLUMNS = ("message_group_id", "sender_id", "source_arn")
 SIZE = "body_bytes"
 
-TEXT, NUMBER, BOOLEAN, NULL = "T", "N", "B", "0"
-OBJECT, ARRAY, BINARY, EMPTY = "O", "A", "Y", "E"
+TEXT, NUMBER, BOOLEAN, NULL = "text", "number", "true or false", "null"
+OBJECT, ARRAY, BINARY, EMPTY = "object", "array", "bytes", "empty"
 TYPES = (TEXT, NUMBER, BOOLEAN, NULL, OBJECT, ARRAY, BINARY, EMPTY)
 COMPLETE = "+"
-IN_SOME = "-"
+IN_SOME = "missing in some"
 """A field is missing in some elements of an array and present in others."""
 
 VALUE, MAGNITUDE = "=", "~"

@@ -23,7 +23,6 @@ from spark_reprocess.analysis.leads.features import (
     ELEMENT,
     EMPTY,
     FROM_BASE64,
-    IN_SOME,
     INNER_JSON,
     MAGNITUDE,
     MASKED_KEY,
@@ -45,17 +44,6 @@ _VALUE_CHARACTERS = 80
 _FIELD_CHARACTERS = 120
 _ALIKE = "others like these"
 _ALL = "all others"
-_TYPE_WORDS = {
-    TEXT: "text",
-    NUMBER: "number",
-    BOOLEAN: "true or false",
-    NULL: "null",
-    OBJECT: "object",
-    ARRAY: "array",
-    BINARY: "bytes",
-    EMPTY: "empty",
-    IN_SOME: "missing in some",
-}
 
 _IS_NULL = ("IS NOT NULL", "IS NULL")
 _PLAIN_KEY = re.compile(r"[^.\[\]*]+")
@@ -72,7 +60,7 @@ _TYPES = {
 def lead_of(
     conditions: Iterable[tuple[Sequence[Predicate], tuple[float, float]]],
     shares: tuple[float, float],
-    score: float,
+    weight: float,
     masks: Masks,
     *,
     others_alike: bool,
@@ -80,7 +68,8 @@ def lead_of(
     """Format a lead. What is masked is neither in its values nor in its condition.
 
     Each of *conditions* has a predicate with its synonyms, and the shares of the group and of the
-    others for which it holds. *shares* are those for which all hold.
+    others for which it holds. *shares* are those for which all hold; the score is their difference,
+    multiplied by *weight*.
     """
     parts, sql = [], []
     for (predicate, *same), of_part in conditions:
@@ -89,6 +78,7 @@ def lead_of(
         parts.append(Part(field, value, *of_part, synonyms))
         sql.append("" if is_masked else condition(*predicate))
     where, compared_with = " AND ".join(sql) if all(sql) else "", _ALIKE if others_alike else _ALL
+    score = weight * (shares[0] - shares[1])
     return Lead(tuple(parts), *shares, score, where, compared_with)
 
 
@@ -106,7 +96,7 @@ def _value_text(path: str, tag: str) -> str:
     if tag.startswith(VALUE):
         return f'"{tag[1:]}"' if not tag[1:] or state_of(tag[1:]) else tag[1:]
     if not tag.startswith(MAGNITUDE):
-        return f"({_TYPE_WORDS.get(tag, tag)})"
+        return f"({tag})"
     if path == SIZE:
         least, end = _sizes(tag)
         return f"{least:,} to {end - 1:,}" if end > 1 else "0"

@@ -7,6 +7,7 @@ is compared with, and ``contrast`` ranks the sets.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -108,7 +109,7 @@ class _Search:
         self._left = np.ones(self._table.messages, bool)
 
     def leads(self) -> Iterator[Lead]:
-        compared = [one for given in self._comparisons() if (one := self._compared(*given))]
+        compared = [made for given in self._comparisons() if (made := self._compared(*given))]
         chosen, alternatives = self._in_turn(compared)
         if chosen and (values := self._of_one_field(chosen)):
             chosen, alternatives = values, chosen + alternatives
@@ -125,7 +126,7 @@ class _Search:
         """Return sets, each the best for messages that those before leave, and alternatives."""
         chosen, alternatives = list[_Found](), list[_Found]()
         while len(chosen) < LEADS:
-            bests = [(one, best) for one in compared if (best := self._best(one))]
+            bests = [(place, best) for place in compared if (best := self._best(place))]
             if not bests:
                 break
             where, (lead, others) = max(bests, key=lambda pair: pair[1][0].score)
@@ -169,8 +170,7 @@ class _Search:
         alike = self._context.comparisons.alike(self._group)
         everybody = self._context.comparisons.all(self._group)
         shapes = self._context.sample.shapes[self._group.messages]
-        shape = int(np.bincount(shapes).argmax())
-        bound = self._table.bound_to_shape(self._context.comparisons.constant_outside(shape))
+        bound = self._context.comparisons.bound_to(int(np.bincount(shapes).argmax()))
         everything = self._table.is_predicate
         may_be_implied = bound & (self._own.shares >= _ALL)
         if not self._group.is_by_shape:
@@ -341,47 +341,37 @@ class _Search:
             holds = self._table.all_hold(numbers)
             return float(holds[own].mean()), float(weights[holds[rows]].sum())
 
-        conditions, numbers = [], []
-        for which in one.conditions:
-            correlated = self._correlated(where, which)
-            numbers.append(correlated[0])
-            predicates = [self._table.predicate(number) for number in correlated]
-            conditions.append((predicates, shares(numbers[-1:])))
-        applies = self._table.all_apply(numbers)
-        group_share, other_share = shares(numbers)
-        mine, theirs = applies[own].mean(), weights[applies[rows]].sum()
-        score = float(group_share - other_share * mine / max(theirs, 1e-9))
-        if where.may_be_implied[list(one.conditions)].any():
-            score *= MAY_BE_IMPLIED
+        same = [self._correlated(where, which) for which in one.conditions]
+        is_implied = where.may_be_implied[list(one.conditions)].any()
         return lead_of(
-            conditions,
-            (group_share, other_share),
-            score,
+            [
+                ([self._table.predicate(n) for n in numbers], shares(numbers[:1]))
+                for numbers in same
+            ],
+            shares([numbers[0] for numbers in same]),
+            MAY_BE_IMPLIED if is_implied else 1.0,
             self._context.masks,
             others_alike=where.others.are_alike,
         )
 
     def _correlated(self, where: Contrast, which: int) -> list[int]:
         """Return the predicates that hold for nearly the same messages, the plainest first."""
-        rows, mine, applies = where.rows, where.holds[which] > 0, where.applies[which] > 0
-
-        def is_same(other: int) -> bool:
-            both = applies & (where.applies[other] > 0)
-            return jaccard(mine[both], where.holds[other, both] > 0) >= _SAME_MESSAGES
-
-        alike = np.flatnonzero(where.may_be_implied == where.may_be_implied[which]).tolist()
-        likely = [where.same[n][:_SAME_COUNTS] for n in alike if is_same(n)]
-        found, paths = list[int](), list[str]()
-        for number in sorted(map(int, np.concatenate(likely)), key=self._plainness):
+        rows, mine, applies = where.rows, where.holds[which] > 0, where.applies > 0
+        both = applies & applies[which]
+        likely = [
+            where.same[n][:_SAME_COUNTS].tolist()
+            for n in np.flatnonzero(where.may_be_implied == where.may_be_implied[which]).tolist()
+            if jaccard(mine[both[n]], where.holds[n, both[n]] > 0) >= _SAME_MESSAGES
+        ]
+        chosen = dict[str, int]()
+        for number in sorted(chain(*likely), key=self._plainness):
             path = self._table.predicate(number).path
-            if any(_is_same_place(path, other) for other in paths):
-                continue
-            if not found or jaccard(mine, self._table.holds(number)[rows]) >= _SAME_MESSAGES:
-                found.append(number)
-                paths.append(path)
-            if len(found) > CORRELATED:
-                break
-        return found
+            is_inside = any(_is_same_place(path, other) for other in chosen)
+            if not is_inside and (
+                not chosen or jaccard(mine, self._table.holds(number)[rows]) >= _SAME_MESSAGES
+            ):
+                chosen[path] = number
+        return list(chosen.values())[: 1 + CORRELATED]
 
     def _plainness(self, number: int) -> tuple[bool, bool, bool, int, int, str]:
         """Sort key, the easiest to read first: a value, no link, no number, few steps, short."""

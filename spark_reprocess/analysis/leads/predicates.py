@@ -58,7 +58,7 @@ class Counts:
     @property
     def shares(self) -> Floats:
         """Of each predicate the share of messages for which it holds, 0 to 1."""
-        return np.clip(self.holds / np.maximum(self.applies, 1e-9), 0.0, 1.0)
+        return np.minimum(self.holds / np.maximum(self.applies, 1e-9), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +147,6 @@ class FeatureTable:
             np.concatenate([features, present, complete - present]),
             np.concatenate([fields[self.field], complete, complete]),
         )
-
-    def bound_to_shape(self, is_constant: Flags) -> Flags:
-        """Return for each predicate whether the shape of a message may imply it.
-
-        *is_constant* names the values of constant fields: see ``Shapes.constant_outside``.
-        """
-        return np.concatenate([is_constant | self.is_type, np.ones(2 * len(self.paths), bool)])
 
     def predicate(self, number: int) -> Predicate:
         """Return the predicate with this number."""

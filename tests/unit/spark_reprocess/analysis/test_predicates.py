@@ -45,8 +45,8 @@ def counts_of(bodies: tuple[Any, ...]) -> dict[tuple[str, str], tuple[float, flo
         (("body.tenant", "=acme"), 3, 5),
         (("body.tenant", MISSING), 1, 6),
         (("body.tenant", PRESENT), 5, 6),
-        (("body.amount", "N"), 3, 4),
-        (("body.amount", "T"), 1, 4),
+        (("body.amount", "number"), 3, 4),
+        (("body.amount", "text"), 1, 4),
         (("body.amount", "~1"), 2, 4),
         # What is in an object could be there only where there is one.
         (("body.address.city", PRESENT), 1, 2),
