@@ -20,7 +20,7 @@ from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.aws.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.aws.limits import DlqStatus, dlq_status
 from spark_reprocess.errors import InputError
-from spark_reprocess.inspect.outcomes import read_outcomes, total
+from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 
@@ -144,8 +144,10 @@ def _with_returns(archive: Archive, plan: PlanCount, failure_table: str) -> Plan
         # The report is gone.
         return plan
     claimed = claimed_table(archive, by_plan=plan.plan_id)
-    outcomes = read_outcomes(archive, of_plan, failure_table, claimed)
-    return replace(plan, returned=total(outcomes.values()).returned)
+    outcomes = read_outcomes(archive, of_plan, failure_table, claimed).values()
+    returned = [one.returned for one in outcomes if one.sent]
+    known = [count for count in returned if count is not None]
+    return replace(plan, returned=sum(known) if known and known == returned else None)
 
 
 def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
