@@ -138,15 +138,15 @@ def test_a_usual_value_is_not_a_lead_because_one_large_group_has_another() -> No
 def random_splits(seed: int) -> list[Letter]:
     """Small groups and a large one whose messages differ in nothing but their errors."""
     chance = random.Random(seed)
-    names = ["".join(chance.choices(ascii_lowercase, k=8)) for _ in range(chance.randint(5, 40))]
-    values = [chance.sample(ascii_lowercase, chance.choice((2, 2, 3, 10))) for _ in names]
-    skewed = [[1 / (1 + n) ** chance.choice((0, 1, 2)) for n in range(len(one))] for one in values]
+    fields = dict[str, tuple[list[str], list[float]]]()
+    for _ in range(chance.randint(5, 40)):
+        values = chance.sample(ascii_lowercase, chance.choice((2, 2, 3, 10)))
+        skew = chance.choice((0, 1, 2))
+        name = "".join(chance.choices(ascii_lowercase, k=8))
+        fields[name] = values, [1 / (1 + n) ** skew for n in range(len(values))]
     sizes = {"A": chance.randint(10, 40), "B": chance.randint(10, 40), "C": chance.randint(20, 300)}
     return [
-        Letter(
-            {k: chance.choices(*of)[0] for k, *of in zip(names, values, skewed, strict=True)},
-            error_type=error,
-        )
+        Letter({name: chance.choices(*of)[0] for name, of in fields.items()}, error_type=error)
         for error, count in sizes.items()
         for _ in range(count)
     ]
