@@ -158,7 +158,7 @@ def test_small_groups_of_random_messages_have_no_lead() -> None:
     assert not any(group.leads for one in reports for group in one)
 
 
-@pytest.mark.parametrize("seed", [12, 33, 35])
+@pytest.mark.parametrize("seed", [233, 248])
 def test_of_many_random_fields_none_is_a_lead(seed: int) -> None:
     """Without the correction for many tests each of these seeds has a lead."""
     chance = random.Random(seed)
