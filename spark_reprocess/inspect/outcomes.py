@@ -86,9 +86,6 @@ def read_outcomes(
     *failure_table* has the counters of returns; without it what came back is not known. *claimed*
     is ``claimed_table`` since the plan; None reads it now. With *make_client* the destinations are
     asked how long a failure takes.
-
-    Raises:
-        ArchiveError: the ledger cannot be read.
     """
     try:
         members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
@@ -133,11 +130,7 @@ def read_outcomes(
 def read_returns(
     archive: Archive, plan_id: str, group_ids: Collection[str], failure_table: str | None
 ) -> dict[str, Returns]:
-    """Read what came back of these groups; one of which that is not known is missing.
-
-    Raises:
-        ArchiveError: the ledger cannot be read.
-    """
+    """Read what came back of these groups; one of which that is not known is missing."""
     if not group_ids or not failure_table:
         return {}
     try:

@@ -29,7 +29,7 @@ from spark_reprocess.ramp import (
     step_size,
 )
 from tests.simulation.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld
-from tests.support.builders import message
+from tests.support.builders import MAIN, message
 from tests.support.returns_counters import FakeCounters
 
 PLAN = "plan"
@@ -176,7 +176,7 @@ def play(scenario: Scenario) -> Ending:
         now, before = world.clock.time(), ending.returned()
         for group, body in ((group, body) for group, bodies in drawn.items() for body in bodies):
             ours: dict[str, Any] = {"group_id": group, "is_canary": bool(left[group])}
-            world.main.send([redriven_entry(message(body, body), PLAN, to_fifo=False, **ours)])
+            world.main.send([redriven_entry(message(body, body), PLAN, MAIN, **ours)])
         step = Step(len(ending.steps), "run", now, wanted, before, {}, now)
         for group in drawn:
             own[group].append(step)

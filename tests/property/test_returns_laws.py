@@ -17,7 +17,7 @@ from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
 from tests.simulation.event_source import EventSource, collect, run
 from tests.simulation.stack import Stack
-from tests.support.builders import message
+from tests.support.builders import MAIN, MAIN_FIFO, message
 from tests.support.returns_counters import FakeCounters
 
 PLAN = "plan"
@@ -133,7 +133,9 @@ def play(scenario: Scenario, *, counts: bool = True) -> Ending:
         lane: dict[str, Any] = {"MessageGroupId": sent.lane} if scenario.is_fifo else {}
         archived = message(f"first-{place}", f"{place:02d}", **lane)
         own: dict[str, Any] = {"group_id": sent.group, "is_canary": sent.is_canary}
-        stack.main.send([redriven_entry(archived, PLAN, to_fifo=scenario.is_fifo, **own)])
+        stack.main.send(
+            [redriven_entry(archived, PLAN, MAIN_FIFO if scenario.is_fifo else MAIN, **own)]
+        )
     stack.front.log.clear()
     stack.front.faults.add(*scenario.sqs_faults)
     ending = Ending(scenario, stack, counters)
