@@ -65,8 +65,8 @@ class Lead:
 
     Attributes:
         group_share, other_share: as of a part, for messages for which all parts hold.
-        score: difference of the shares, related to all messages of the group, at most 1; a third of
-            it if the shape of the messages may imply the lead.
+        score: difference of the shares, at most 1; a third of it if the shape of the messages may
+            imply the lead.
         condition: Spark SQL that selects such messages, for ``--where``; empty if SQL cannot
             express it, or if a value is masked.
         compared_with: the messages of *other_share*, to be read after "of".

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.wire.attributes import MessageAttribute
 from spark_reprocess.analysis.leads.features import COLUMNS, features_of, path_text
 from spark_reprocess.analysis.leads.lead_format import condition
-from spark_reprocess.analysis.leads.predicates import Kind, Predicates, feature_table
+from spark_reprocess.analysis.leads.predicates import feature_table
 from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.spark.allowed_sql import condition as condition_of
 from spark_reprocess.spark.allowed_sql import matching
@@ -120,12 +120,10 @@ def said_of(rows: list[dict[str, Any]]) -> dict[str, tuple[str, set[int]]]:
     ]
     # Rare features are dropped: let each message come three times.
     table = feature_table(pa.array([one for one in features for _ in range(3)]))
-    predicates = Predicates(table)
-    found = {}
-    for claim in np.flatnonzero(predicates.is_predicate):
-        kind, path, tag = predicates.predicate(int(claim))
-        if sql := condition(kind, path, tag):
-            holders = set(np.flatnonzero(predicates.holds(int(claim))[::3]).tolist())
-            name = f"{path_text(path)} {tag if kind is Kind.TAG else kind.name}"
-            found[sql] = (name, holders)
-    return found
+    wanted = {}
+    for number in map(int, np.flatnonzero(table.is_predicate)):
+        path, tag = table.predicate(number)
+        if sql := condition(path, tag):
+            holders = set(np.flatnonzero(table.holds(number)[::3]).tolist())
+            wanted[sql] = (f"{path_text(path)} {tag}", holders)
+    return wanted

@@ -48,7 +48,7 @@ _LEAST_MESSAGES = 5
 
 _ENOUGH_SHAPES = 0.3
 _VALUES = (VALUE, MAGNITUDE, NULL, OBJECT, ARRAY)
-"""Null and containers count as values: messages that have them agree with each other."""
+"""Starts of values. Messages with null or a container agree with each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +85,16 @@ class Sample:
     @cached_property
     def group_of(self) -> Ints:
         """Of each message, the position of its group in *groups*."""
-        found = np.zeros(self.table.messages, np.int64)
+        numbers = np.zeros(self.table.messages, np.int64)
         for number, group in enumerate(self.groups):
-            found[group.messages] = number
-        return found
+            numbers[group.messages] = number
+        return numbers
 
     @cached_property
     def weights(self) -> Floats:
         """Of each message, how many messages of its group it stands for."""
-        found = np.zeros(self.table.messages)
-        for group in self.groups:
-            found[group.messages] = group.population / len(group.messages)
-        return found
+        each = np.array([group.population / len(group.messages) for group in self.groups])
+        return each[self.group_of]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +104,13 @@ class Others:
     Attributes:
         messages: their rows in the feature table; of very many, some.
         weights: how many messages each of these stands for.
-        counts: of each feature, the weight of the messages that have it.
-        weight: of all of them.
         are_alike: whether only messages like the group's are in it.
         have_same_shape: whether they have the same shapes as the group's messages.
     """
 
     messages: Ints
     weights: Floats
-    counts: Floats
-    weight: float
-    are_alike: bool
+    are_alike: bool = False
     have_same_shape: bool = False
 
     @property
@@ -126,32 +120,48 @@ class Others:
 
 
 class Comparisons:
-    """Finds the messages to compare each group of a sample with."""
+    """Finds the messages to compare each group of a sample with.
+
+    Values and magnitudes are counted apart: field *f* has the columns *2 f* and *2 f + 1*.
+    """
 
     def __init__(self, sample: Sample) -> None:
-        """Take the sample."""
-        self._sample = sample
-        self._shapes, self._weights = sample.shapes, sample.weights
+        """Count the values of each column in the messages of each shape."""
+        self._sample, self._shapes = sample, sample.shapes
         self._size = int(sample.shapes.max(initial=-1)) + 1
-        self._counts = sample.table.counts(np.arange(sample.table.messages), sample.weights)
         self._similar_to: dict[int, Ints] = {}
+        table = sample.table
+        is_magnitude = np.array([tag.startswith(MAGNITUDE) for tag in table.tags], bool)
+        self._is_value = np.array([tag.startswith(_VALUES) for tag in table.tags], bool)
+        self._column: Ints = 2 * table.field + is_magnitude
+        self._columns = 2 * len(table.paths)
+        pairs, counts = np.unique(
+            sample.shapes[table.message] * len(table.tags) + table.features.columns,
+            return_counts=True,
+        )
+        shape, feature = np.divmod(pairs, len(table.tags))
+        # Each message has one type for each field: values too rare to be features count as well.
+        is_type, is_value = table.is_type[feature], self._is_value[feature]
+        first = (shape * self._columns + 2 * table.field[feature])[is_type]
+        cells, cell = np.unique(np.concatenate([first, first + 1]), return_inverse=True)
+        self._have = np.bincount(cell, np.tile(counts[is_type], 2), minlength=len(cells))
+        most = np.zeros(len(cells), np.int64)
+        cell = np.searchsorted(cells, (shape * self._columns + self._column[feature])[is_value])
+        np.maximum.at(most, cell, counts[is_value])
+        self._shape, self._place = np.divmod(cells, self._columns)
+        self._is_constant = most >= _ONE_VALUE * self._have
 
     def all(self, group: SampledGroup) -> Others | None:
         """Return all messages of other groups, None if there are none."""
-        others = np.flatnonzero(self._is_other(group))
-        if not len(others):
-            return None
-        weight, some = self._weights[others].sum(), _some(others, group)
-        own = group.population / len(group.messages) * self._sample.table.counts(group.messages)
-        counts = np.maximum(self._counts - own, 0.0)
-        return Others(some, self._weights[some], counts, weight, are_alike=False)
+        messages = _some(np.flatnonzero(self._is_other(group)), group)
+        return Others(messages, self._sample.weights[messages]) if len(messages) else None
 
     def alike(self, group: SampledGroup) -> Others | None:
         """Return the other messages that are like those of the group, None if they are too few."""
-        is_other, size = self._is_other(group), self._size
+        is_other, size, weights = self._is_other(group), self._size, self._sample.weights
         mix = np.bincount(self._shapes[group.messages], minlength=size)
         there = np.bincount(self._shapes[is_other], minlength=size)
-        weight = np.bincount(self._shapes[is_other], self._weights[is_other], minlength=size)
+        weight = np.bincount(self._shapes[is_other], weights[is_other], minlength=size)
         factor = np.zeros(size)
         for shape in np.flatnonzero(mix):
             nearest = self._nearest(int(shape), int(mix[shape]), there)
@@ -160,16 +170,29 @@ class Comparisons:
         if not factor.any():
             return None
         messages = _some(np.flatnonzero(is_other & (factor > 0)[self._shapes]), group)
-        weights = self._weights[messages] * factor[self._shapes[messages]]
-        counts = self._sample.table.counts(messages, weights)
         return Others(
             messages,
-            weights,
-            counts,
-            float(weights.sum()),
+            weights[messages] * factor[self._shapes[messages]],
             are_alike=True,
             have_same_shape=bool(((factor > 0) <= (mix > 0)).all()),
         )
+
+    def bound_to(self, shape: int) -> Flags:
+        """Return for each predicate whether the shape of a message may imply it.
+
+        It may be a value of a field that is constant in other shapes.
+        """
+        others = self._shape != shape
+        column, have, size = self._place[others], self._have[others], self._columns
+        is_counted = have >= _LEAST_MESSAGES
+        messages = np.bincount(column, have, minlength=size)
+        counted = np.bincount(column, is_counted, minlength=size)
+        constant = np.bincount(column, is_counted & self._is_constant[others], minlength=size)
+        is_constant = np.where(
+            counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
+        )
+        of_features = self._sample.table.is_type | (self._is_value & is_constant[self._column])
+        return np.append(of_features, np.ones(self._columns, bool))
 
     def _is_other(self, group: SampledGroup) -> Flags:
         is_other = np.ones(self._sample.table.messages, bool)
@@ -201,16 +224,9 @@ class Comparisons:
     @cached_property
     def _fields_of_shapes(self) -> npt.NDArray[np.float32]:
         """Of each shape the fields that at least half of its messages have."""
-        table, size = self._sample.table, self._size
-        fields = np.zeros((size, len(table.paths)), np.float32)
-        message = np.repeat(np.arange(table.messages), np.diff(table.features.starts))
-        is_type = table.is_type[table.features.columns]
-        field = table.field[table.features.columns[is_type]]
-        places = self._shapes[message[is_type]] * len(table.paths) + field
-        pairs, counts = np.unique(places, return_counts=True)
-        shape, field = np.divmod(pairs, len(table.paths))
-        is_usual = 2 * counts >= np.bincount(self._shapes, minlength=size)[shape]
-        fields[shape[is_usual], field[is_usual]] = 1
+        fields = np.zeros((self._size, self._columns), np.float32)
+        is_usual = 2 * self._have >= np.bincount(self._shapes)[self._shape]
+        fields[self._shape[is_usual], self._place[is_usual]] = 1
         return fields
 
 
@@ -218,46 +234,3 @@ def _some(messages: Ints, group: SampledGroup) -> Ints:
     """Return some of the messages, evenly: those of each group are in the order of a hash."""
     most = min(max(_FEWEST, _FOR_EACH * len(group.messages)), _MOST)
     return messages[:: -(-len(messages) // most) or 1]
-
-
-class ConstantFields:
-    """For each shape, the features that are values of constant fields.
-
-    Values and magnitudes are counted apart: field *f* has the columns *2 f* and *2 f + 1*.
-    """
-
-    def __init__(self, table: FeatureTable, shapes: Ints) -> None:
-        """Count the values in each shape; *shapes* has the number of each message's shape."""
-        is_magnitude = np.array([tag[0] == MAGNITUDE for tag in table.tags], bool)
-        self._is_value = np.array([tag[0] in _VALUES for tag in table.tags], bool)
-        self._column: Ints = 2 * table.field + is_magnitude
-        self._columns = max(2 * len(table.paths), 1)
-        message = np.repeat(np.arange(table.messages), np.diff(table.features.starts))
-        pairs, counts = np.unique(
-            shapes[message] * len(table.tags) + table.features.columns, return_counts=True
-        )
-        shape, feature = np.divmod(pairs, max(len(table.tags), 1))
-        # Each message has one type for each field: values too rare to be features count as well.
-        is_type, is_value = table.is_type[feature], self._is_value[feature]
-        first = (shape * self._columns + 2 * table.field[feature])[is_type]
-        cells, cell = np.unique(np.concatenate([first, first + 1]), return_inverse=True)
-        have = np.bincount(cell, np.tile(counts[is_type], 2), minlength=len(cells))
-        most = np.zeros(len(cells), np.int64)
-        cell = np.searchsorted(cells, (shape * self._columns + self._column[feature])[is_value])
-        np.maximum.at(most, cell, counts[is_value])
-        self._shape, self._place = np.divmod(cells, self._columns)
-        self._have: Ints = have.astype(np.int64)
-        self._is_constant = most >= _ONE_VALUE * self._have
-
-    def of(self, shape: int) -> Flags:
-        """Return for each feature whether it is a value of a field that is constant elsewhere."""
-        others = self._shape != shape
-        column, have, size = self._place[others], self._have[others], self._columns
-        is_counted = have >= _LEAST_MESSAGES
-        messages = np.bincount(column, have, minlength=size)
-        counted = np.bincount(column, is_counted, minlength=size)
-        constant = np.bincount(column, is_counted & self._is_constant[others], minlength=size)
-        is_constant = np.where(
-            counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
-        )
-        return np.asarray(self._is_value & is_constant[self._column])

@@ -5,6 +5,7 @@ applies. All pairs are counted, and all triples that contain one of the best pai
 says why.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,8 +61,7 @@ class Contrast:
         others: the messages that the group is compared with.
         rows: the messages in the matrix: the group's, then the others.
         is_own: of each message, whether it is the group's.
-        weights: of each message, how many messages it stands for; 1 for the group's.
-        effective: the number of equally weighted others that one others' weight is worth.
+        weights: of each message: 1 for the group's, of the others their share of all others.
         numbers: of each condition its predicate.
         same: of each condition the predicates that hold for just these messages.
         may_be_implied: of each condition, whether the shape may imply it.
@@ -73,7 +73,6 @@ class Contrast:
     rows: Ints
     is_own: Flags
     weights: Cells
-    effective: float
     numbers: Ints
     same: Sequence[Ints]
     may_be_implied: Flags
@@ -81,13 +80,48 @@ class Contrast:
     holds: Cells
     applies: Cells
 
+    def hold(self, conditions: Sequence[int]) -> Flags:
+        """Return for each message whether all of these conditions hold."""
+        return np.asarray(self.holds[list(conditions)].all(0))
+
     def count(self, conditions: Sequence[int], among: Flags) -> Counted:
         """Count one set of conditions among these messages."""
-        cells = [matrix[list(conditions)].all(0) & among for matrix in (self.holds, self.applies)]
+        cells = [one[list(conditions)].all(0) & among for one in (self.holds, self.applies)]
         parts = self.is_own, ~self.is_own
         counts = [float(self.weights[one & part].sum()) for part in parts for one in cells]
         own = int((among & self.is_own).sum())
         return self._counted(np.array([conditions]), np.array([counts]), own)[0]
+
+    def joint_score(self, held: Flags, conditions: int) -> float:
+        """Return the score of several leads of so many conditions that hold for *held* together."""
+        own, other = (
+            np.array([self.weights[held & part].sum() / self.weights[part].sum()], np.float64)
+            for part in (self.is_own, ~self.is_own)
+        )
+        return float(balanced(own, other)[0]) * _LONGER ** (conditions - 1)
+
+    def best_values(self, values: Ints, needed: float, most: int) -> list[Counted]:
+        """Return those of *values* of one field that explain the most together, *most* at most.
+
+        Those come first that the others have least, as in a decision tree that splits a field of
+        many values (L. Breiman, 1984).
+        """
+        everything = np.ones(len(self.rows), bool)
+        counted = [self.count([one], everything) for one in values.tolist()]
+        counted = [one for one in counted if one.evidence >= needed]
+        counted.sort(key=lambda one: one.other_share / one.own_share)
+        of_field = defaultdict[int, list[Counted]](list)
+        for one in counted:
+            of_field[int(self.field[one.conditions[0]])].append(one)
+        choices = [
+            some[:n] for some in of_field.values() for n in range(2, min(len(some), most) + 1)
+        ]
+        return max(choices, key=self.score_of_any, default=[])
+
+    def score_of_any(self, values: Sequence[Counted]) -> float:
+        """Return the joint score of single conditions."""
+        held = self.holds[[one.conditions[0] for one in values]].any(0)
+        return self.joint_score(np.asarray(held), len(values))
 
     def ranked(self, among: Flags, needed: Sequence[float]) -> list[Counted]:
         """Return the sets that make a significant difference among these messages, the best first.
@@ -144,8 +178,8 @@ class Contrast:
 
     def _counted(self, sets: Ints, counts: Floats, own: int) -> list[Counted]:
         share, other = _shares(counts)
-        found = evidence(share, counts[:, 1], other, counts[:, 3] * self.effective)
-        columns = self._score(sets, counts, own), share, other, np.where(share > other, found, 0.0)
+        nats = evidence(share, counts[:, 1], other, counts[:, 3] * self.others.effective)
+        columns = self._score(sets, counts, own), share, other, np.where(share > other, nats, 0.0)
         numbers = np.column_stack(columns).tolist()
         return [Counted(tuple(s), *one) for s, one in zip(sets.tolist(), numbers, strict=True)]
 

@@ -27,21 +27,22 @@ ELEMENT = "\x1d"
 INNER_JSON = "\x1e"
 MASKED_KEY = "\x1c"
 FROM_BASE64 = "\x1b"
-UNPACKED = "\x1a"
 
 BODY = "body"
 ATTRIBUTE = "attribute"
 COLUMNS = ("message_group_id", "sender_id", "source_arn")
 SIZE = "body_bytes"
 
-TEXT, NUMBER, BOOLEAN, NULL = "T", "N", "B", "0"
-OBJECT, ARRAY, BINARY, EMPTY = "O", "A", "Y", "E"
+TEXT, NUMBER, BOOLEAN, NULL = "text", "number", "true or false", "null"
+OBJECT, ARRAY, BINARY, EMPTY = "object", "array", "bytes", "empty"
 TYPES = (TEXT, NUMBER, BOOLEAN, NULL, OBJECT, ARRAY, BINARY, EMPTY)
 COMPLETE = "+"
-IN_SOME = "-"
+IN_SOME = "missing in some"
 """A field is missing in some elements of an array and present in others."""
 
 VALUE, MAGNITUDE = "=", "~"
+PRESENT, MISSING = "present", "missing"
+"""Not features, but what predicates say beside them."""
 
 OUR_ATTRIBUTES = ("sqs-dlq-replay-nb", "sqs-dlq-context")
 _FIELDS = 400
@@ -49,9 +50,7 @@ _ELEMENTS = 20
 _LEVELS = 12
 _VALUE_CHARACTERS = 80
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
-_MARKS = str.maketrans(
-    {STEP: ".", ELEMENT: "[]", INNER_JSON: "", MASKED_KEY: "", FROM_BASE64: "", UNPACKED: ""}
-)
+_MARKS = str.maketrans({STEP: ".", ELEMENT: "[]", INNER_JSON: "", MASKED_KEY: "", FROM_BASE64: ""})
 
 
 def features_of(
@@ -120,8 +119,8 @@ class _Features:
     def body(self, body: str) -> None:
         path, text, value = BODY, body, parse_json(body)
         while value is NOT_JSON and (packed := in_base64(text)) is not None:
-            word, held = packed
-            path += UNPACKED if "gzip" in word else FROM_BASE64
+            held = packed[1]
+            path += FROM_BASE64
             if isinstance(held, bytes):
                 self.add_type(path, BINARY)
                 return

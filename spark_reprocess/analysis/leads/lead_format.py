@@ -23,39 +23,29 @@ from spark_reprocess.analysis.leads.features import (
     ELEMENT,
     EMPTY,
     FROM_BASE64,
-    IN_SOME,
     INNER_JSON,
     MAGNITUDE,
     MASKED_KEY,
+    MISSING,
     NULL,
     NUMBER,
     OBJECT,
+    PRESENT,
     SIZE,
     STEP,
     TEXT,
-    UNPACKED,
     VALUE,
     path_text,
 )
-from spark_reprocess.analysis.leads.predicates import Kind, Predicate
+from spark_reprocess.analysis.leads.predicates import Predicate
 from spark_reprocess.groups.findings import Lead, Part, Synonym, state_of
 
 _VALUE_CHARACTERS = 80
 _FIELD_CHARACTERS = 120
 _ALIKE = "others like these"
 _ALL = "all others"
-_TYPE_WORDS = {
-    TEXT: "(text)",
-    NUMBER: "(number)",
-    BOOLEAN: "(true or false)",
-    NULL: "(null)",
-    OBJECT: "(object)",
-    ARRAY: "(array)",
-    BINARY: "(bytes)",
-    EMPTY: "(empty)",
-    IN_SOME: "(missing in some)",
-}
 
+_IS_NULL = ("IS NOT NULL", "IS NULL")
 _PLAIN_KEY = re.compile(r"[^.\[\]*]+")
 _TYPES = {
     TEXT: "= 'STRING'",
@@ -70,7 +60,7 @@ _TYPES = {
 def lead_of(
     conditions: Iterable[tuple[Sequence[Predicate], tuple[float, float]]],
     shares: tuple[float, float],
-    score: float,
+    weight: float,
     masks: Masks,
     *,
     others_alike: bool,
@@ -78,7 +68,8 @@ def lead_of(
     """Format a lead. What is masked is neither in its values nor in its condition.
 
     Each of *conditions* has a predicate with its synonyms, and the shares of the group and of the
-    others for which it holds. *shares* are those for which all hold.
+    others for which it holds. *shares* are those for which all hold; the score is their difference,
+    multiplied by *weight*.
     """
     parts, sql = [], []
     for (predicate, *same), of_part in conditions:
@@ -87,52 +78,59 @@ def lead_of(
         parts.append(Part(field, value, *of_part, synonyms))
         sql.append("" if is_masked else condition(*predicate))
     where, compared_with = " AND ".join(sql) if all(sql) else "", _ALIKE if others_alike else _ALL
+    score = weight * (shares[0] - shares[1])
     return Lead(tuple(parts), *shares, score, where, compared_with)
 
 
 def _shown(predicate: Predicate, masks: Masks) -> tuple[str, str, bool]:
     """Return field and value as they may be shown, and whether anything in them is masked."""
-    field, value = path_text(predicate.path), _value_text(predicate)
+    field, value = path_text(predicate.path), _value_text(*predicate)
     shown_field, shown = masks.text(field), value
-    is_value = predicate.kind is Kind.TAG and predicate.tag.startswith((VALUE, MAGNITUDE))
-    if is_value and field != SIZE:
+    if predicate.tag.startswith((VALUE, MAGNITUDE)) and field != SIZE:
         shown = masks.value(field, value)
     is_masked = shown != value or shown_field != field
     return shorten(shown_field, _FIELD_CHARACTERS), shorten(shown, _VALUE_CHARACTERS), is_masked
 
 
-def _value_text(predicate: Predicate) -> str:
-    if predicate.kind is not Kind.TAG:
-        return f"({predicate.kind.name.lower()})"
-    tag = predicate.tag
+def _value_text(path: str, tag: str) -> str:
     if tag.startswith(VALUE):
         return f'"{tag[1:]}"' if not tag[1:] or state_of(tag[1:]) else tag[1:]
-    if tag.startswith(MAGNITUDE):
-        if predicate.path != SIZE:
-            return _range(tag[1:])
-        bits = int(tag[1:])
-        return f"{2**bits // 2:,} to {2**bits - 1:,}" if bits else "0"
-    return _TYPE_WORDS[tag]
+    if not tag.startswith(MAGNITUDE):
+        return f"({tag})"
+    if path == SIZE:
+        least, end = _sizes(tag)
+        return f"{least:,} to {end - 1:,}" if end > 1 else "0"
+    least, most, _ = _bounds(tag)
+    return f"{least:,} to {most:,}" if tag[1:] != "0" else "between -1 and 1"
 
 
-def _range(digits: str) -> str:
-    least, most = f"{10 ** (abs(int(digits)) - 1):,}", f"{10 ** abs(int(digits)):,}"
-    if digits == "0":
-        return "between -1 and 1"
-    return f"-{most} to -{least}" if digits.startswith("-") else f"{least} to {most}"
+def _sizes(tag: str) -> tuple[int, int]:
+    """Return the least size in bytes, and the one that is too large."""
+    return 2 ** int(tag[1:]) // 2, 2 ** int(tag[1:])
 
 
-def condition(kind: Kind, path: str, tag: str) -> str:
+def _bounds(tag: str) -> tuple[int, int, tuple[str, str]]:
+    """Return the bounds of a magnitude, and how a number compares with each."""
+    digits = int(tag[1:])
+    if not digits:
+        return -1, 1, (">", "<")
+    near, far = 10 ** (abs(digits) - 1), 10 ** abs(digits)
+    return (near, far, (">=", "<")) if digits > 0 else (-far, -near, (">", "<="))
+
+
+def condition(path: str, tag: str) -> str:
     """Return the SQL condition for a ``Predicate``, empty where SQL cannot express it."""
-    if any(mark in path for mark in (MASKED_KEY, FROM_BASE64, UNPACKED, f"{BODY}{INNER_JSON}")):
+    if any(mark in path for mark in (MASKED_KEY, FROM_BASE64, f"{BODY}{INNER_JSON}")):
         return ""
     if path == SIZE:
-        return _size(tag)
+        least, end = _sizes(tag) if tag.startswith(MAGNITUDE) else (0, 0)
+        return f"body_bytes >= {least} AND body_bytes < {end}" if end else ""
     if path in COLUMNS:
-        return _column(kind, path, tag)
+        is_value = tag.startswith(VALUE)
+        return f"{path} = {quoted(tag[1:])}" if is_value else f"{path} {_IS_NULL[tag == MISSING]}"
     if path.startswith(f"{ATTRIBUTE}{STEP}"):
-        return _attribute(kind, path.partition(STEP)[2], tag)
-    return _in_body(kind, path, tag)
+        return _attribute(f"attributes[{quoted(path.partition(STEP)[2])}]", tag)
+    return _in_body(path, tag)
 
 
 def quoted(text: str) -> str:
@@ -141,37 +139,21 @@ def quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _size(tag: str) -> str:
-    if not tag.startswith(MAGNITUDE):
-        return ""
-    bits = int(tag[1:])
-    return f"body_bytes >= {2**bits // 2} AND body_bytes < {2**bits}" if bits else "body_bytes = 0"
-
-
-def _column(kind: Kind, name: str, tag: str) -> str:
-    if kind is Kind.TAG and tag.startswith(VALUE):
-        return f"{name} = {quoted(tag[1:])}"
-    return f"{name} IS NULL" if kind is Kind.MISSING else f"{name} IS NOT NULL"
-
-
-def _attribute(kind: Kind, name: str, tag: str) -> str:
-    attribute = f"attributes[{quoted(name)}]"
-    if kind is not Kind.TAG:
-        return f"{attribute} IS {'NOT ' if kind is Kind.PRESENT else ''}NULL"
+def _attribute(attribute: str, tag: str) -> str:
     if tag.startswith(VALUE):
         return f"{attribute}.string_value = {quoted(tag[1:])}"
-    held = {TEXT: "string_value", BINARY: "binary_value"}.get(tag)
-    return f"{attribute}.{held} IS NOT NULL" if held else ""
+    held = {TEXT: ".string_value", BINARY: ".binary_value", PRESENT: "", MISSING: ""}.get(tag)
+    return "" if held is None else f"{attribute}{held} {_IS_NULL[tag == MISSING]}"
 
 
-def _in_body(kind: Kind, path: str, tag: str, json: str = BODY, variables: str = "xyzuvw") -> str:
+def _in_body(path: str, tag: str, json: str = BODY, variables: str = "xyzuvw") -> str:
     """Return SQL for what *path* leads to in the JSON that the expression *json* yields.
 
     *variables* are left for elements of arrays.
     """
     path, is_array, inside = path.partition(ELEMENT)
     name = ""
-    if kind is not Kind.TAG:
+    if tag in (PRESENT, MISSING):
         path, _, name = path.rpartition(STEP)
     *outer, last = map(_json_path, path.split(INNER_JSON))
     for one in outer:
@@ -181,13 +163,13 @@ def _in_body(kind: Kind, path: str, tag: str, json: str = BODY, variables: str =
         return ""
     if is_array:
         is_value = tag.startswith(VALUE) and variables
-        test = is_value and _in_body(kind, inside, tag, variables[0], variables[1:])
+        test = is_value and _in_body(inside, tag, variables[0], variables[1:])
         array = f"from_json({value}, 'array<string>')"
         return f"exists({array}, {variables[0]} -> {test})" if test else ""
-    if kind is Kind.TAG:
+    if tag not in (PRESENT, MISSING):
         return _tagged(tag, json, last)
     has = f"array_contains(json_object_keys({json if last == '$' else value}), {quoted(name)})"
-    return has if kind is Kind.PRESENT else f"NOT {has}"
+    return has if tag == PRESENT else f"NOT {has}"
 
 
 def _tagged(tag: str, json: str, path: str) -> str:
@@ -200,23 +182,24 @@ def _tagged(tag: str, json: str, path: str) -> str:
     if path != "$":
         variant = f"try_variant_get({variant}, {quoted(path)}, 'variant')"
     if tag.startswith(MAGNITUDE):
+        number, (least, most, (above, below)) = f"try_cast({value} AS DOUBLE)", _bounds(tag)
         is_number = f"schema_of_variant({variant}) {_TYPES[NUMBER]}"
-        return f"{is_number} AND {_magnitude(f'try_cast({value} AS DOUBLE)', tag[1:])}"
+        return f"{is_number} AND {number} {above} {least} AND {number} {below} {most}"
     is_known = tag in _TYPES and (path, tag) != ("$", TEXT)
     return f"schema_of_variant({variant}) {_TYPES[tag]}" if is_known else ""
 
 
 def _json_path(path: str) -> str:
     """Return the steps of a path as a JSON path; empty where it cannot have a key."""
-    found = "$"
+    steps = "$"
     for name in path.split(STEP)[1:]:
         if _PLAIN_KEY.fullmatch(name):
-            found += f".{name}"
+            steps += f".{name}"
         elif "'" in name or name in ("*", ""):
             return ""
         else:
-            found += f"['{name}']"
-    return found
+            steps += f"['{name}']"
+    return steps
 
 
 def _value(json: str, path: str) -> str:
@@ -224,12 +207,3 @@ def _value(json: str, path: str) -> str:
     if not json or not path:
         return ""
     return json if path == "$" and json != BODY else f"get_json_object({json}, {quoted(path)})"
-
-
-def _magnitude(number: str, digits: str) -> str:
-    least, most = 10 ** (abs(int(digits)) - 1), 10 ** abs(int(digits))
-    if digits == "0":
-        return f"{number} > -1 AND {number} < 1"
-    if digits.startswith("-"):
-        return f"{number} <= -{least} AND {number} > -{most}"
-    return f"{number} >= {least} AND {number} < {most}"

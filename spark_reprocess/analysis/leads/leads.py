@@ -7,13 +7,13 @@ is compared with, and ``contrast`` ranks the sets.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.leads.comparison import (
     Comparisons,
-    ConstantFields,
     Others,
     Sample,
     SampledGroup,
@@ -36,7 +36,7 @@ from spark_reprocess.analysis.leads.features import (
     path_text,
 )
 from spark_reprocess.analysis.leads.lead_format import lead_of
-from spark_reprocess.analysis.leads.predicates import Flags, Kind, Predicates
+from spark_reprocess.analysis.leads.predicates import Flags
 from spark_reprocess.groups.findings import LEAST_GROUP, Lead
 
 LEADS = 5
@@ -81,16 +81,17 @@ def find_leads(sample: Sample, wanted: Iterable[str], masks: Masks) -> dict[str,
     return {one: tuple(_Search(context, groups[one]).leads()) for one in wanted if one in groups}
 
 
+_Found = tuple[Contrast, Counted]
+
+
 class _Context:
     """What the searches of all groups share."""
 
     def __init__(self, sample: Sample, groups: int, masks: Masks) -> None:
         self.sample, self.groups, self.masks = sample, groups, masks
-        self.predicates = Predicates(sample.table)
-        self.constant = ConstantFields(sample.table, sample.shapes)
         self.comparisons = Comparisons(sample)
         self.marks = np.random.default_rng(0).random(sample.table.messages)
-        number = max(int(self.predicates.is_predicate.sum()), 1)
+        number = max(int(sample.table.is_predicate.sum()), 1)
         tests = [2 * groups * MOST_CONDITIONS * math.comb(number, n) for n in range(4)]
         # By the size of a set the evidence, in nats, from which on a difference is significant.
         self.needed = [math.log(max(one, 1) / ALPHA) for one in tests]
@@ -100,36 +101,61 @@ class _Search:
     """The search for the leads of one group."""
 
     def __init__(self, context: _Context, group: SampledGroup) -> None:
-        self._context, self._predicates = context, context.predicates
-        self._group, self._size = group, len(group.messages)
+        self._context, self._group, self._size = context, group, len(group.messages)
+        self._table = context.sample.table
         self._messages = group.messages[:_MOST_MESSAGES]
-        table, marks = context.sample.table, context.marks[self._messages]
-        own, marked = table.counts(group.messages), table.counts(self._messages, marks)
-        self._own = context.predicates.counts(own, float(self._size))
-        self._mark = context.predicates.counts(marked, float(marks.sum())).holds
-        self._left = np.ones(table.messages, bool)
+        self._own = self._table.counts(group.messages, np.ones(self._size))
+        self._mark = self._table.counts(self._messages, context.marks[self._messages]).holds
+        self._left = np.ones(self._table.messages, bool)
 
     def leads(self) -> Iterator[Lead]:
-        compared = [one for given in self._comparisons() if (one := self._compared(*given))]
-        alternatives: list[tuple[Contrast, Counted]] = []
+        compared = [made for given in self._comparisons() if (made := self._compared(*given))]
+        chosen, alternatives = self._in_turn(compared)
+        if chosen and (values := self._of_one_field(chosen)):
+            chosen, alternatives = values, chosen + alternatives
         seen: list[Flags] = []
-        while len(seen) < LEADS:
-            found = [(one, best) for one in compared if (best := self._best(one))]
-            if not found:
-                break
-            where, (lead, others) = max(found, key=lambda pair: pair[1][0].score)
-            yield self._lead(where, lead)
-            seen.append(self._predicates.all_hold(where.numbers[[*lead.conditions]]))
-            alternatives += [(where, one) for one in others]
-            self._left &= ~seen[-1]
-            if self._left[self._group.messages].sum() < LEAST_GROUP:
-                break
-        for place, other in alternatives:
-            rows, numbers = place.rows, place.numbers[[*other.conditions]]
-            holds = self._predicates.all_hold(numbers)
-            if len(seen) < LEADS and all(jaccard(holds[rows], one[rows]) < _ALL for one in seen):
+        for where, one in chosen + alternatives:
+            rows, holds = where.rows, self._holds(where, one)
+            if all(jaccard(holds[rows], earlier[rows]) < _ALL for earlier in seen):
                 seen.append(holds)
-                yield self._lead(place, other)
+                yield self._lead(where, one)
+            if len(seen) == LEADS:
+                break
+
+    def _in_turn(self, compared: Sequence[Contrast]) -> tuple[list[_Found], list[_Found]]:
+        """Return sets, each the best for messages that those before leave, and alternatives."""
+        chosen, alternatives = list[_Found](), list[_Found]()
+        while len(chosen) < LEADS:
+            bests = [(place, best) for place in compared if (best := self._best(place))]
+            if not bests:
+                break
+            where, (lead, others) = max(bests, key=lambda pair: pair[1][0].score)
+            chosen.append((where, lead))
+            alternatives += [(where, one) for one in others]
+            self._left &= ~self._holds(where, lead)
+        return chosen, alternatives
+
+    def _of_one_field(self, chosen: Sequence[_Found]) -> list[_Found]:
+        """Return values of one field, if they explain more together than the sets *chosen*.
+
+        If two values of a field are causes, the messages of one hide how much the other tells, so
+        the best set may be neither. Then the strongest value tells more of the messages left, too.
+        """
+        where, needed = chosen[0][0], self._context.needed[1]
+        is_value = [self._table.predicate(one).tag[0] == VALUE for one in where.numbers.tolist()]
+        values = where.best_values(np.flatnonzero(is_value), needed, LEADS)
+        left, self._left = self._left[where.rows], np.ones(self._table.messages, bool)
+        conditions = sum(len(one.conditions) for _, one in chosen)
+        if (
+            where.score_of_any(values) > where.joint_score(~left, conditions)
+            and where.count(values[0].conditions, left).evidence >= needed
+            and all(self._is_lead(where, one) for one in values)
+        ):
+            return [(where, one) for one in sorted(values, key=lambda one: -one.score)]
+        return []
+
+    def _holds(self, where: Contrast, one: Counted) -> Flags:
+        return self._table.all_hold(where.numbers[[*one.conditions]])
 
     def _comparisons(self) -> Iterator[tuple[Others, Flags, Flags]]:
         """Compare with messages alike, and with all others as far as this makes sense.
@@ -144,9 +170,8 @@ class _Search:
         alike = self._context.comparisons.alike(self._group)
         everybody = self._context.comparisons.all(self._group)
         shapes = self._context.sample.shapes[self._group.messages]
-        is_constant = self._context.constant.of(int(np.bincount(shapes).argmax()))
-        bound = self._predicates.bound_to_shape(is_constant)
-        everything = self._predicates.is_predicate
+        bound = self._context.comparisons.bound_to(int(np.bincount(shapes).argmax()))
+        everything = self._table.is_predicate
         may_be_implied = bound & (self._own.shares >= _ALL)
         if not self._group.is_by_shape:
             if alike:
@@ -156,20 +181,22 @@ class _Search:
         elif alike and alike.have_same_shape:
             yield alike, everything, may_be_implied
         else:
-            compared = everything & ~self._predicates.is_present
+            is_present = np.zeros(len(everything), bool)
+            is_present[len(self._table.tags) : -len(self._table.paths)] = True
+            compared = everything & ~is_present
             if alike:
                 yield alike, compared & bound, may_be_implied
                 compared = compared & ~bound
             if everybody:
                 # What holds for all of the group and for nobody else, its shape may imply.
-                theirs = self._predicates.counts(everybody.counts, everybody.weight)
+                theirs = self._table.counts(everybody.messages, everybody.weights).holds
                 is_in_all = self._own.holds >= _ALL * self._size
-                is_exclusive = is_in_all & (theirs.holds <= (1 - _ALL) * everybody.weight)
+                is_exclusive = is_in_all & (theirs <= (1 - _ALL) * everybody.weights.sum())
                 yield everybody, compared, may_be_implied | is_exclusive
 
     def _compared(self, others: Others, compared: Flags, implied: Flags) -> Contrast | None:
         """Build the matrix of the conditions that may make a difference; None if there are none."""
-        own, theirs = self._own, self._predicates.counts(others.counts, others.weight)
+        own, theirs = self._own, self._table.counts(others.messages, others.weights)
         is_frequent = own.holds >= max(LEAST_PART * self._size, 2)
         varies = np.minimum(own.shares, theirs.shares) < 1 - LEAST_PART
         usable = np.flatnonzero(compared & is_frequent & varies)
@@ -184,23 +211,21 @@ class _Search:
         _, first, same = np.unique(marks, return_index=True, return_inverse=True)
         # Few messages are no evidence for a choice among many sets.
         first = np.sort(first)[: min(_MOST_PARTS, _LEAST_PARTS + self._size // 10)]
-        conditions, weights = usable[first], others.weights
-        own_size = len(self._messages)
+        conditions, ones = usable[first], np.ones(len(self._messages))
         rows = np.append(self._messages, others.messages)
         holds, applies = (
             np.array([of(one)[rows] for one in conditions.tolist()], np.float32)
-            for of in (self._predicates.holds, self._predicates.applies)
+            for of in (self._table.holds, self._table.applies)
         )
         return Contrast(
             others,
             rows,
-            is_own=np.arange(len(rows)) < own_size,
-            weights=np.append(np.ones(own_size), weights).astype(np.float32),
-            effective=others.effective / float(weights.sum()),
+            is_own=np.arange(len(rows)) < len(ones),
+            weights=np.append(ones, others.weights / others.weights.sum()).astype(np.float32),
             numbers=conditions,
             same=[usable[same == same[place]] for place in first],
             may_be_implied=implied[conditions],
-            field=self._predicates.field_of(conditions),
+            field=self._table.field_of[conditions],
             holds=holds,
             applies=applies,
         )
@@ -237,7 +262,7 @@ class _Search:
     def _is_needed(self, where: Contrast, one: Counted, which: int) -> bool:
         """Return whether a condition is significant among messages with the others of the set."""
         rest = [other for other in one.conditions if other != which]
-        inside = where.count((which,), self._left[where.rows] & where.holds[rest].all(0))
+        inside = where.count((which,), self._left[where.rows] & where.hold(rest))
         tests = 2 * self._context.groups * len(where.numbers)
         return inside.evidence >= math.log(tests / ALPHA)
 
@@ -258,14 +283,13 @@ class _Search:
         The odds of the group among messages with the rest of the set must be nearer to those of the
         condition's value than to those outside of the rest; on a logarithmic scale.
         """
-        number, table = int(where.numbers[which]), self._context.sample.table
-        values = self._predicates.values_of(number)
-        rest = [other for other in one.conditions if other != which]
-        left, is_in = self._left[where.rows], where.holds[rest].all(0)
-        weights = where.weights.astype(np.float64)
-        weights[~where.is_own] *= where.effective
+        number = int(where.numbers[which])
+        values = self._table.values_of(number)
+        left = self._left[where.rows]
+        is_in = where.hold([other for other in one.conditions if other != which])
+        weights = np.where(where.is_own, 1.0, where.weights * where.others.effective)
         held, other_held = (
-            table.counts(where.rows[inside], weights[inside])[values]
+            self._table.counts(where.rows[inside], weights[inside]).holds[values]
             for inside in (left & is_in & where.is_own, left & is_in & ~where.is_own)
         )
         out, other_out = (
@@ -282,12 +306,12 @@ class _Search:
     def _is_clock(self, where: Contrast, which: int) -> bool:
         """Return whether the condition is a magnitude of a number that grows with the time."""
         number, times = int(where.numbers[which]), self._context.sample.times
-        path, tag = self._predicates.predicate(number)[1:]
+        path, tag = self._table.predicate(number)
         if not tag.startswith(MAGNITUDE) or path == SIZE:
             return False
         rows = where.rows[where.applies[which] > 0]
         rows = rows[~np.isnan(times[rows])]
-        holds = self._predicates.holds(number)[rows]
+        holds = self._table.holds(number)[rows]
         if holds.all() or not holds.any():
             return False
         first, last = np.quantile(times[rows][holds], [0.05, 0.95])
@@ -299,8 +323,10 @@ class _Search:
         sample, rows = self._context.sample, where.others.messages
         numbers = where.numbers[[*one.conditions]]
         groups, count = sample.group_of[rows], len(sample.groups)
-        applies = np.bincount(groups[self._predicates.all_apply(numbers)[rows]], minlength=count)
-        holds = np.bincount(groups[self._predicates.all_hold(numbers)[rows]], minlength=count)
+        applies, holds = (
+            np.bincount(groups[of(numbers)[rows]], minlength=count)
+            for of in (self._table.all_apply, self._table.all_hold)
+        )
         is_counted = applies >= _LEAST_MESSAGES
         if not is_counted.any():
             return True
@@ -308,62 +334,51 @@ class _Search:
         return bool(one.own_share - median >= (one.own_share - one.other_share) / 2)
 
     def _lead(self, where: Contrast, one: Counted) -> Lead:
-        rows = where.others.messages
-        weights = where.others.weights / where.others.weights.sum()
-        own = self._group.messages
+        rows, own = where.others.messages, self._group.messages
+        weights = where.weights[~where.is_own]
 
         def shares(numbers: Sequence[int]) -> tuple[float, float]:
-            holds = self._predicates.all_hold(numbers)
+            holds = self._table.all_hold(numbers)
             return float(holds[own].mean()), float(weights[holds[rows]].sum())
 
-        conditions, numbers = [], []
-        for which in one.conditions:
-            correlated = self._correlated(where, which)
-            numbers.append(correlated[0])
-            predicates = [self._predicates.predicate(number) for number in correlated]
-            conditions.append((predicates, shares(numbers[-1:])))
-        applies = self._predicates.all_apply(numbers)
-        group_share, other_share = shares(numbers)
-        mine, theirs = applies[own].mean(), weights[applies[rows]].sum()
-        score = float(group_share - other_share * mine / max(theirs, 1e-9))
-        if where.may_be_implied[list(one.conditions)].any():
-            score *= MAY_BE_IMPLIED
+        same = [self._correlated(where, which) for which in one.conditions]
+        is_implied = where.may_be_implied[list(one.conditions)].any()
         return lead_of(
-            conditions,
-            (group_share, other_share),
-            score,
+            [
+                ([self._table.predicate(n) for n in numbers], shares(numbers[:1]))
+                for numbers in same
+            ],
+            shares([numbers[0] for numbers in same]),
+            MAY_BE_IMPLIED if is_implied else 1.0,
             self._context.masks,
             others_alike=where.others.are_alike,
         )
 
     def _correlated(self, where: Contrast, which: int) -> list[int]:
         """Return the predicates that hold for nearly the same messages, the plainest first."""
-        rows, mine, applies = where.rows, where.holds[which] > 0, where.applies[which] > 0
-
-        def is_same(other: int) -> bool:
-            both = applies & (where.applies[other] > 0)
-            return jaccard(mine[both], where.holds[other, both] > 0) >= _SAME_MESSAGES
-
-        alike = np.flatnonzero(where.may_be_implied == where.may_be_implied[which]).tolist()
-        likely = [where.same[n][:_SAME_COUNTS] for n in alike if is_same(n)]
-        found, paths = list[int](), list[str]()
-        for number in sorted(map(int, np.concatenate(likely)), key=self._plainness):
-            path = self._predicates.predicate(number).path
-            if any(_is_same_place(path, other) for other in paths):
-                continue
-            if not found or jaccard(mine, self._predicates.holds(number)[rows]) >= _SAME_MESSAGES:
-                found.append(number)
-                paths.append(path)
-            if len(found) > CORRELATED:
-                break
-        return found
+        rows, mine, applies = where.rows, where.holds[which] > 0, where.applies > 0
+        both = applies & applies[which]
+        likely = [
+            where.same[n][:_SAME_COUNTS].tolist()
+            for n in np.flatnonzero(where.may_be_implied == where.may_be_implied[which]).tolist()
+            if jaccard(mine[both[n]], where.holds[n, both[n]] > 0) >= _SAME_MESSAGES
+        ]
+        chosen = dict[str, int]()
+        for number in sorted(chain(*likely), key=self._plainness):
+            path = self._table.predicate(number).path
+            is_inside = any(_is_same_place(path, other) for other in chosen)
+            if not is_inside and (
+                not chosen or jaccard(mine, self._table.holds(number)[rows]) >= _SAME_MESSAGES
+            ):
+                chosen[path] = number
+        return list(chosen.values())[: 1 + CORRELATED]
 
     def _plainness(self, number: int) -> tuple[bool, bool, bool, int, int, str]:
         """Sort key, the easiest to read first: a value, no link, no number, few steps, short."""
-        kind, path, tag = self._predicates.predicate(number)
+        path, tag = self._table.predicate(number)
         shown, text = path_text(path), tag[1:]
         return (
-            kind is not Kind.TAG or not tag.startswith(VALUE),
+            not tag.startswith(VALUE),
             "/" in text or "@" in text,
             text.lstrip("-").isdecimal(),
             path.count(STEP),

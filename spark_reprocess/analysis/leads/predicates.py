@@ -8,7 +8,6 @@ field. Shares are always shares of the messages to which the predicate applies.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,8 +22,9 @@ from spark_reprocess.analysis.leads.features import (
     ELEMENT,
     INNER_JSON,
     MAGNITUDE,
+    MISSING,
     NEWLINE,
-    NUMBER,
+    PRESENT,
     STEP,
     TAG,
     TYPES,
@@ -39,6 +39,26 @@ Cells = npt.NDArray[np.float32]
 
 _LEAST_MESSAGES = 3
 """Values that fewer messages have are dropped: most values are unique ids."""
+
+
+class Predicate(NamedTuple):
+    """The path of a field, and the tag of a feature, ``PRESENT`` or ``MISSING``."""
+
+    path: str
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of each predicate, for how many messages it holds and to how many it applies."""
+
+    holds: Floats
+    applies: Floats
+
+    @property
+    def shares(self) -> Floats:
+        """Of each predicate the share of messages for which it holds, 0 to 1."""
+        return np.minimum(self.holds / np.maximum(self.applies, 1e-9), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +84,8 @@ class Occurrences:
 class FeatureTable:
     """The features of each message, as numbers.
 
+    The predicates are numbered: first the features, then each field's presence, then its lack.
+
     Attributes:
         paths: of each field.
         tags: of each feature.
@@ -87,29 +109,96 @@ class FeatureTable:
         return len(self.features.starts) - 1
 
     @cached_property
+    def message(self) -> Ints:
+        """Of each occurrence in *features* the message."""
+        return np.repeat(np.arange(self.messages), np.diff(self.features.starts))
+
+    @cached_property
     def holders(self) -> Occurrences:
         """Of each feature the messages that have it, ascending."""
-        lengths = np.diff(self.features.starts)
-        message = np.repeat(np.arange(self.messages), lengths)
         order = np.argsort(self.features.columns, kind="stable")
         counts = np.bincount(self.features.columns, minlength=len(self.tags))
-        return Occurrences(np.concatenate([[0], np.cumsum(counts)]), message[order])
+        return Occurrences(np.concatenate([[0], np.cumsum(counts)]), self.message[order])
 
-    def types_of(self, field: int) -> Ints:
-        """Return the features that are types of a field."""
-        return np.flatnonzero(self.is_type & (self.field == field))
+    @cached_property
+    def is_predicate(self) -> Flags:
+        """Of each predicate whether it can be a condition."""
+        # The whole body, and JSON in a text, cannot be missing.
+        is_in_object = np.array(
+            [
+                not path.endswith(INNER_JSON) and (STEP in path or not path.startswith(BODY))
+                for path in self.paths
+            ],
+            bool,
+        )
+        is_statement = np.array([tag != COMPLETE for tag in self.tags], bool)
+        return np.concatenate([is_statement, is_in_object, is_in_object])
 
-    def counts(self, messages: Ints, weights: Floats | None = None) -> Floats:
-        """Return for each feature how many of these messages have it, or their total weight."""
-        features, position = self.features.of(messages)
-        of_each = None if weights is None else weights[position]
-        return np.asarray(np.bincount(features, of_each, minlength=len(self.tags)), np.float64)
-
-    def field_counts(self, counts: Floats) -> Floats:
-        """Return for each field how many messages have it, given the counts of the features."""
+    def counts(self, messages: Ints, weights: Floats) -> Counts:
+        """Count these messages for each predicate, by their weights."""
+        having, position = self.features.of(messages)
+        features = np.bincount(having, weights[position], minlength=len(self.tags))
         types = np.flatnonzero(self.is_type)
-        sums = np.bincount(self.field[types], counts[types], minlength=len(self.paths))
-        return np.asarray(sums, np.float64)
+        fields = np.bincount(self.field[types], features[types], minlength=len(self.paths))
+        complete = np.where(self.parent >= 0, features[self.parent], weights.sum())
+        # An object with too many fields is not complete, but its first fields are known.
+        present = np.minimum(fields, complete)
+        return Counts(
+            np.concatenate([features, present, complete - present]),
+            np.concatenate([fields[self.field], complete, complete]),
+        )
+
+    def predicate(self, number: int) -> Predicate:
+        """Return the predicate with this number."""
+        if number < len(self.tags):
+            return Predicate(self.paths[self.field[number]], self.tags[number])
+        is_lack, field = divmod(number - len(self.tags), len(self.paths))
+        return Predicate(self.paths[field], MISSING if is_lack else PRESENT)
+
+    @cached_property
+    def field_of(self) -> Ints:
+        """Of each predicate the number of its field."""
+        return np.concatenate([self.field, *[np.arange(len(self.paths))] * 2])
+
+    def values_of(self, number: int) -> Ints:
+        """Return the values of the field of a value, or the magnitudes of that of a magnitude."""
+        kind = self.predicate(number).tag[:1]
+        if kind not in (VALUE, MAGNITUDE):
+            return np.zeros(0, np.int64)
+        features = np.flatnonzero(self.field == self.field[number])
+        return features[[self.tags[one][:1] == kind for one in features]]
+
+    def all_hold(self, numbers: Iterable[int]) -> Flags:
+        """Return for each message whether all of these predicates hold."""
+        return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
+
+    def all_apply(self, numbers: Iterable[int]) -> Flags:
+        """Return for each message whether all of these predicates apply to it."""
+        return np.asarray(np.all([self.applies(one) for one in numbers], axis=0))
+
+    def holds(self, number: int) -> Flags:
+        """Return for each message whether the predicate holds."""
+        if number < len(self.tags):
+            return self._with_any([number])
+        is_present = self._with_types(number)
+        is_lack = number >= len(self.tags) + len(self.paths)
+        return self.applies(number) & ~is_present if is_lack else is_present
+
+    def applies(self, number: int) -> Flags:
+        """Return for each message whether the predicate applies to it."""
+        if number < len(self.tags):
+            return self._with_types(number)
+        parent = self.parent[self.field_of[number]]
+        return np.ones(self.messages, bool) if parent < 0 else self._with_any([parent])
+
+    def _with_types(self, number: int) -> Flags:
+        return self._with_any(np.flatnonzero(self.is_type & (self.field == self.field_of[number])))
+
+    def _with_any(self, features: Iterable[int]) -> Flags:
+        has = np.zeros(self.messages, bool)
+        for feature in features:
+            has[self.holders.row(feature)] = True
+        return has
 
 
 def feature_table(lines: pa.StringArray) -> FeatureTable:
@@ -139,141 +228,6 @@ def feature_table(lines: pa.StringArray) -> FeatureTable:
         parent=_parents(names, field, tags),
         features=Occurrences(kept_before[starts], new_codes[codes[occurs]]),
     )
-
-
-class Kind(Enum):
-    """What a predicate says about its field."""
-
-    TAG = "has this value, magnitude or type"
-    PRESENT = "is present"
-    MISSING = "is missing"
-
-
-class Predicate(NamedTuple):
-    """A predicate, with the path of its field; *tag* is empty unless *kind* is TAG."""
-
-    kind: Kind
-    path: str
-    tag: str
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Of each predicate, for how many messages it holds and to how many it applies."""
-
-    holds: Floats
-    applies: Floats
-
-    @property
-    def shares(self) -> Floats:
-        """Of each predicate the share of messages for which it holds, 0 to 1."""
-        return np.clip(self.holds / np.maximum(self.applies, 1e-9), 0.0, 1.0)
-
-
-class Predicates:
-    """All predicates of a sample, numbered: features first, then present, then missing fields."""
-
-    def __init__(self, table: FeatureTable) -> None:
-        """Number the predicates over the features of *table*."""
-        self._table = table
-        self._tags, self._fields = len(table.tags), len(table.paths)
-        # The whole body, and JSON in a text, cannot be missing.
-        is_in_object = np.array(
-            [
-                not path.endswith(INNER_JSON) and (STEP in path or not path.startswith(BODY))
-                for path in table.paths
-            ],
-            bool,
-        )
-        is_statement = np.array([tag != COMPLETE for tag in table.tags], bool)
-        self.is_predicate: Flags = np.concatenate([is_statement, is_in_object, is_in_object])
-        nothing = np.zeros(self._fields, bool)
-        self.is_present: Flags = np.concatenate([np.zeros(self._tags, bool), ~nothing, nothing])
-        is_number = np.array([tag == NUMBER for tag in table.tags], bool)
-        is_magnitude = np.array([tag[:1] == MAGNITUDE for tag in table.tags], bool)
-        number_of = np.full(self._fields, -1)
-        number_of[table.field[is_number]] = np.flatnonzero(is_number)
-        self._magnitudes = np.flatnonzero(is_magnitude & (number_of[table.field] >= 0))
-        self._numbers = number_of[table.field[self._magnitudes]]
-
-    def counts(self, features: Floats, weight: float) -> Counts:
-        """Count what holds for messages with these counts of features and this total weight."""
-        table = self._table
-        fields = table.field_counts(features)
-        complete = np.where(table.parent >= 0, features[table.parent], weight)
-        # An object with too many fields is not complete, but its first fields are known.
-        present = np.minimum(fields, complete)
-        with_field = fields[table.field]
-        # A magnitude applies to numbers only: that a field is a number is another predicate.
-        with_field[self._magnitudes] = np.maximum(
-            features[self._numbers], features[self._magnitudes]
-        )
-        return Counts(
-            np.concatenate([features, present, complete - present]),
-            np.concatenate([with_field, complete, complete]),
-        )
-
-    def bound_to_shape(self, is_constant: Flags) -> Flags:
-        """Return for each predicate whether the shape of a message may imply it.
-
-        *is_constant* names the values of constant fields: see ``ConstantFields.of``.
-        """
-        return np.concatenate([is_constant | self._table.is_type, np.ones(2 * self._fields, bool)])
-
-    def predicate(self, number: int) -> Predicate:
-        """Return the predicate with this number."""
-        table = self._table
-        if number < self._tags:
-            return Predicate(Kind.TAG, table.paths[table.field[number]], table.tags[number])
-        field = (number - self._tags) % self._fields
-        is_present = number < self._tags + self._fields
-        return Predicate(Kind.PRESENT if is_present else Kind.MISSING, table.paths[field], "")
-
-    def field_of(self, numbers: Ints) -> Ints:
-        """Return the number of each predicate's field."""
-        fields = (numbers - self._tags) % max(self._fields, 1)
-        is_tag = numbers < self._tags
-        fields[is_tag] = self._table.field[numbers[is_tag]]
-        return fields
-
-    def values_of(self, number: int) -> Ints:
-        """Return the values of the field of a value, or the magnitudes of that of a magnitude."""
-        table, kind = self._table, self.predicate(number).tag[:1]
-        if kind not in (VALUE, MAGNITUDE):
-            return np.zeros(0, np.int64)
-        features = np.flatnonzero(table.field == table.field[number])
-        return features[[table.tags[one][:1] == kind for one in features]]
-
-    def all_hold(self, numbers: Iterable[int]) -> Flags:
-        """Return for each message of the sample whether all of these predicates hold."""
-        return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
-
-    def all_apply(self, numbers: Iterable[int]) -> Flags:
-        """Return for each message of the sample whether all of these predicates apply to it."""
-        return np.asarray(np.all([self.applies(one) for one in numbers], axis=0))
-
-    def holds(self, number: int) -> Flags:
-        """Return for each message of the sample whether the predicate holds."""
-        if number < self._tags:
-            return self._with_any([number])
-        has_field = self._with_any(self._table.types_of((number - self._tags) % self._fields))
-        if number < self._tags + self._fields:
-            return has_field
-        return np.asarray(self.applies(number) & ~has_field)
-
-    def applies(self, number: int) -> Flags:
-        """Return for each message of the sample whether the predicate applies to it."""
-        table = self._table
-        if number < self._tags:
-            return self._with_any(table.types_of(int(table.field[number])))
-        parent = int(table.parent[(number - self._tags) % self._fields])
-        return np.ones(table.messages, bool) if parent < 0 else self._with_any([parent])
-
-    def _with_any(self, features: Iterable[int]) -> Flags:
-        has = np.zeros(self._table.messages, bool)
-        for feature in features:
-            has[self._table.holders.row(int(feature))] = True
-        return has
 
 
 def _parents(paths: tuple[str, ...], field: Ints, tags: tuple[str, ...]) -> Ints:

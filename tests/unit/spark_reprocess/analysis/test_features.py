@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.leads.features import NEWLINE, TAG, TYPES, features_of, path_text
+from spark_reprocess.analysis.leads.features import (
+    IN_SOME,
+    NEWLINE,
+    TAG,
+    TYPES,
+    features_of,
+    path_text,
+)
 
 
 def features(body: object, **more: Any) -> list[tuple[str, str]]:
@@ -29,23 +36,23 @@ def attribute(text: str | None, binary: bytes | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("value", "tags"),
     [
-        ("acme", ["T", "=acme"]),
-        ("", ["T", "="]),
-        (5, ["N", "=5", "~1"]),
-        (-512, ["N", "=-512", "~-3"]),
-        (0, ["N", "=0", "~0"]),
-        (0.25, ["N", "~0"]),
-        (1234.5, ["N", "~4"]),
-        (10**12, ["N", "~13"]),
-        (10**20, ["N"]),
-        (True, ["B", "=true"]),
-        (None, ["0"]),
-        ("x" * 81, ["T"]),
-        ("two\nlines", ["T"]),
-        ("2026-11-21", ["T"]),
-        ("2026-11-21T03:15:00Z", ["T"]),
-        ("03:15", ["T"]),
-        ("2026-11-21-batch", ["T", "=2026-11-21-batch"]),
+        ("acme", ["text", "=acme"]),
+        ("", ["text", "="]),
+        (5, ["number", "=5", "~1"]),
+        (-512, ["number", "=-512", "~-3"]),
+        (0, ["number", "=0", "~0"]),
+        (0.25, ["number", "~0"]),
+        (1234.5, ["number", "~4"]),
+        (10**12, ["number", "~13"]),
+        (10**20, ["number"]),
+        (True, ["true or false", "=true"]),
+        (None, ["null"]),
+        ("x" * 81, ["text"]),
+        ("two\nlines", ["text"]),
+        ("2026-11-21", ["text"]),
+        ("2026-11-21T03:15:00Z", ["text"]),
+        ("03:15", ["text"]),
+        ("2026-11-21-batch", ["text", "=2026-11-21-batch"]),
     ],
 )
 def test_a_field_has_its_type_and_a_value_that_can_be_a_lead(
@@ -53,53 +60,55 @@ def test_a_field_has_its_type_and_a_value_that_can_be_a_lead(
 ) -> None:
     found = features({"a": value})
 
-    assert found == [("body", "O"), ("body", "+"), *(("body.a", tag) for tag in tags)]
+    assert found == [("body", "object"), ("body", "+"), *(("body.a", tag) for tag in tags)]
 
 
 def test_objects_arrays_and_json_in_texts_are_walked() -> None:
     found = features({"items": [{"sku": "A"}, {"sku": "B"}], "inner": json.dumps({"n": 1})})
 
     assert found == [
-        ("body", "O"),
+        ("body", "object"),
         ("body", "+"),
-        ("body.items", "A"),
-        ("body.inner", "T"),
-        ("body.inner", "O"),
+        ("body.items", "array"),
+        ("body.inner", "text"),
+        ("body.inner", "object"),
         ("body.items", "+"),
-        ("body.items[]", "O"),
+        ("body.items[]", "object"),
         ("body.inner", "+"),
-        ("body.inner.n", "N"),
+        ("body.inner.n", "number"),
         ("body.inner.n", "=1"),
         ("body.inner.n", "~1"),
         ("body.items[]", "+"),
-        ("body.items[].sku", "T"),
+        ("body.items[].sku", "text"),
         ("body.items[].sku", "=A"),
         ("body.items[].sku", "=B"),
     ]
 
 
 def test_elements_that_lack_what_others_have_are_told() -> None:
-    assert ("body.items[].n", "-") in features({"items": [{"sku": "A"}, {"sku": "B", "n": 1}]})
-    assert ("body.items[].n", "-") not in features({"items": [{"n": 2}, {"n": 1}]})
+    assert ("body.items[].n", "missing in some") in features(
+        {"items": [{"sku": "A"}, {"sku": "B", "n": 1}]}
+    )
+    assert ("body.items[].n", "missing in some") not in features({"items": [{"n": 2}, {"n": 1}]})
 
 
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ("", [("body", "E")]),
-        (" \n ", [("body", "E")]),
-        ("plain words", [("body", "T")]),
-        (base64.b64encode(bytes(60)).decode(), [("body", "Y")]),
+        ("", [("body", "empty")]),
+        (" \n ", [("body", "empty")]),
+        ("plain words", [("body", "text")]),
+        (base64.b64encode(bytes(60)).decode(), [("body", "bytes")]),
         (
             base64.b64encode(b'{"a": true}').decode(),
-            [("body", "O"), ("body", "+"), ("body.a", "B")],
+            [("body", "object"), ("body", "+"), ("body.a", "true or false")],
         ),
         (
             base64.b64encode(gzip.compress(b'{"a": true}', mtime=0)).decode(),
-            [("body", "O"), ("body", "+"), ("body.a", "B")],
+            [("body", "object"), ("body", "+"), ("body.a", "true or false")],
         ),
-        ("[1]", [("body", "A"), ("body", "+"), ("body[]", "N")]),
-        ('"text"', [("body", "T"), ("body", "=text")]),
+        ("[1]", [("body", "array"), ("body", "+"), ("body[]", "number")]),
+        ('"text"', [("body", "text"), ("body", "=text")]),
     ],
 )
 def test_a_body_that_is_no_object_has_a_type(body: str, expected: list[tuple[str, str]]) -> None:
@@ -133,12 +142,12 @@ def test_attributes_and_columns_are_fields_but_ours_are_not() -> None:
     )
 
     assert found == [
-        ("message_group_id", "T"),
+        ("message_group_id", "text"),
         ("message_group_id", "=g-1"),
-        ("attribute.tenant", "T"),
+        ("attribute.tenant", "text"),
         ("attribute.tenant", "=acme"),
-        ("attribute.picture", "Y"),
-        ("body", "T"),
+        ("attribute.picture", "bytes"),
+        ("body", "text"),
     ]
 
 
@@ -154,7 +163,7 @@ def test_of_too_many_fields_the_deep_ones_are_left_out() -> None:
     found = features({**wide, "late": {f"inner{chr(97 + n)}": 1 for n in range(26)}})
 
     assert ("body", "+") in found
-    assert ("body.late", "O") in found
+    assert ("body.late", "object") in found
     assert ("body.late", "+") not in found
     assert not any(field.startswith("body.late.") for field, _ in found)
 
@@ -175,6 +184,6 @@ def test_whatever_a_message_holds_its_features_are_lines_of_path_and_tag(
 
     assert len(lines) == len(set(lines))
     assert all(line.count(TAG) == 1 for line in lines)
-    assert all(line.split(TAG)[1][:1] in (*TYPES, "+", "-", "=", "~") for line in lines)
+    assert all(line.split(TAG)[1].startswith((*TYPES, IN_SOME, "+", "=", "~")) for line in lines)
     types = [line.split(TAG)[0] for line in lines if line.split(TAG)[1] in TYPES]
     assert len(types) == len(set(types)), "a field has one type"

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
+from spark_reprocess.analysis.leads.features import MISSING, PRESENT
 from spark_reprocess.analysis.leads.lead_format import lead_of
-from spark_reprocess.analysis.leads.predicates import Kind, Predicate
+from spark_reprocess.analysis.leads.predicates import Predicate
 from spark_reprocess.groups.findings import Lead, format_predicate
 
 
-def worded(kind: Kind, path: str, tag: str = "", masks: Masks | None = None) -> str:
-    return format_predicate(lead_with([Predicate(kind, path, tag)], masks))
+def worded(path: str, tag: str, masks: Masks | None = None) -> str:
+    return format_predicate(lead_with([Predicate(path, tag)], masks))
 
 
 def lead_with(predicates: Sequence[Predicate], masks: Masks | None = None) -> Lead:
@@ -30,19 +31,12 @@ def lead_with(predicates: Sequence[Predicate], masks: Masks | None = None) -> Le
         ("~1", "= 1 to 10"),
         ("~6", "= 100,000 to 1,000,000"),
         ("~-2", "= -100 to -10"),
-        ("T", "is text"),
-        ("N", "is number"),
-        ("B", "is true or false"),
-        ("0", "is null"),
-        ("O", "is object"),
-        ("A", "is array"),
-        ("Y", "is bytes"),
-        ("E", "is empty"),
-        ("-", "is missing in some"),
+        ("text", "is text"),
+        ("missing in some", "is missing in some"),
     ],
 )
 def test_every_tag_reads_well(tag: str, words: str) -> None:
-    assert worded(Kind.TAG, "body\x1fa", tag) == f"body.a {words}"
+    assert worded("body\x1fa", tag) == f"body.a {words}"
 
 
 @pytest.mark.parametrize(
@@ -52,21 +46,21 @@ def test_every_tag_reads_well(tag: str, words: str) -> None:
         ("body\x1fMessage\x1e\x1fid", "body.Message.id"),
         ("attribute\x1ftenant", "attribute.tenant"),
         ("body\x1forder-<n>\x1c", "body.order-<n>"),
-        ("body\x1a\x1fa", "body.a"),
+        ("body\x1b\x1fa", "body.a"),
     ],
 )
 def test_a_path_reads_as_a_path(path: str, field: str) -> None:
-    assert worded(Kind.MISSING, path) == f"{field} is missing"
-    assert worded(Kind.PRESENT, path) == f"{field} is present"
+    assert worded(path, MISSING) == f"{field} is missing"
+    assert worded(path, PRESENT) == f"{field} is present"
 
 
 def test_a_size_is_told_in_bytes() -> None:
-    assert worded(Kind.TAG, "body_bytes", "~11") == "body_bytes = 1,024 to 2,047"
-    assert worded(Kind.TAG, "body_bytes", "~0") == "body_bytes = 0"
+    assert worded("body_bytes", "~11") == "body_bytes = 1,024 to 2,047"
+    assert worded("body_bytes", "~0") == "body_bytes = 0"
 
 
 def test_a_size_is_nobody_s_value_and_stays() -> None:
-    assert worded(Kind.TAG, "body_bytes", "~11", Masks(shows_values=False)).endswith("2,047")
+    assert worded("body_bytes", "~11", Masks(shows_values=False)).endswith("2,047")
 
 
 @pytest.mark.parametrize(
@@ -86,9 +80,9 @@ def test_a_size_is_nobody_s_value_and_stays() -> None:
 def test_what_is_masked_is_neither_shown_nor_in_the_condition(
     path: str, tag: str, masks: Masks
 ) -> None:
-    plain = Predicate(Kind.TAG, "body\x1fkind", "=x")
+    plain = Predicate("body\x1fkind", "=x")
 
-    lead = lead_with([plain, Predicate(Kind.TAG, path, tag)], masks)
+    lead = lead_with([plain, Predicate(path, tag)], masks)
 
     assert "***" in lead.parts[1].field + lead.parts[1].value
     assert lead.condition == ""
@@ -97,7 +91,7 @@ def test_what_is_masked_is_neither_shown_nor_in_the_condition(
 
 
 def test_that_a_secret_is_missing_may_be_said() -> None:
-    lead = lead_with([Predicate(Kind.MISSING, "body\x1fpassword", "")])
+    lead = lead_with([Predicate("body\x1fpassword", MISSING)])
 
     assert format_predicate(lead) == "body.password is missing"
     assert lead.condition
@@ -105,16 +99,16 @@ def test_that_a_secret_is_missing_may_be_said() -> None:
 
 
 def test_long_texts_are_cut() -> None:
-    lead = lead_with([Predicate(Kind.TAG, "body\x1f" + "k" * 300, "=v")])
+    lead = lead_with([Predicate("body\x1f" + "k" * 300, "=v")])
 
     assert len(lead.parts[0].field) == 120
     assert "k" * 300 in lead.condition
 
 
 def test_the_conditions_of_all_parts_hold_together() -> None:
-    country = Predicate(Kind.TAG, "body\x1fcountry", "=HR")
-    version = Predicate(Kind.TAG, "attribute\x1fversion", "=7.2.0")
-    packed = Predicate(Kind.TAG, "body\x1b\x1fkind", "=x")
+    country = Predicate("body\x1fcountry", "=HR")
+    version = Predicate("attribute\x1fversion", "=7.2.0")
+    packed = Predicate("body\x1b\x1fkind", "=x")
 
     lead = lead_with([country, version])
 

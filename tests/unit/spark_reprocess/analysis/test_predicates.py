@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.leads.features import features_of, path_text
-from spark_reprocess.analysis.leads.predicates import Counts, Kind, Predicates, feature_table
+from spark_reprocess.analysis.leads.features import MISSING, PRESENT, features_of, path_text
+from spark_reprocess.analysis.leads.predicates import Counts, FeatureTable, feature_table
 
-Found = dict[tuple[str, str], tuple[float, float]]
 BODIES = (
     {"tenant": "acme", "amount": 5},
     {"tenant": "acme", "amount": 7},
@@ -23,28 +22,20 @@ BODIES = (
 )
 
 
-def predicates_of(bodies: tuple[Any, ...]) -> tuple[Predicates, Counts, int]:
+def predicates_of(bodies: tuple[Any, ...]) -> tuple[FeatureTable, Counts]:
     """Predicates about three copies of each body, so that no value is dropped; their counts."""
     texts = [json.dumps(one) for one in bodies for _ in range(3)]
     table = feature_table(pa.array([features_of(text, 9, (), {}) for text in texts]))
-    predicates, messages = Predicates(table), len(texts)
-    return (
-        predicates,
-        predicates.counts(table.counts(np.arange(messages)), float(messages)),
-        messages,
-    )
+    return table, table.counts(np.arange(len(texts)), np.ones(len(texts)))
 
 
-def counts_of(bodies: tuple[Any, ...]) -> Found:
+def counts_of(bodies: tuple[Any, ...]) -> dict[tuple[str, str], tuple[float, float]]:
     """For how many bodies each predicate holds, and to how many it applies."""
-    predicates, held, _ = predicates_of(bodies)
+    table, counts = predicates_of(bodies)
     return {
-        (path_text(said.path), said.tag if said.kind is Kind.TAG else said.kind.name): (
-            held.holds[predicate] / 3,
-            held.applies[predicate] / 3,
-        )
-        for predicate in np.flatnonzero(predicates.is_predicate)
-        if (said := predicates.predicate(int(predicate)))
+        (path_text(path), tag): (counts.holds[number] / 3, counts.applies[number] / 3)
+        for number in np.flatnonzero(table.is_predicate)
+        for path, tag in [table.predicate(int(number))]
     }
 
 
@@ -52,16 +43,15 @@ def counts_of(bodies: tuple[Any, ...]) -> Found:
     ("predicate", "holds", "could"),
     [
         (("body.tenant", "=acme"), 3, 5),
-        (("body.tenant", "MISSING"), 1, 6),
-        (("body.tenant", "PRESENT"), 5, 6),
-        (("body.amount", "N"), 3, 4),
-        (("body.amount", "T"), 1, 4),
-        # Of one digit, among those that are numbers: that it is one is another predicate.
-        (("body.amount", "~1"), 2, 3),
+        (("body.tenant", MISSING), 1, 6),
+        (("body.tenant", PRESENT), 5, 6),
+        (("body.amount", "number"), 3, 4),
+        (("body.amount", "text"), 1, 4),
+        (("body.amount", "~1"), 2, 4),
         # What is in an object could be there only where there is one.
-        (("body.address.city", "PRESENT"), 1, 2),
-        (("body.address.city", "MISSING"), 1, 2),
-        (("body.address", "MISSING"), 4, 6),
+        (("body.address.city", PRESENT), 1, 2),
+        (("body.address.city", MISSING), 1, 2),
+        (("body.address", MISSING), 4, 6),
     ],
 )
 def test_a_predicate_is_counted_among_the_messages_to_which_it_applies(
@@ -76,8 +66,8 @@ def test_nothing_is_missing_in_an_object_that_was_not_read() -> None:
 
     found = counts_of((wide, {"address": {"ina": 1}}))
 
-    assert found["body.address.ina", "MISSING"] == (0, 1)
-    assert found["body.address.ina", "PRESENT"] == (1, 1)
+    assert found["body.address.ina", MISSING] == (0, 1)
+    assert found["body.address.ina", PRESENT] == (1, 1)
 
 
 JSON = st.recursive(
@@ -90,24 +80,17 @@ JSON = st.recursive(
 
 @given(st.lists(JSON, min_size=1, max_size=6).map(tuple))
 def test_what_is_counted_is_what_the_holders_are(bodies: tuple[Any, ...]) -> None:
-    predicates, held, messages = predicates_of(bodies)
+    table, counts = predicates_of(bodies)
 
-    assert len(held.holds) == len(held.applies) == len(predicates.is_predicate)
-    for predicate in np.flatnonzero(predicates.is_predicate):
-        said = predicates.predicate(int(predicate))
-        holders = predicates.holds(int(predicate))
-        candidates = predicates.applies(int(predicate))
-        assert holders.sum() == held.holds[predicate], said
-        assert not (holders & ~candidates).any(), said
-        assert held.holds[predicate] <= held.applies[predicate] <= messages, said
-        if not said.tag.startswith("~"):
-            assert candidates.sum() == held.applies[predicate], said
+    assert len(counts.holds) == len(counts.applies) == len(table.is_predicate)
+    for number in map(int, np.flatnonzero(table.is_predicate)):
+        holders, candidates = table.holds(number), table.applies(number)
+        assert holders.sum() == counts.holds[number], table.predicate(number)
+        assert not (holders & ~candidates).any(), table.predicate(number)
+        assert candidates.sum() == counts.applies[number], table.predicate(number)
 
 
 def test_a_field_in_an_object_can_be_present_or_missing_and_a_body_cannot() -> None:
-    predicates, _, _ = predicates_of(({"a": {"b": 1}}, {"a": {}}))
-    found = [predicates.predicate(int(one)) for one in np.flatnonzero(predicates.is_predicate)]
-
-    for kind in (Kind.PRESENT, Kind.MISSING):
-        paths = {path_text(one.path) for one in found if one.kind is kind}
-        assert paths == {"body.a", "body.a.b"}
+    for tag in (PRESENT, MISSING):
+        found = counts_of(({"a": {"b": 1}}, {"a": {}}))
+        assert {path for path, own in found if own == tag} == {"body.a", "body.a.b"}
