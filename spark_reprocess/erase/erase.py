@@ -55,7 +55,7 @@ from spark_reprocess.progress import Progress, silent
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_IDS = ("message_id", "first_id")
+_IDS = ("message_id", "first_id", "last_id")
 _DAY_SECONDS = 86_400
 _TIME = r"^\d{4}-\d\d-\d\dT"
 
@@ -251,6 +251,7 @@ def _find(
     for row in rows.to_pylist():
         messages[row["message_id"]].add(row["drain_id"])
     archived, known = len(messages), {*messages, *map(str, rows["first_id"].to_pylist())}
+    known.update(filter(None, rows["last_id"].to_pylist()))
     asked = {*options.ids, *known}
     # Copies that have expired: reports of plans that had them may quote them.
     erased = {message_id for record in erasures(archive) for message_id in record.messages}

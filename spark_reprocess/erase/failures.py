@@ -1,8 +1,9 @@
 """Deletes the items of erased messages from the failure table, by key.
 
 The key is the message id of the copy that failed. Of a dead letter's copies the archive knows the
-first one, the parked ones, and those that a redrive sent. The ids of replays in between are not
-recorded: their items stay until the table's TTL deletes them.
+first one, the last one that the consumer saw before each parked one, the parked ones, and those
+that a redrive sent. The ids of replays in between are not recorded: their items stay until the
+table's TTL deletes them.
 """
 
 from collections.abc import Collection

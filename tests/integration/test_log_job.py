@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dlq_replay.rules.failures import Failure
 from spark_reprocess.archive.messages import frames
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
@@ -87,6 +88,35 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     assert "error type     com.shop.NoVat" in printed
     assert "error message  no VAT for ***" in printed
     assert "found by id" in printed
+
+
+def test_a_group_shows_where_the_code_of_consumers_failed(
+    spark: "SparkSession",
+    archive: Archive,
+    log: str,
+    dynamodb: Any,
+    failure_table: str,
+    moto_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
+    frames = "/var/task/tax.py:17 in rate\n/var/task/app.py:3 in handle"
+    item = Failure("last-0004", "com.shop.NoVat", frames=frames).to_item()
+    dynamodb.put_item(TableName=failure_table, Item=item)
+    findings = analyzed(spark, archive, logs=(log,))
+    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVat")]
+    table = ["--archive", archive.root, "--failure-table", failure_table]
+
+    assert main(["show", group.group_id, *table]) == 0
+    printed = capsys.readouterr().out
+    assert f"{group.group_id}: 2 places in the code of consumers" in printed
+    assert "  com.A.b(A) (1 message)\n" in printed
+    assert "  /var/task/tax.py:17 in rate (1 message)\n" in printed
+    assert main(["show", "m-4", *table]) == 0
+    assert (
+        "frames         /var/task/tax.py:17 in rate\n    /var/task/app" in capsys.readouterr().out
+    )
 
 
 def test_an_erase_removes_what_is_kept_of_a_log(
