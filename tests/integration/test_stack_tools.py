@@ -160,7 +160,7 @@ def with_a_data_key(*, is_open: bool) -> dict[str, Answer]:
     template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
     given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
     given["MessageRetentionPeriod"] = "86400"
-    groups = (f"arn:aws:logs:us-east-1:123456789012:log-group:/shop/{one}:*" for one in ("a", "b*"))
+    groups = (f"arn:aws:logs:us-east-1:123456789012:log-group:/shop/{one}:*" for one in ("a",))
     given["ConsumerLogGroupArns"] = ",".join(groups)
     parameters = {name: {"Type": "String"} for name in given}
     cloudformation.update_stack(

@@ -81,15 +81,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "2026-11-01T09:30:00Z; the plan keeps the time",
     )
     add_shared(analysis, "--policy", "--policy-sha256")
-    add(
-        "--logs",
-        metavar="GROUP|FILE",
-        action="append",
-        default=[],
-        help="a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
-        "errors of messages without a recorded one; may be repeated",
-    )
-    add_shared(analysis, "--mask", "--no-samples")
+    add_shared(analysis, "--logs", "--logs-limit", "--mask", "--no-samples")
 
 
 def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
