@@ -152,6 +152,11 @@ _SHARED: Mapping[str, dict[str, Any]] = {
         "help": "read log groups for so many minutes at most, and 100 MB in each of them (default: "
         "%(default)s); beyond that around the newest 200 messages of each group",
     },
+    "--pointer-bucket": {
+        "metavar": "NAME",
+        "help": "where bodies are pointers of the SQS extended client, the dry run looks up a "
+        "sample of their objects in this bucket",
+    },
     "--in-doubt": {
         "default": "leave",
         "help": "what to do with messages that may have been sent (default: %(default)s)",

@@ -66,6 +66,7 @@ STACKS: Mapping[str, Mapping[str, str]] = {
     "days without an archive": {"ArchiveRetentionDays": "90"},
     "samples": SPARK_JOB | {"SparkJobSamples": "true"},
     "logs of consumers": SPARK_JOB | {"ConsumerLogGroupArns": LOGS},
+    "bodies in S3": SPARK_JOB | {"PointerBucketName": "payloads"},
     "retention": SPARK_JOB | {"ArchiveRetentionDays": "90"},
     "all parts": ALL_PARTS,
 }

@@ -30,6 +30,7 @@ from spark_reprocess.analysis.leads.features import (
     NULL,
     NUMBER,
     OBJECT,
+    POINTERS,
     SIZE,
     STEP,
     TEXT,
@@ -128,8 +129,8 @@ def condition(kind: Kind, path: str, tag: str) -> str:
         return ""
     if path == SIZE:
         return _size(tag)
-    if path in COLUMNS:
-        return _column(kind, path, tag)
+    if path in COLUMNS or path in POINTERS:
+        return _column(kind, POINTERS.get(path, path), tag)
     if path.startswith(f"{ATTRIBUTE}{STEP}"):
         return _attribute(kind, path.partition(STEP)[2], tag)
     return _in_body(kind, path, tag)

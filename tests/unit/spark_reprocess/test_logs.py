@@ -1,21 +1,15 @@
 """Which exception a log record is about, which request wrote it, and whose it is."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.text.normalization import mask_error
-from spark_reprocess.errors import InputError
 from spark_reprocess.logs.events import LogEvent
 from spark_reprocess.logs.exceptions import logged_error
 from spark_reprocess.logs.matching import DeadLetter, Matcher
-from spark_reprocess.logs.reading import LogReading
 from tests.support.log_world import check_log_world
 
 _ID = "5fea7756-0ea4-451a-a703-a558b933e274"
@@ -288,58 +282,3 @@ def test_a_trace_of_another_stream_is_not_joined() -> None:
 
 def test_reasons_are_found_in_the_logs_of_four_languages() -> None:
     check_log_world(300, seed=23)
-
-
-@dataclass
-class _Log:
-    """CloudWatch Logs with an event a minute, one in each page; *spans* are those asked for."""
-
-    minutes: int
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    passed_seconds: float = 0
-
-    def get_paginator(self, _: str) -> "_Log":
-        return self
-
-    def paginate(self, *, startTime: int, endTime: int, logGroupName: str) -> Iterator[Any]:  # noqa: N803
-        self.spans.append((startTime, endTime - 1))
-        if logGroupName == "gone":
-            raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "FilterLogEvents")
-        events = [{"timestamp": n * 60_000, "message": str(n)} for n in range(self.minutes)]
-        asked = [one for one in events if startTime <= one["timestamp"] < endTime]
-        for number, event in enumerate(asked, 1):
-            yield {"events": [event], **({"nextToken": "x"} if number < len(asked) else {})}
-
-    def sleep(self, seconds: float) -> None:
-        self.passed_seconds += seconds
-
-
-def test_beyond_the_limit_a_log_is_read_around_some_messages_alone() -> None:
-    log = _Log(minutes=500)
-    reading = LogReading(log, 1, log.sleep, lambda: log.passed_seconds)
-    spans = [(0, 60_000), (7_200_000, 7_320_000), (18_000_000, 18_060_000)]
-
-    texts = [event.text for event in reading.read(["a"], 0, 29_940_000, lambda: spans)]
-
-    # Two requests a second.
-    assert texts == [*map(str, range(122)), *map(str, (121, 122)), *map(str, (300, 301))]
-    assert (reading.read_until_ms, reading.spans_until_ms) == (121 * 60_000, None)
-    assert log.spans == [(0, 29_940_000), (121 * 60_000, 7_320_000), (18_000_000, 18_060_000)]
-
-
-def test_the_spans_have_a_limit_of_their_own() -> None:
-    log = _Log(minutes=900)
-    reading = LogReading(log, 1, log.sleep, lambda: log.passed_seconds)
-    ends = 0, 53_940_000
-
-    count = sum(1 for _ in reading.read(["a"], *ends, lambda: [ends, ends]))
-
-    assert count == 2 * 122
-    assert reading.spans_until_ms == (121 + 121) * 60_000
-
-
-def test_a_log_group_that_does_not_exist_is_named() -> None:
-    reading = LogReading(_Log(1), sleep=lambda _: None)
-
-    with pytest.raises(InputError, match="--logs gone: ResourceNotFound"):
-        list(reading.read(["here", "gone"], 0, 1))
