@@ -168,7 +168,8 @@ def _spans(unexplained: DataFrame, *, is_few: bool) -> list[tuple[int, int]]:
     ranked = grouped.withColumn("rank", F.row_number().over(newest))
     kept = ranked.where(f"rank <= {_OF_A_GROUP} AND sent_at IS NOT NULL")
     spans = list[tuple[int, int]]()
-    for first in sorted(kept.select(first_ms.alias("ms")).toArrow()["ms"].to_pylist()):
+    firsts: list[Any] = kept.select(first_ms.alias("ms")).toArrow()["ms"].to_pylist()
+    for first in sorted(firsts):
         begin = spans.pop()[0] if spans and first <= spans[-1][1] else first
         spans.append((begin, first + _HOUR_MS))
     return spans

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.aws.sqs import describe
-from spark_reprocess.analysis.groups.payload import parse_json, pointer_of
+from spark_reprocess.analysis.groups.payload import parse_container, pointer_of
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.frames import FILE
 from spark_reprocess.aws.clients import aws_client
@@ -27,8 +27,8 @@ def pointer_notes(
     to_send = dispositions.where(F.col("disposition") == Disposition.SEND)
     sampled = to_send.orderBy(F.xxhash64("message_id")).limit(_SAMPLED).select("message_id", FILE)
     rows = messages.join(F.broadcast(sampled), ["message_id", FILE]).select("body").toArrow()
-    bodies = (body for body in rows["body"].to_pylist() if body.lstrip()[:1] == "[")
-    pointers = [found for body in bodies if (found := pointer_of(parse_json(body)))]
+    bodies = map(str, rows["body"].to_pylist())
+    pointers = [found for body in bodies if (found := pointer_of(parse_container(body)))]
     if not pointers:
         return
     keys = [key for of_bucket, _, key in pointers if of_bucket == bucket]

@@ -113,7 +113,9 @@ class _Log:
 
     def paginate(self, *, startTime: int, endTime: int, **_: str) -> Iterator[Any]:  # noqa: N803
         self.spans.append((startTime, endTime - 1))
-        events = [{"timestamp": n * 60_000, "message": str(n)} for n in range(self.minutes)]
+        events: list[dict[str, Any]] = [
+            {"timestamp": n * 60_000, "message": str(n)} for n in range(self.minutes)
+        ]
         asked = [one for one in events if startTime <= one["timestamp"] < endTime]
         for number, event in enumerate(asked, 1):
             yield {"events": [event], **({"nextToken": "x"} if number < len(asked) else {})}
