@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from botocore.exceptions import BotoCoreError
 
 from dlq_replay.aws.failure_table import FailureTable, table_client_config
+from dlq_replay.aws.sqs import describe
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.claims import (
     Attempt,
@@ -212,7 +214,10 @@ def _recorded_frames(
     keys = {row["message_id"]: row["last_id"] or row["message_id"] for row in rows}
     if not table or not keys:
         return {}, None
-    client = aws_client("dynamodb", table_client_config())
+    try:
+        client = aws_client("dynamodb", table_client_config())
+    except BotoCoreError as error:
+        return {}, describe(error)
     found, fault = FailureTable(client, table).find([*keys.values()])
     return {one: found[key].frames for one, key in keys.items() if key in found}, fault
 
