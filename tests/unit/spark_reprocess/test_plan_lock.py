@@ -209,6 +209,8 @@ STORIES = {
     "r-1 trouble; r-2 takes p-2",
     "a renewal whose write ends after the life of the lock": "r-1 takes p-1; +119; "
     "r-1 renews while +30 and r-2 takes p-2; r-1 trouble",
+    "such a renewal before the next run has come": "r-1 takes p-1; +119; r-1 renews while +30; "
+    "r-1 trouble",
     "a lock that was taken by a clock that is wrong": "r-1 takes p-1; r-1 is observed; "
     "task of r-1; r-2 takes p-2 ahead 600; r-1 renews; r-1 trouble; task of r-1; r-1 releases; "
     "r-3 takes p-1; r-2 trouble",
