@@ -124,25 +124,15 @@ class _Log:
         self.passed_seconds += seconds
 
 
-def test_beyond_the_limit_a_log_is_read_around_some_messages_alone() -> None:
-    log = _Log(minutes=500)
-    reading = LogReading(log, 1, log.sleep, lambda: log.passed_seconds)
-    spans = [(0, 60_000), (7_200_000, 7_320_000), (18_000_000, 18_060_000)]
-
-    texts = [event.text for event in reading.read(["a"], 0, 29_940_000, lambda: spans)]
-
-    # Two requests a second.
-    assert texts == [*map(str, range(122)), *map(str, (121, 122)), *map(str, (300, 301))]
-    assert (reading.read_until_ms, reading.spans_until_ms) == (121 * 60_000, None)
-    assert log.spans == [(0, 29_940_000), (121 * 60_000, 7_320_000), (18_000_000, 18_060_000)]
-
-
-def test_the_spans_have_a_limit_of_their_own() -> None:
+def test_beyond_the_limit_a_log_is_read_around_some_messages_with_a_limit_of_its_own() -> None:
     log = _Log(minutes=900)
     reading = LogReading(log, 1, log.sleep, lambda: log.passed_seconds)
-    ends = 0, 53_940_000
+    spans = [(0, 60_000), (7_200_000, 7_320_000), (18_000_000, 53_940_000)]
 
-    count = sum(1 for _ in reading.read(["a"], *ends, lambda: [ends, ends]))
+    texts = [event.text for event in reading.read(["a"], 0, 53_940_000, lambda: spans)]
 
-    assert count == 2 * 122
-    assert reading.spans_until_ms == (121 + 121) * 60_000
+    # Two requests a second.
+    assert texts == list(map(str, (*range(122), 121, 122, *range(300, 420))))
+    assert reading.read_until_ms == 121 * 60_000
+    assert reading.spans_until_ms == 419 * 60_000
+    assert log.spans == [(0, 53_940_000), (121 * 60_000, 7_320_000), spans[2]]
