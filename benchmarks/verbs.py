@@ -98,16 +98,18 @@ class CountedArchive(LocalArchive):
 
     def open(self, path: str) -> BinaryIO | None:
         """Read as an archive on S3 does."""
-        content = super().read(path)
+        if (file := super().open(path)) is None:
+            return None
+        size = file.seek(0, os.SEEK_END)
 
         def fetch(span: str) -> tuple[bytes, int]:
             start, _, last = span.partition("-")
-            found = content or b""
-            part = found[int(start) : int(last) + 1] if start else found[-int(last) :]
+            file.seek(int(start) if start else max(0, size - int(last)))
+            part = file.read(int(last) + 1 - int(start) if start else -1)
             _note(1, len(part), 0)
-            return part, len(found)
+            return part, size
 
-        return None if content is None else cast("BinaryIO", s3._Ranges(fetch))  # noqa: SLF001
+        return cast("BinaryIO", s3._Ranges(fetch))  # noqa: SLF001
 
 
 def _counted(name: str) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ files:
 ``report/``            the HTML page of an analysis
 ``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
-``ramp/`` *            steps of a redrive: their sizes, what is looked at, the verdict
+``ramp`` *             steps of a redrive: their sizes, their records, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolving/`` *, ``execution`` *,
                        ``sending/`` *; ``restore`` *, the verb: to the parked queue again
 ``erase/``             the verb: out of the archive, with the reports that quote it

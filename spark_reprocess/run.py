@@ -27,7 +27,7 @@ from spark_reprocess.logs.events import LIMIT_MINUTES
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.ramp.rule import read_allowed
+from spark_reprocess.ramp import read_allowed
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Deadline

@@ -27,8 +27,7 @@ from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.message_state import SETTLED
 from spark_reprocess.archive.ledger.open_set import planned_states
 from spark_reprocess.archive.messages.dead_letter_schema import Row
-from spark_reprocess.archive.messages.lookup import member_rows
-from spark_reprocess.archive.messages.message_index import Member, read_members
+from spark_reprocess.archive.messages.message_index import Member, member_rows, read_members
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.aws.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal

@@ -49,8 +49,7 @@ from spark_reprocess.archive.group_records import (
 )
 from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.frames import FILE, read_some, tuned
-from spark_reprocess.archive.messages.log_reasons import read_reasons, write_reasons
-from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.archive.messages.message_index import REPORTS, read_reasons, write_reasons
 from spark_reprocess.archive.messages.message_store import drain_of, require_drains
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import (

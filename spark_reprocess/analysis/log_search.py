@@ -20,7 +20,7 @@ from spark_reprocess.analysis.groups.groups import with_groups
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.leads.features import OUR_ATTRIBUTES
 from spark_reprocess.archive.messages.frames import local_frame, map_rows
-from spark_reprocess.archive.messages.log_reasons import REASONS
+from spark_reprocess.archive.messages.message_index import REASONS
 from spark_reprocess.archive.storage.files import read_text
 from spark_reprocess.aws.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
@@ -59,7 +59,7 @@ def search_logs(
     *limit_minutes* is that of ``LogReading``.
 
     Returns:
-        Rows of ``log_reasons.REASONS``, and a sentence about them.
+        Rows of ``message_index.REASONS``, and a sentence about them.
 
     Raises:
         InputError: a log group or a file does not exist or cannot be read.
@@ -117,7 +117,7 @@ def search_logs(
 def with_logged(messages: DataFrame, reasons: Mapping[str, Mapping[str, Any]]) -> DataFrame:
     """Add the column ``logged``, and to messages without a recorded error that of *reasons*.
 
-    *reasons* are rows of ``log_reasons.REASONS`` by message id.
+    *reasons* are rows of ``message_index.REASONS`` by message id.
     """
     if not reasons:
         return messages.withColumn("logged", F.lit(None).cast("string"))

@@ -1,13 +1,10 @@
-"""What an archive remembers of its groups: ``groups/``.
+"""What an archive remembers of its groups: ``groups/``, see docs/archive.md.
 
-- ``groups/<group id>/<number>.json``: what one person said about one group, and what all statements
-  until then say together. The next number is created if absent, and never changed: of two people
-  at the same moment, one gets the next number, and neither overwrites the other.
-- ``groups/seen/<report id>.json``: one file per analysis, written after its report: what is known
-  of each group then. It has no text of a note, which stays in one file.
-- ``groups/table.json``: the table by which groups of errors keep their ids; see ``grouping``.
+A statement has what all until then say together. Its number is created if absent: of two people at
+the same moment, neither overwrites the other. What an analysis remembers has no text of a note,
+which stays in one file.
 
-So a reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
+A reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
 of each group about which somebody said something since. That is one file for 1,000 groups, and does
 not grow with the number of analyses or of statements.
 

@@ -1,8 +1,11 @@
 """What an answer calls the outcomes of ``redrive`` and of ``restore``: columns and sentences."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 
 from spark_reprocess.archive.ledger.disposition import BEFORE, Disposition, Kind
+from spark_reprocess.command_line.terminal import print_line
+from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import Tally
 
 _PROBLEMS: dict[str, str] = {
@@ -80,3 +83,13 @@ def problem_sentence(problem: Tally) -> str:
     of_it = f" [{problem.detail}]" if problem.detail else ""
     ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""
     return f"{problem.count:,} {sentence}{of_it}{ids}"
+
+
+def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:
+    """Print what came back of each group of which something was sent, the most first."""
+    sent = sorted((one for one in outcomes if one.sent), key=lambda one: -(one.returned or 0))
+    if sent and not failure_table:
+        print_line("what comes back cannot be known: no --failure-table counts it")
+        return
+    for one in sent:
+        print_line(f"{one.group_id}: {one.sentence(time.time())}")

@@ -70,7 +70,7 @@ class DrainOptions:
     tasks: int | None = None
     limit: int | None = None
     time_budget_seconds: float | None = None
-    wait_seconds: int = 2
+    wait_seconds: int = 1
     visibility_timeout_seconds: int = 300
 
 

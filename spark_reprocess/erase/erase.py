@@ -21,7 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from botocore.exceptions import BotoCoreError, ClientError
 
+from dlq_replay.aws.failure_table import MAX_READS, MAX_WRITES, table_client_config
+from dlq_replay.aws.sqs import describe
+from dlq_replay.retry import Retry
 from spark_reprocess.archive.ledger.claims import timestamp
 from spark_reprocess.archive.ledger.erasures import (
     Erasure,
@@ -29,14 +33,14 @@ from spark_reprocess.archive.ledger.erasures import (
     mark_done,
     record_erasure,
 )
-from spark_reprocess.archive.ledger.open_set import claimed_table, is_in, read_messages
+from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
 from spark_reprocess.archive.ledger.run_results import clear_plans
-from spark_reprocess.archive.messages.lookup import sent_copies
-from spark_reprocess.archive.messages.message_index import REPORTS, planned_copies
+from spark_reprocess.archive.messages.message_index import REPORTS, planned_copies, sent_copies
 from spark_reprocess.archive.messages.message_store import (
     drain_of,
     drains_of,
     holds_any,
+    is_in,
     message_files,
     remove_messages,
     require_drains,
@@ -47,14 +51,16 @@ from spark_reprocess.archive.messages.message_store import (
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.aws.actor import actor, caller, require_reason
-from spark_reprocess.erase.failures import delete_recorded, recorded
-from spark_reprocess.erase.reports import Report, reports_of, strip_report
-from spark_reprocess.errors import InputError
+from spark_reprocess.aws.clients import aws_client
+from spark_reprocess.erase.reports import reports_quoting, strip_report
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import Progress, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_BUSY_TABLE = Retry(max_attempts=8)
+_Key = dict[str, dict[str, str]]
 _IDS = ("message_id", "first_id", "last_id")
 _DAY_SECONDS = 86_400
 _TIME = r"^\d{4}-\d\d-\d\dT"
@@ -149,16 +155,6 @@ class EraseSummary:
         return not (self.is_new or self.resumed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What goes, and where it is; *begun* are erasures that an earlier run did not complete."""
-
-    new: Erasure
-    begun: tuple[Erasure, ...]
-    reports: tuple[Report, ...]
-    summary: EraseSummary
-
-
 def erase(
     spark: "SparkSession | None",
     options: EraseOptions,
@@ -176,70 +172,73 @@ def erase(
         ArchiveError: something could not be removed and may still be there: run again.
     """
     options.check()
-    archive, now, days = open_archive(options.archive), now_seconds(), options.older_than_days
+    archive, now = open_archive(options.archive), now_seconds()
+
+    def act(lock: PlanLock | None) -> EraseSummary:
+        if options.older_than_days is not None:
+            return _expire(archive, now, options.older_than_days, lock)
+        return _erase_named(archive, spark, options, now, lock)
+
     if not options.execute:
         with progress("finding the messages", str):
-            if days is not None:
-                return _expire(archive, now, days)
-            return _find(archive, spark, options, now).summary
+            return act(None)
     # A new id for each run, so that no two runs share a record.
-    with plan_lock(archive, erase_holder(new_id(now), actor())) as lock:
-        if days is not None:
-            with progress("erasing", str):
-                _clear_commands(archive)
-                lock.require()
-                clear_plans(archive, timestamp(now - days * _DAY_SECONDS))
-                return _expire(archive, now, days, lock)
-        with progress("finding the messages", str):
-            work = _find(archive, spark, options, now)
-        _clear_commands(archive)
-        if work.summary.is_empty:
-            return work.summary
-        lock.require()
-        with progress("erasing", lambda: f"{len(work.summary.drains)} drains"):
-            job = spark.sparkContext.applicationId if spark else None
-            return _erase_named(archive, work, lock, job)
+    with plan_lock(archive, erase_holder(new_id(now), actor())) as lock, progress("erasing", str):
+        return act(lock)
 
 
-def _clear_commands(archive: Archive) -> None:
+def _clear_commands(archive: Archive, lock: PlanLock) -> None:
     """Remove waiting commands: their conditions may name the person. Their runs end and say why."""
     for path in sorted({*archive.list(COMMANDS), *archive.outdated(COMMANDS)}):
         archive.remove(path)
+    lock.require()
 
 
-def _erase_named(archive: Archive, work: _Work, lock: PlanLock, job: str | None) -> EraseSummary:
-    records, erase_id = list(work.begun), ""
-    if work.summary.is_new:
-        records.append(record_erasure(archive, replace(work.new, caller=caller(job))))
-        erase_id = records[-1].erase_id
-    ids_by_drain = defaultdict[str, set[str]](set)
-    for record in records:
-        for message_id, drains in record.messages.items():
-            for drain_id in drains:
-                ids_by_drain[drain_id].add(message_id)
+def _erase_named(
+    archive: Archive,
+    spark: "SparkSession | None",
+    options: EraseOptions,
+    now: float,
+    lock: PlanLock | None,
+) -> EraseSummary:
+    """Erase what is named; without *lock* find it alone."""
+    summary, new, begun, reports = _find(archive, spark, options, now)
+    if lock is None:
+        return summary
+    _clear_commands(archive, lock)
+    if summary.is_empty:
+        return summary
+    if summary.is_new:
+        job = spark.sparkContext.applicationId if spark else None
+        begun.append(replace(new, caller=caller(job)))
+        record_erasure(archive, begun[-1])
+    gone = {message_id for record in begun for message_id in record.messages}
     rows = sum(
-        remove_messages(archive, drain_id, message_ids, lock.require)
-        for drain_id, message_ids in sorted(ids_by_drain.items())
+        remove_messages(archive, drain_id, gone, lock.require) for drain_id in summary.drains
     )
-    for report in work.reports:
+    for folder, files in reports.items():
         lock.require()
-        strip_report(archive, report)
+        strip_report(archive, folder, files)
     # After the reports: by the deleted files a repeat finds the reports of their drains.
-    for path in work.summary.deleted_files:
+    for path in summary.deleted_files:
         archive.remove(path, keeps_current=True)
     for folder in (MESSAGES, REPORTS):
         archive.sweep(folder)
-    for record in records:
+    for record in begun:
         if record.failure_table:
-            delete_recorded(record.failure_table, record.ids)
+            _delete_recorded(record.failure_table, record.ids)
         mark_done(archive, record.erase_id)
-    return replace(work.summary, erase_id=erase_id, rows=rows)
+    return replace(summary, erase_id=new.erase_id if summary.is_new else "", rows=rows)
 
 
 def _find(
     archive: Archive, spark: "SparkSession | None", options: EraseOptions, now: float
-) -> _Work:
-    """Find the messages, what else holds or quotes them, and earlier erasures that died."""
+) -> tuple[EraseSummary, Erasure, list[Erasure], dict[str, list[str]]]:
+    """Find the messages, what else holds or quotes them, and earlier erasures that died.
+
+    Returns:
+        The summary, the erasure that it makes, those that were begun, and the reports.
+    """
     require_drains(archive)
     if options.where is None:
         rows = _named(archive, options.ids)
@@ -262,7 +261,7 @@ def _find(
     failures = None
     if options.failure_table:
         asked |= sent_copies(archive, messages)
-        failures = recorded(options.failure_table, {*messages, *asked})
+        failures = _recorded(options.failure_table, {*messages, *asked})
     new = Erasure(
         new_id(now),
         actor(),
@@ -272,7 +271,7 @@ def _find(
         other_ids=sorted(asked - messages.keys()),
         failure_table=options.failure_table,
     )
-    begun = tuple(erasures(archive, unfinished=True))
+    begun = erasures(archive, unfinished=True)
     gone = {message_id for record in (new, *begun) for message_id in record.ids}
     deleted_files = tuple(
         path
@@ -281,20 +280,20 @@ def _find(
     )
     drains = {drain for record in (new, *begun) for drain in record.drains}
     drains.update(map(drain_of, deleted_files))
-    reports = tuple(one for one in reports_of(archive) if drains and one.may_quote(drains))
+    reports = reports_quoting(archive, drains)
     summary = EraseSummary(
         erase_id="",
         messages=archived,
         rows=0,
         drains=tuple(sorted(drains)),
-        reports=tuple(report.folder for report in reports),
+        reports=tuple(reports),
         resumed=tuple(record.erase_id for record in begun),
         unknown_ids=tuple(one for one in options.ids if one not in known),
         deleted_files=deleted_files,
         failures=failures,
         expired=len(messages) - archived,
     )
-    return _Work(new, begun, reports, summary)
+    return summary, new, begun, reports
 
 
 def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
@@ -328,6 +327,9 @@ def _expire(
     The ids of a drain are held at once, beside those of what is pending.
     """
     oldest_seconds = now_seconds - days * _DAY_SECONDS
+    if lock:
+        _clear_commands(archive, lock)
+        clear_plans(archive, timestamp(oldest_seconds))
     oldest = pa.scalar(datetime.fromtimestamp(oldest_seconds, UTC), pa.timestamp("us", "UTC"))
     files, counts, drains = defaultdict[str, list[str]](list), Counter[str](), list[str]()
     for path in message_files(archive):
@@ -349,9 +351,8 @@ def _expire(
         counts.update(messages=len(leaving), younger=younger, pending=pending)
         drains += [drain_id] * bool(len(leaving))
         if lock:
-            counts["rows"] += remove_messages(
-                archive, drain_id, list(map(str, leaving.to_pylist())), lock.require, merges=True
-            )
+            removed = remove_messages(archive, drain_id, leaving, lock.require, merges=True)
+            counts["rows"] += removed
     return EraseSummary(
         erase_id="",
         messages=counts["messages"],
@@ -376,3 +377,65 @@ def _kept_ids(archive: Archive, now_seconds: float, oldest_seconds: float) -> tu
     pending = read_messages(archive, now_seconds).pending()["message_id"]
     claimed = claimed_table(archive, now_seconds, since=oldest, wanted=acted)
     return pending, claimed["message_id"]
+
+
+def _recorded(table: str, message_ids: Collection[str]) -> int:
+    """Count the items of these messages; raise InputError if the table cannot be read."""
+    client, counts = aws_client("dynamodb", table_client_config()), list[int]()
+
+    def read(keys: list[_Key]) -> Any:  # noqa: ANN401 - boto3's
+        wanted = {"ProjectionExpression": "message_id", "ConsistentRead": True, "Keys": keys}
+        answer = client.batch_get_item(RequestItems={table: wanted})
+        counts.append(len(answer["Responses"].get(table, ())))
+        return answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys")
+
+    try:
+        _in_batches(table, message_ids, MAX_READS, read)
+    except (ClientError, BotoCoreError) as error:
+        raise InputError(
+            f"--failure-table {table}: {describe(error)}; check the name, the Region, and that you "
+            "may call dynamodb:BatchGetItem and dynamodb:BatchWriteItem on it"
+        ) from error
+    return sum(counts)
+
+
+def _delete_recorded(table: str, message_ids: Collection[str]) -> None:
+    """Delete the items of these messages, if there are any; repeat it after an ArchiveError.
+
+    The key is the message id of the copy that failed. Of a dead letter's copies the archive knows
+    the first one, the parked ones, and those that a redrive sent. The items of replays in between
+    stay until the table's TTL deletes them.
+    """
+    client = aws_client("dynamodb", table_client_config())
+
+    def delete(keys: list[_Key]) -> Any:  # noqa: ANN401 - boto3's
+        requests = [{"DeleteRequest": {"Key": key}} for key in keys]
+        answer = client.batch_write_item(RequestItems={table: requests})
+        left = answer.get("UnprocessedItems", {}).get(table, ())
+        return [request["DeleteRequest"]["Key"] for request in left]
+
+    try:
+        _in_batches(table, message_ids, MAX_WRITES, delete)
+    except (ClientError, BotoCoreError) as error:
+        code = error.response["Error"].get("Code") if isinstance(error, ClientError) else ""
+        # A table that existed when the erasure began was deleted with its items.
+        if code != "ResourceNotFoundException":
+            raise ArchiveError(
+                f"failure table {table}: cannot delete what was recorded of the erased messages: "
+                f"{describe(error)}; run the same command again"
+            ) from error
+
+
+def _in_batches(
+    table: str, message_ids: Collection[str], size: int, call: Callable[[list[_Key]], Any]
+) -> None:
+    """Call with the keys of these messages, and again with those that DynamoDB leaves."""
+    keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
+    for start in range(0, len(keys), size):
+        left = keys[start : start + size]
+        for _ in _BUSY_TABLE.attempts():
+            left = call(left)
+            if not left:
+                break
+        else:
+            raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run again")

@@ -4,8 +4,7 @@ A plan.yaml quotes messages in titles, in leads in the comments above groups, an
 condition. The rest of a plan stays as it is, and so does its table, which holds no content.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 import yaml
 
@@ -24,41 +23,23 @@ _LEAD_MARKS = ("# lead:", "# --where")
 """Starts of the comment lines with a group's lead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A report's folder below the archive.
+def reports_quoting(archive: Archive, drain_ids: Collection[str]) -> dict[str, list[str]]:
+    """Find the archive's own reports that may quote a message of one of these drains.
 
-    Attributes:
-        files: including those of which only an old version exists.
-        drain_ids: of its plan; None if its plan.yaml is missing or has faults, so that the report
-            may be about any message.
+    Returns:
+        By folder of the report, its files, with those of which only an old version exists.
     """
-
-    folder: str
-    files: tuple[str, ...]
-    drain_ids: tuple[str, ...] | None
-
-    def may_quote(self, drain_ids: Collection[str]) -> bool:
-        """Whether it may quote a message of one of these drains."""
-        return self.drain_ids is None or not set(drain_ids).isdisjoint(self.drain_ids)
-
-
-def reports_of(archive: Archive) -> list[Report]:
-    """Find the archive's own reports; those that were written elsewhere are not known to it."""
     folders: dict[str, list[str]] = {}
     for path in sorted({*archive.list(REPORTS), *archive.outdated(REPORTS)}):
         parts = path.split("/")
         if TABLE not in parts[2:-1]:
             folders.setdefault("/".join(parts[:2]), []).append(path)
-    return [
-        Report(folder, tuple(files), _drains_of_plan(archive, f"{folder}/{_PLAN}"))
-        for folder, files in sorted(folders.items())
-    ]
+    return {one: folders[one] for one in sorted(folders) if _may_quote(archive, one, drain_ids)}
 
 
-def strip_report(archive: Archive, report: Report) -> None:
+def strip_report(archive: Archive, folder: str, files: Sequence[str]) -> None:
     """Remove all of a report but its plan, and what the plan quotes of messages."""
-    plan_path = f"{report.folder}/{_PLAN}"
+    plan_path = f"{folder}/{_PLAN}"
     text = archive.read(plan_path)
     if text is not None:
         stripped = without_quotes(text.decode("utf-8", "replace")).encode()
@@ -66,7 +47,7 @@ def strip_report(archive: Archive, report: Report) -> None:
             archive.write(plan_path, stripped)
         # A versioned bucket keeps what was overwritten.
         archive.remove(plan_path, keeps_current=True)
-    for path in report.files:
+    for path in files:
         if path != plan_path or text is None:
             archive.remove(path)
 
@@ -87,11 +68,14 @@ def without_quotes(text: str) -> str:
     return with_scalars(text, [(where, _ANY_MESSAGE)] if where else [])
 
 
-def _drains_of_plan(archive: Archive, path: str) -> tuple[str, ...] | None:
+def _may_quote(archive: Archive, folder: str, drain_ids: Collection[str]) -> bool:
+    """Without a plan, or if that has faults, the report may be about any message."""
+    content = archive.read(f"{folder}/{_PLAN}") or b""
     try:
-        return read_plan((archive.read(path) or b"").decode("utf-8", "replace")).snapshot.drain_ids
+        plan = read_plan(content.decode("utf-8", "replace"))
     except InputError:
-        return None
+        return bool(drain_ids)
+    return not set(drain_ids).isdisjoint(plan.snapshot.drain_ids)
 
 
 def _root(text: str) -> yaml.Node | None:

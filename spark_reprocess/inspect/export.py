@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, from_row
-from spark_reprocess.archive.messages.lookup import member_rows
-from spark_reprocess.archive.messages.message_index import read_members
+from spark_reprocess.archive.messages.message_index import member_rows, read_members
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import in_utc

@@ -1,7 +1,7 @@
 """What became of the messages of a plan: from the ledger, and from the counters of returns."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,10 +24,9 @@ from spark_reprocess.plan.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the messages of one group, or of several.
+    """What became of the messages of one group.
 
     Attributes:
-        group_id: empty for several.
         counts: its messages by their states now, see ``message_state``.
         sent: messages that this plan has sent; *counts* also has those of other plans.
         last_sent_at: when the last of them was sent; epoch seconds, None if none was.
@@ -75,25 +74,6 @@ class Outcome:
         return ", ".join(parts)
 
 
-def total(outcomes: Collection[Outcome]) -> Outcome:
-    """Add up; what came back is not known if it is not known of a group, or nothing was sent."""
-    sent = [one for one in outcomes if one.sent]
-    return Outcome(
-        group_id="",
-        counts=dict(sum((Counter(one.counts) for one in outcomes), Counter[str]())),
-        sent=sum(one.sent for one in sent),
-        last_sent_at=max((one.last_sent_at or 0 for one in sent), default=None),
-        returned=_sum(one.returned for one in sent),
-        parked=_sum(one.parked for one in sent),
-        failure_seconds=next((one.failure_seconds for one in sent), None),
-    )
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = list(counts)
-    return None if None in known or not known else sum(one or 0 for one in known)
-
-
 def read_outcomes(
     archive: Archive,
     plan: Plan,
@@ -106,58 +86,51 @@ def read_outcomes(
     *failure_table* has the counters of returns; without it what came back is not known. *claimed*
     is ``claimed_table`` since the plan; None reads it now. With *make_client* the destinations are
     asked how long a failure takes.
-
-    Raises:
-        ArchiveError: the ledger cannot be read.
     """
     try:
         members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
     except (ArchiveError, InputError):
         return {}
-    ids = members["message_id"]
     if claimed is None:
         claimed = claimed_table(archive, since=since_plan(plan.plan_id))
-    is_sent = pc.equal(claimed["state"], pa.scalar(str(Disposition.SENT)))
-    ours = claimed.filter(pc.and_(is_sent, pc.equal(claimed["plan_id"], pa.scalar(plan.plan_id))))
-    places = pc.index_in(ids, value_set=ours["message_id"].combine_chunks())
-    rows = members.select(["group_id"]).append_column(
-        "state", planned_states(archive, plan.plan_id, ids, claimed=claimed)
-    )
-    rows = rows.append_column("sent_at", pc.take(ours["time"].combine_chunks(), places))
+    is_sent = pc.field("state") == str(Disposition.SENT)
+    ours = claimed.filter(is_sent & (pc.field("plan_id") == plan.plan_id))
+    states = planned_states(archive, plan.plan_id, members["message_id"], claimed=claimed)
+    rows = members.select(["message_id", "group_id"]).append_column("state", states)
+    rows = rows.join(ours.select(["message_id", "time"]), "message_id")
     sums = rows.group_by(["group_id", "state"]).aggregate(
-        [([], "count_all"), ("sent_at", "count"), ("sent_at", "max")]
+        [([], "count_all"), ("time", "count"), ("time", "max")]
     )
-    counts: dict[str, dict[str, int]] = {one.group_id: {} for one in plan.groups}
-    sent, last = Counter[str](), dict[str, float]()
+    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    sent, last = Counter[str](), dict[str, str]()
     for row in sums.to_pylist():
-        # Small groups are in the table, and not in the plan.
-        if (group_id := row["group_id"]) not in counts:
-            continue
+        group_id = row["group_id"]
         counts[group_id][row["state"]] = row["count_all"]
-        if row["sent_at_count"]:
-            sent[group_id] += row["sent_at_count"]
-            sent_at = datetime.fromisoformat(row["sent_at_max"]).timestamp()
-            last[group_id] = max(sent_at, last.get(group_id, sent_at))
+        if row["time_count"]:
+            sent[group_id] += row["time_count"]
+            last[group_id] = max(row["time_max"], last.get(group_id, ""))
     returns = read_returns(archive, plan.plan_id, sent, failure_table)
     takes = None
     if sent and failure_table and make_client:
         takes = _failure_seconds(archive, plan.plan_id, make_client)
-    found: dict[str, Outcome] = {}
-    for one, of_group in counts.items():
-        back = returns.get(one)
-        returned, parked = (back.returned, back.parked) if back else (None, None)
-        found[one] = Outcome(one, of_group, sent[one], last.get(one), returned, parked, takes)
-    return found
+    outcomes: dict[str, Outcome] = {}
+    # Small groups are in the table, and not in the plan.
+    for group_id in (one.group_id for one in plan.groups):
+        at = datetime.fromisoformat(last[group_id]).timestamp() if group_id in last else None
+        back = returns.get(group_id)
+        outcomes[group_id] = Outcome(
+            *(group_id, counts[group_id], sent[group_id], at),
+            returned=back.returned if back else None,
+            parked=back.parked if back else None,
+            failure_seconds=takes,
+        )
+    return outcomes
 
 
 def read_returns(
     archive: Archive, plan_id: str, group_ids: Collection[str], failure_table: str | None
 ) -> dict[str, Returns]:
-    """Read what came back of these groups; one of which that is not known is missing.
-
-    Raises:
-        ArchiveError: the ledger cannot be read.
-    """
+    """Read what came back of these groups; one of which that is not known is missing."""
     if not group_ids or not failure_table:
         return {}
     try:
@@ -173,12 +146,13 @@ def _destinations(archive: Archive, plan_id: str) -> list[str]:
 
 def _failure_seconds(archive: Archive, plan_id: str, make_client: ClientFactory) -> int | None:
     """Return the longest time of all destinations; None if one of them does not say."""
-    try:
-        found = [
-            Redelivery.of(require_queue("destination", url, make_client))
-            for url in _destinations(archive, plan_id)
-        ]
-    except InputError:
-        return None
-    known = [one.delay_seconds + one.failure_seconds for one in found if one.failure_seconds]
-    return max(known) if known and len(known) == len(found) else None
+    seconds = list[int]()
+    for url in _destinations(archive, plan_id):
+        try:
+            of_queue = Redelivery.of(require_queue("destination", url, make_client))
+        except InputError:
+            return None
+        if not of_queue.failure_seconds:
+            return None
+        seconds.append(of_queue.delay_seconds + of_queue.failure_seconds)
+    return max(seconds, default=None)

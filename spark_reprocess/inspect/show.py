@@ -24,9 +24,13 @@ from spark_reprocess.archive.ledger.claims import (
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, states_of
 from spark_reprocess.archive.messages.dead_letter_schema import Row
-from spark_reprocess.archive.messages.log_reasons import read_reasons
-from spark_reprocess.archive.messages.lookup import find_attempts, find_rows, find_sender
-from spark_reprocess.archive.messages.message_index import shown_table
+from spark_reprocess.archive.messages.message_index import (
+    find_attempts,
+    find_rows,
+    find_sender,
+    read_reasons,
+    shown_table,
+)
 from spark_reprocess.archive.messages.message_store import drain_ids, drain_of, rows_by_file
 from spark_reprocess.archive.storage.files import NEW_ID, Archive, open_archive
 from spark_reprocess.aws.actor import Caller
@@ -223,11 +227,7 @@ def _recorded_frames(
 
 
 def show_run(options: ShowOptions) -> RunHistory | None:
-    """Find the run whose id is that of the options; None if there is none.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-    """
+    """Find the run whose id is that of the options; None if there is none."""
     archive, run_id = open_archive(options.archive), options.message_id
     # No listing for the id of a message.
     found = find_runs(archive, run_id=run_id) if NEW_ID.fullmatch(run_id) else []
@@ -249,7 +249,6 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
 
     Raises:
         InputError: the archive does not have the message.
-        ArchiveError: the archive cannot be read.
     """
     archive = archive or open_archive(options.archive)
     rows = _rows_of_dead_letter(archive, options.message_id)

@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 from spark_reprocess.archive.ledger.claims import list_runs
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, field_in
-from spark_reprocess.archive.ledger.open_set import claimed_table, is_in, read_messages
+from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.messages.message_store import first_rows, rows_by_file
+from spark_reprocess.archive.messages.message_store import first_rows, is_in, rows_by_file
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.aws.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.aws.limits import DlqStatus, dlq_status
 from spark_reprocess.errors import InputError
-from spark_reprocess.inspect.outcomes import read_outcomes, total
+from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 
@@ -118,7 +118,6 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
 
     Raises:
         InputError: the queue or the archive cannot be used as given.
-        ArchiveError: the archive cannot be read.
     """
     archive = open_archive(options.archive)
     url = options.parked_queue_url
@@ -144,17 +143,16 @@ def _with_returns(archive: Archive, plan: PlanCount, failure_table: str) -> Plan
         # The report is gone.
         return plan
     claimed = claimed_table(archive, by_plan=plan.plan_id)
-    outcomes = read_outcomes(archive, of_plan, failure_table, claimed)
-    return replace(plan, returned=total(outcomes.values()).returned)
+    outcomes = read_outcomes(archive, of_plan, failure_table, claimed).values()
+    returned = [one.returned for one in outcomes if one.sent]
+    known = [count for count in returned if count is not None]
+    return replace(plan, returned=sum(known) if known and known == returned else None)
 
 
 def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
     """Count what an archive holds now. Holds the ids of what is pending.
 
     A claim without a result is in doubt once it is *claim_ttl_seconds* old.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
     """
     now_seconds = time.time()
     messages = read_messages(archive, now_seconds, claim_ttl_seconds)

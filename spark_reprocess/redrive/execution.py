@@ -27,7 +27,7 @@ from spark_reprocess.archive.ledger.claims import (
 )
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.run_results import close_runs
-from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS
 from spark_reprocess.archive.messages.frames import FILE, Held, read_table, write_table
 from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
 from spark_reprocess.archive.messages.message_store import drain_of, rows_of_file
@@ -54,14 +54,12 @@ from spark_reprocess.redrive.sending.send_task import (
     TASK_COLUMNS,
     SendTask,
     progress_folder,
-    read_progress,
 )
 from spark_reprocess.redrive.sending.stop_signals import (
     TIME_IS_OVER,
     Deadline,
     is_waiting,
     stop_marker,
-    write_stop_marker,
 )
 from spark_reprocess.spark.interrupts import asking_to_stop
 
@@ -71,8 +69,7 @@ _ADDED: dict[str, pa.DataType] = {
     **dict.fromkeys(("chunk", "place"), pa.int64()),
     TASK: pa.int32(),
 }
-_WORK = pa.schema([*ARROW_SCHEMA, *map(pa.field, _ADDED, _ADDED.values())])
-"""Messages as they are archived, and what a task must know of each."""
+"""What a task must know of a message beside what is archived."""
 
 _BATCH_ROWS = 1000
 _TROUBLE_SECONDS = 2.0
@@ -116,8 +113,9 @@ class TaskRunner:
 
         def status() -> str:
             # A task that Spark starts again counts again what its first attempt did.
-            settled = min(read_progress(self.archive, folder), total)
-            return "; ".join(filter(None, (how_far.line(settled), context.limit.sentence)))
+            settled = sum(int(self.archive.read(path) or 0) for path in self.archive.list(folder))
+            line = how_far.line(min(settled, total))
+            return "; ".join(filter(None, (line, context.limit.sentence)))
 
         stop = partial(self._stop, stop_marker(context.plan_id, context.run_id, stage))
 
@@ -169,8 +167,14 @@ class TaskRunner:
         is_in_one = readers == 1 and work.table is not None
         spread = work.frame if is_in_one else work.frame.repartition(readers, FILE)
         by_file = spread.groupBy(FILE).agg(F.collect_list(F.struct(*_ASSIGNED)).alias("work"))
-        read = partial(read_work, self.archive, context.probe, tasks)
-        rows = by_file.mapInArrow(read, from_arrow_schema(_WORK))
+        # The SQL of an edit may name any column.
+        has_sql = any(edit.set_attributes for edit in context.edits.values())
+        columns = ARROW_SCHEMA.names if has_sql else SENDING_COLUMNS
+        schema = pa.schema(
+            [*map(ARROW_SCHEMA.field, columns), *map(pa.field, _ADDED, _ADDED.values())]
+        )
+        read = partial(read_work, self.archive, context.probe, tasks, schema)
+        rows = by_file.mapInArrow(read, from_arrow_schema(schema))
         if not (is_in_one and len(messages) == 1):
             rows = rows.repartitionById(len(messages), F.col(TASK))
         changed = with_changes(rows.sortWithinPartitions(*POSITION), context.edits)
@@ -185,7 +189,7 @@ class TaskRunner:
         def write() -> None:
             # Tasks that cannot write to the archive either end by themselves.
             with suppress(ArchiveError):
-                write_stop_marker(self.archive, marker, why)
+                self.archive.create(marker, why.encode())
 
         threading.Thread(target=write, name="stop", daemon=True).start()
 
@@ -194,29 +198,32 @@ def read_work(
     archive: Archive,
     probe: Probe | None,
     tasks: Mapping[tuple[str, int], int],
+    schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Read the messages that *batches* name: a row for each ``FILE``, with a list of ``_ASSIGNED``.
 
-    *tasks* has the task of each chunk.
+    *tasks* has the task of each chunk, *schema* the columns to read and those of ``_ADDED``.
 
     Raises:
         ArchiveError: a file is gone or damaged, or this is another archive than the driver's.
     """
     if probe:
         probe.check(archive)
+    columns = [name for name in schema.names if name not in _ADDED]
     files = (file for batch in batches for file in zip(batch[FILE], batch["work"], strict=True))
     for path, listed in ((str(path), listed) for path, listed in files):
         work = pa.RecordBatch.from_struct_array(listed.values)
-        rows = rows_of_file(archive, path, list(map(str, work["message_id"])))
+        rows = rows_of_file(archive, path, list(map(str, work["message_id"].to_pylist())), columns)
         if rows is None:
             raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
         places = pc.index_in(work["message_id"], rows["message_id"].combine_chunks())
         known: dict[str, Any] = dict(zip(rows.schema.names, rows.take(places).columns, strict=True))
         known |= {name: work[name] for name in _ASSIGNED}
         known["drain_id"] = [drain_of(path)] * work.num_rows
-        known[TASK] = [tasks[one["unit"], one["chunk"]] for one in work.to_pylist()]
-        yield from pa.table(known, schema=_WORK).to_batches(_BATCH_ROWS)
+        chunks = work.select(["unit", "chunk"]).to_pylist()
+        known[TASK] = [tasks[one["unit"], one["chunk"]] for one in chunks]
+        yield from pa.table(known, schema=schema).to_batches(_BATCH_ROWS)
 
 
 def divide(

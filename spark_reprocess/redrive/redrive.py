@@ -7,13 +7,14 @@ destination after the other. Summarize.
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.errors import TableError
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.mask import compile_masks
@@ -23,6 +24,7 @@ from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import (
     ClientFactory,
+    Redelivery,
     returns_table,
     sqs_client,
     sqs_sender,
@@ -31,8 +33,7 @@ from spark_reprocess.aws.limits import read_limit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.ramp.rule import Forecast, step_sizes
-from spark_reprocess.ramp.steps import Steps, ended_steps
+from spark_reprocess.ramp import Forecast, Steps, ended_steps, step_sizes
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
 from spark_reprocess.redrive.pointers import pointer_notes
 from spark_reprocess.redrive.ramp import Ramp
@@ -117,7 +118,15 @@ def redrive(
                 decisions_sha256=plan.decisions_sha256,
             )
         runner = TaskRunner(archive, make_sender, progress, deadline)
-        notes += tuple(_begin_to_count(options, plan.plan_id, work, is_ramp=bool(probes)))
+        groups = {t.group_id for of in work.values() for t in of if t.word == Disposition.SEND}
+        if groups and options.failure_table:
+            try:
+                with _counters(options) as counters:
+                    counters.begin(plan.plan_id, sorted(groups))
+            except InputError as error:
+                if probes:
+                    raise
+                notes += (f"what comes back of this run is not counted: {error}",)
 
         def send_to(url: str, rows: DataFrame, to_here: RunContext, name: str) -> Sent:
             if not probes:
@@ -125,7 +134,7 @@ def redrive(
             stops = {one.group_id: memory.state(one.group_id).stops for one in work[url]}
             return Ramp(
                 *(runner, to_here, options, rows, work[url], stops),
-                *(probes[url], steps[url], ended[url], name, now_seconds, wait),
+                *(probes[url], steps[url], ended[url], name, wait),
             ).send()
 
         send = partial(_send_all, options, queues, work, send_to)
@@ -146,25 +155,31 @@ def _probes(
     """
     if options.ramp is False:
         return {}, ""
+    probes = {
+        url: Probe(options, url, Redelivery.of(attributes), make_client)
+        for url, attributes in destinations.items()
+    }
     try:
-        _check_table(options.failure_table, options.destination)
-        return {
-            url: Probe.of(options, url, attributes, make_client)
-            for url, attributes in destinations.items()
-        }, ""
+        with _counters(options) as counters:
+            counters.read("", [""])
+        for probe in probes.values():
+            probe.check()
     except InputError as error:
         if options.ramp:
             raise InputError(f"--ramp: {error}; --at-once sends everything in one step") from error
         return {}, f"everything goes at once: {error}"
+    return probes, ""
 
 
-def _check_table(table: str | None, url: str) -> None:
-    if table is None:
+@contextmanager
+def _counters(options: RedriveOptions) -> Iterator[ReturnsTable]:
+    """Yield the counters of what comes back; raise InputError where they cannot be used."""
+    if options.failure_table is None:
         raise InputError("no --failure-table counts what comes back")
     try:
-        returns_table(table, url).read("", [""])
+        yield returns_table(options.failure_table, options.destination)
     except TableError as error:
-        raise InputError(f"table {table} cannot be read: {error}") from error
+        raise InputError(f"table {options.failure_table} cannot be used: {error}") from error
 
 
 def _forecast(
@@ -176,29 +191,6 @@ def _forecast(
     # Nobody waits for the last step.
     waits = max(0, len(sizes) - 1)
     return Forecast(sizes, waits * (failure_seconds + 2 * options.minute_seconds))
-
-
-def _begin_to_count(
-    options: RedriveOptions, plan_id: str, work: Mapping[str, Sequence[Tally]], *, is_ramp: bool
-) -> Iterator[str]:
-    """Make the counters of what comes back before the first message is sent.
-
-    Yields:
-        Why nothing will be counted.
-
-    Raises:
-        InputError: a ramp needs the counters. Nothing was sent.
-    """
-    groups = {t.group_id for of in work.values() for t in of if t.word == Disposition.SEND}
-    if options.failure_table is None or not groups:
-        return
-    try:
-        returns_table(options.failure_table, options.destination).begin(plan_id, sorted(groups))
-    except TableError as error:
-        why = f"table {options.failure_table} cannot be written: {error}"
-        if is_ramp:
-            raise InputError(f"--ramp: {why}; --at-once sends everything in one step") from error
-        yield f"what comes back of this run is not counted: {why}"
 
 
 SendTo = Callable[[str, DataFrame, RunContext, str], Sent]

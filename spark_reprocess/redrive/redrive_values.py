@@ -8,7 +8,7 @@ from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Dispos
 from spark_reprocess.aws.actor import require_reason
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
-from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict
+from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.redrive.sending.rate_limiter import LEAST_RATE
 

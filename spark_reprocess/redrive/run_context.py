@@ -96,12 +96,10 @@ class RunContext:
         """The copy of *message* to send: a message of the destination, whose dead letter it is."""
         if isinstance(self.request, RestoreOptions):
             return restored_entry(message, self.plan_id, to_fifo=self.to_fifo)
-        name = QueueAddress.from_url(self.destination).name
-        context = replace(message.history.context, source_queue=name)
         return redriven_entry(
-            message.with_history(replace(message.history, context=context)),
+            message,
             self.plan_id,
-            to_fifo=self.to_fifo,
+            QueueAddress.from_url(self.destination),
             group_id=group_id,
             is_canary=group_id in self.unproven_groups,
             keep_counter=self.request.keep_counter,

@@ -34,7 +34,7 @@ from spark_reprocess.inspect.show import (
     RunHistory,
 )
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
-from spark_reprocess.ramp.rule import Forecast, GroupRamp
+from spark_reprocess.ramp import Forecast, GroupRamp
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
 from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.run import Pending, RunSummary

@@ -386,12 +386,10 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "9"
     assert archive.list("commands") == []
     # The DLQ feeds no parked queue, so all went at once. A ramp also asks for what this reads.
-    main, dead_letters = queues["MainQueue"].url, queues["DeadLetterQueue"].url
+    main, dead_letters = queues["MainQueue"].url, queues["DeadLetterQueue"].describe()["QueueArn"]
     function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
-    make: Any = boto3.client
-    redelivery = Redelivery(30, 5, "")
     asked = RedriveOptions("a", main_queue_url=main, function_arn=function)
-    probe = Probe(asked, main, dead_letters, redelivery, sqs_client, make)
+    probe = Probe(asked, main, Redelivery(30, 5, dead_letters), sqs_client)
     probe.read(time.time() - 600, time.time())
     # A dry run looks up bodies in S3, which needs a right to list to say that one is gone.
     assert gone_objects(s3, "payloads", ["gone"]) == 1

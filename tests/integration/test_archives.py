@@ -15,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 
@@ -89,20 +88,6 @@ def test_store_that_ignores_conditions_is_refused(
 
     with pytest.raises(ArchiveError, match="this store ignores If-None-Match"):
         s3.check_writable()
-
-
-def test_no_version_of_a_removed_object_is_left(s3: Archive, bucket: str) -> None:
-    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL_S3"])
-    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    for content in (b"one", b"two"):
-        s3.write("a/b", content)
-    client.delete_object(Bucket=bucket, Key="dead/letters/a/b")
-    s3.write("a/b", b"three")
-
-    s3.remove("a/b")
-
-    left = client.list_object_versions(Bucket=bucket)
-    assert [*left.get("Versions", []), *left.get("DeleteMarkers", [])] == []
 
 
 class TestEveryArchive:

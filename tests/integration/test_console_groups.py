@@ -12,7 +12,7 @@ from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
 from spark_reprocess.archive.ledger.claims import Claim, Result
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.log_reasons import write_reasons
+from spark_reprocess.archive.messages.message_index import write_reasons
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.groups.triage import Statement

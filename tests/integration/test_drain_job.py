@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.archive.messages.message_store import (
     FILE_MESSAGES,
     rows_written,
     write_messages,
 )
 from spark_reprocess.archive.storage.files import Probe, open_archive
-from spark_reprocess.aws.clients import QueueCounts, sqs_client
+from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain, rules_by_task
 from spark_reprocess.drain.drain_task import DrainRules
@@ -29,40 +28,10 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
-from tests.support.small_jobs import ANALYZE, DRAIN
+from tests.support.small_jobs import DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def test_nothing_is_deleted_when_the_write_fails(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = make_queue("parked")
-    source.send([entry_of(parked(n)) for n in range(5)])
-    (tmp_path / "messages").write_text("a file where a folder should be")
-
-    summary = drain(spark, DrainOptions(source.url, str(tmp_path), tasks=1, wait_seconds=0))
-
-    assert (summary.received, summary.archived, summary.deleted) == (5, 0, 0)
-    assert "cannot write messages/drain_id=" in summary.stopped_by[0]
-    assert summary.rest == QueueCounts(visible=0, in_flight=5, delayed=0)
-    assert main([*ANALYZE, "--archive", str(tmp_path)]) == 2
-    assert "holds no messages; collect some first" in capsys.readouterr().err
-
-
-def test_queue_url_may_have_a_path_prefix(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    source = make_queue("parked")
-    source.send([entry_of(parked(1))])
-    base, account, name = source.url.rsplit("/", 2)
-    url = f"{base}/queue/us-east-1/{account}/{name}"
-
-    argv = [*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", url, "--wait-seconds", "0"]
-
-    assert main(argv) == 0
-    assert read_archive(spark, open_archive(str(tmp_path))).count() == 1
 
 
 def test_unwritable_archive_is_noticed_before_a_receive(

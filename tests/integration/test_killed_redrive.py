@@ -239,23 +239,6 @@ def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
     assert twice <= job.in_doubt()
 
 
-def test_redrive_killed_at_a_low_rate_leaves_ten_seconds_of_it_in_doubt(job: Job) -> None:
-    rate = 10.0
-    strike = partial(job.strike, everybody)
-    job.world.front.faults.add(Fault(Effect.CALL, SEND, nth=6, after=True, callback=strike))
-    job.start(max_rate=rate).communicate()
-    wait_until(lambda: not job.family.alive())
-    arrived, sent, in_doubt = job.arrived(), job.sent(), job.in_doubt()
-
-    assert set(sent) <= set(arrived) <= set(sent) | set(in_doubt)
-    assert 0 < len(in_doubt) <= 10 * rate
-
-    time.sleep(TTL_SECONDS)
-    again = job.run_again()
-    assert again.count("sent") + again.count("sent_before") == MESSAGES
-    assert arrived + job.arrived() - Counter(job.ids.values()) <= in_doubt
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
     job: Job, number: signal.Signals

@@ -19,11 +19,10 @@ from spark_reprocess.archive.messages.message_order import (
 from spark_reprocess.archive.messages.message_store import drain_of
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import table_digest
-from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
-from tests.integration.desk import Desk, MakeDesk, standard
+from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.approved_plan import numbered_by_the_rule, planned
 from tests.support.builders import NOW, context, message, queue_url
@@ -181,23 +180,3 @@ def test_a_plan_with_the_table_of_another_is_refused(make_desk: MakeDesk) -> Non
 
     with pytest.raises(InputError, match="is not the table that the plan was made with"):
         desk.redrive()
-
-
-def test_messages_keep_their_positions_when_one_is_erased(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(4))
-    plan = read(desk.plan)
-    before = table_of(desk.spark, desk.archive, plan)
-    gone = EraseOptions(desk.archive.root, ids=("m-002",), reason="asked to", execute=True)
-
-    erase(desk.spark, gone)
-
-    assert table_of(desk.spark, desk.archive, plan) == before
-    assert sent_without(desk, "m-002") == {"m-000", "m-004", "m-006"}
-
-
-def sent_without(desk: Desk, erased: str) -> set[str]:
-    summary = desk.redrive()
-    assert "1 message of the plan is gone: erased or expired" in summary.notes
-    arrived = set(desk.arrived())
-    assert erased not in arrived
-    return arrived

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_cli.console.pages.work_pages import STOP_POLLING
+from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
@@ -21,10 +22,9 @@ from spark_reprocess.archive.ledger.claims import Claim, Result, RunRecord, reco
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
-from spark_reprocess.command_line.watch import Watch
+from spark_reprocess.command_line.verbs.redrive import Watch
 from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.integration.conftest import MakeQueue
@@ -32,14 +32,12 @@ from tests.support.console_works import DeadWorks, redrive_answer
 from tests.support.console_world import (
     BASE,
     NOW,
-    Browser,
     a_dead_letter,
     archive_with,
     console_of,
     opened,
     plan_of,
 )
-from tests.support.failure_table import create_failure_table
 from tests.support.ledgers import begin
 
 if TYPE_CHECKING:
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
 
 Capture = pytest.CaptureFixture[str]
 RUN = "20251120T110000Z-0000000aaaa"
-TABLE = "returns-of-plans"
 SENT_AT = NOW - timedelta(minutes=6)
 _units = itertools.count()
 
@@ -78,27 +75,27 @@ class Sending:
         ledger.record(unit, 0, 1, [Result(one, word, at) for one in ids])
 
     def words(self, verb: str, *words: str) -> list[str]:
-        return [verb, "--archive", self.archive.root, "--failure-table", TABLE, *words]
+        table = self.table.table_name
+        return [verb, "--archive", self.archive.root, "--failure-table", table, *words]
 
 
 @pytest.fixture
 def sending(
-    moto_endpoint: str,
+    dynamodb: Any,
+    failure_table: str,
     sqs_endpoint: str,
     make_queue: MakeQueue,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Sending]:
+) -> Sending:
     monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
-    client = aws_client("dynamodb")
-    create_failure_table(client, TABLE)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
     dlq = make_queue("dlq").describe()["QueueArn"]
     policy = json.dumps({"deadLetterTargetArn": dlq, "maxReceiveCount": 2})
     main_queue = make_queue("main", VisibilityTimeout="75", RedrivePolicy=policy)
     errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
-    table = ReturnsTable(client, TABLE, lambda: int(NOW.timestamp()))
+    table = ReturnsTable(dynamodb, failure_table, lambda: int(NOW.timestamp()))
     sending = Sending(archive, main_queue.url, table)
     record = RunRecord(
         run_id=RUN,
@@ -114,12 +111,12 @@ def sending(
         destinations=[main_queue.url],
     )
     record_run(archive, record)
-    yield sending
-    client.delete_table(TableName=TABLE)
+    return sending
 
 
-def browser_of(sending: Sending) -> Browser:
-    return opened(console_of(sending.archive, values={"failure-table": TABLE}))
+def console_at(sending: Sending, **more: Any) -> Console:
+    values = {"failure-table": sending.table.table_name}
+    return console_of(sending.archive, values=values, **more)
 
 
 SENTENCE = (
@@ -135,13 +132,13 @@ def returned(sending: Sending) -> Sending:
     sending.settle([0, 2, 4, 6], Disposition.SENT)
     sending.settle([1], Disposition.DISCARDED)
     sending.table.begin(sending.plan_id, [group])
-    sending.table.add(sending.plan_id, group, returned=frozenset({"first-0", "first-2"}))
-    sending.table.add(sending.plan_id, group, parked=frozenset({"first-2"}))
+    sending.table.add(sending.plan_id, group, "returned", {"first-0", "first-2"})
+    sending.table.add(sending.plan_id, group, "parked", {"first-2"})
     return sending
 
 
 def test_pages_say_what_came_back(returned: Sending) -> None:
-    browser, (group, other) = browser_of(returned), returned.groups
+    browser, (group, other) = opened(console_at(returned)), returned.groups
 
     assert "4 sent, <b>2 came back</b>" in browser.get("/").text
     page = browser.get(f"/groups/{group}").text
@@ -157,7 +154,7 @@ def test_page_of_a_work_goes_on_until_every_failure_would_have_come_back(
     returned: Sending, tmp_path: Path
 ) -> None:
     works = Works(tmp_path / "state" / "work", process=("true",))
-    console = console_of(returned.archive, values={"failure-table": TABLE}, works=works)
+    console = console_at(returned, works=works)
     world = DeadWorks(returned.archive, console, opened(console))
     answer = redrive_answer(world, run_id=RUN, ramp=[], forecast=None)
     work = world.ended([*world.preview_words, "--execute"], answer)
@@ -233,14 +230,13 @@ def test_group_without_counters_is_unknown_and_not_good(sending: Sending, capsys
     shown = capsys.readouterr().out
     assert f"{sending.groups[0]}: sent 1, came back 0, nothing heard of 1" in shown
     assert f"{sending.groups[1]}: {unknown}" in shown
-    assert unknown in browser_of(sending).get(f"/outcomes?group={sending.groups[1]}").text
+    assert unknown in opened(console_at(sending)).get(f"/outcomes?group={sending.groups[1]}").text
     assert main(sending.words("status", "--json")) == 0
     assert json.loads(capsys.readouterr().out)["plans"][0]["returned"] is None
 
-    sending.table.client.delete_table(TableName=TABLE)
+    sending.table.client.delete_table(TableName=sending.table.table_name)
     assert main(sending.words("show", RUN)) == 0
     assert capsys.readouterr().out.count(unknown) == 2
-    create_failure_table(sending.table.client, TABLE)
 
 
 def test_what_another_plan_sent_does_not_count_as_good_here(
@@ -269,7 +265,8 @@ def watch_of(sending: Sending, wait: Any, exit_code: int = 0, **options: Any) ->
         clock.advance(seconds)
         wait(event)
 
-    wanted = RedriveOptions(sending.archive.root, failure_table=TABLE, **options)
+    table = sending.table.table_name
+    wanted = RedriveOptions(sending.archive.root, failure_table=table, **options)
     watch = Watch(wanted, now_seconds=clock.time, wait=waited)
 
     @contextmanager
@@ -287,16 +284,16 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
     returned: Sending, capsys: Capture, new: int, allowed: str | None, exit_code: int
 ) -> None:
     waits, group = list[bool](), returned.groups[0]
-    ids = frozenset([f"first-{n}" for n in (4, 6, 8, 10)][:new])
+    ids = [f"first-{n}" for n in (4, 6, 8, 10)][:new]
 
     def wait(_: threading.Event) -> None:
-        waits.append(returned.table.add(returned.plan_id, group, returned=ids))
+        waits.append(bool(ids) and returned.table.add(returned.plan_id, group, "returned", ids))
 
     watch, ended_with = watch_of(returned, wait, allow_returns=allowed)
 
     assert ended_with == exit_code
     assert [one.returned for one in watch.outcomes] == [2 + new]
-    assert f"watching: sent 4, came back {2 + new} (" in capsys.readouterr().out
+    assert f"watching: {group}: sent 4, came back {2 + new} (" in capsys.readouterr().out
     # 150 s and a minute, a look each 10 s; or until nothing more can come back.
     assert len(waits) == (1 if new == 4 else 21)
 
@@ -318,13 +315,14 @@ def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
     spark: "SparkSession", sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.6")
-    group, ids = sending.groups[0], frozenset(f"first-{n}" for n in (0, 2, 4, 6))
+    group, ids = sending.groups[0], [f"first-{n}" for n in (0, 2, 4, 6)]
     is_over = threading.Event()
 
     def fail() -> None:
         # Once the run has made the counters.
-        while not (sending.table.add(sending.plan_id, group, returned=ids) or is_over.wait(0.02)):
-            pass
+        while not sending.table.add(sending.plan_id, group, "returned", ids):
+            if is_over.wait(0.02):
+                break
 
     consumer = threading.Thread(target=fail)
     to = ["--to-queue-url", sending.destination, "--include-foreign", "--group", group]

@@ -77,23 +77,6 @@ def test_at_a_limit_of_one_nothing_is_sent_and_nobody_else_is_kept_waiting(
     assert run(archive, other, elsewhere.url).count("sent") == 10
 
 
-def test_all_tasks_together_send_no_more_than_the_limit(
-    run: Run, make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    main = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in range(30)])
-    plan = planned(archive)
-    limit(main, 120)
-
-    began = time.time()
-    summary = run(archive, plan, main.url, tasks=16)
-
-    assert summary.count("sent") == 30
-    sent = sorted(one.sent_seconds - began for one in receive_all(main) if one.sent_seconds)
-    for first in sent:
-        assert sum(first <= at < first + 10 for at in sent) <= 22  # times have whole seconds
-
-
 def test_a_limited_destination_holds_up_no_other(
     run: Run, make_queue: MakeQueue, tmp_path: Path
 ) -> None:

@@ -60,21 +60,6 @@ def test_a_claim_that_was_long_in_writing_is_not_acted_on(
     assert desk.arrived() == Counter()
 
 
-def test_lost_answers_are_named_and_only_those_can_arrive_twice(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(200))
-    desk.meet(Effect.LOSE, probability=0.2, seed=3)
-
-    first = desk.redrive()
-    in_doubt = desk.recorded(Disposition.IN_DOUBT)
-    desk.world.front.faults.clear()
-    second = desk.redrive(in_doubt="send")
-
-    assert first.count("in_doubt") == len(in_doubt) > 0
-    assert first.count("sent") + len(in_doubt) == 200
-    assert second.count("sent") == len(in_doubt)
-    assert desk.arrived() == Counter({m.message_id: 1 for m in desk.sent}) + Counter(in_doubt)
-
-
 def test_what_is_in_doubt_is_settled_by_a_witness_or_by_a_discard(
     make_desk: MakeDesk, capsys: pytest.CaptureFixture[str]
 ) -> None:

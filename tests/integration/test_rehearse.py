@@ -20,7 +20,7 @@ from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages
 from spark_reprocess.archive.storage.files import Archive
-from tests.support.builders import NOW, context, lambda_record, message, queue_arn
+from tests.support.builders import MAIN, NOW, context, lambda_record, message, queue_arn
 from tests.support.ledgers import Try, write
 from tests.support.parked_orders import archived, order, plan_of
 from tests.support.served import served
@@ -298,41 +298,31 @@ def test_ended_process_in_the_emulator_is_a_failure(
     assert "ProcessEnded" in capsys.readouterr().out
 
 
-class Terminal(io.StringIO):
-    """A person at a terminal, who types these lines."""
-
-    def isatty(self) -> bool:
-        return True
+QUESTION = "invokes function orders as account 123456789012 in us-east-1 for 4 messages"
 
 
-@pytest.mark.parametrize(("typed", "exit_code"), [("y\n", 3), ("n\n", 2), ("", 2)])
+@pytest.mark.parametrize(
+    ("typed", "calls", "shown"),
+    [("y\n", 4, QUESTION), ("n\n", 0, QUESTION), ("", 0, QUESTION), (None, 0, "--yes")],
+    ids=["yes", "no", "nothing", "nobody can be asked"],
+)
 def test_function_on_aws_is_invoked_after_a_question_alone(
     archive: Archive,
     on_aws: Function,
     capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
-    typed: str,
-    exit_code: int,
+    typed: str | None,
+    calls: int,
+    shown: str,
 ) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    terminal = io.StringIO(typed or "")
+    monkeypatch.setattr(terminal, "isatty", lambda: typed is not None)
+    monkeypatch.setattr("sys.stdin", terminal)
 
-    assert rehearse(archive) == exit_code
+    assert rehearse(archive) == (3 if calls else 2)
 
-    assert "invokes function orders as account 123456789012 in us-east-1 for 4 messages" in (
-        capsys.readouterr().err
-    )
-    assert len(on_aws.events) == (4 if exit_code == 3 else 0)
-
-
-def test_where_nobody_can_be_asked_nothing_is_invoked(
-    archive: Archive, on_aws: Function, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-
-    assert rehearse(archive) == 2
-
-    assert "--yes" in capsys.readouterr().err
-    assert on_aws.events == []
+    assert shown in capsys.readouterr().err
+    assert len(on_aws.events) == calls
 
 
 def test_redriven_message_is_processed_though_its_rehearsal_was(
@@ -359,7 +349,7 @@ def test_redriven_message_is_processed_though_its_rehearsal_was(
     function.answer = answer
     assert rehearse(archive, "--endpoint", function.url, "--limit", "1") == 0
 
-    entry = redriven_entry(order(0), "plan", to_fifo=False)
+    entry = redriven_entry(order(0), "plan", MAIN)
     redriven = lambda_record(Message("copy", entry.body, entry.attributes))
     for _ in range(2):
         work(redriven)

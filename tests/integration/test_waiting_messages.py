@@ -60,7 +60,7 @@ def sent(queue: SqsQueue) -> list[str]:
     return bodies(receive_all(queue))
 
 
-def test_what_the_plan_leaves_holds_back_the_rest_of_its_message_group(
+def test_what_the_plan_leaves_holds_back_its_message_group_until_a_run_allows_reordering(
     spark: "SparkSession", destination: SqsQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = archive_of(
@@ -77,6 +77,10 @@ def test_what_the_plan_leaves_holds_back_the_rest_of_its_message_group(
 
     assert [summary.count(word) for word in ("sent", "waits", "leave")] == [2, 2, 1]
     assert sorted(sent(destination)) == ["body 1", "body 5"]
+
+    reordered = executed(spark, archive, plan, destination.url, allow_reordering=True)
+    assert [reordered.count(word) for word in ("sent", "waits")] == [2, 0]
+    assert sent(destination) == ["body 3", "body 4"]
 
 
 @pytest.mark.parametrize("where", ["error_type = 'TimeoutError'", None])
@@ -118,18 +122,6 @@ def test_which_earlier_message_of_its_message_group_holds_a_message_back(
     assert sorted(sent(destination)) == ["body 4", "body 6"]
     words = ("sent", "discarded", "foreign_source", "waits", "other_parked_queue")
     assert [summary.count(word) for word in words] == [2, 1, 1, 1, 1]
-
-
-def test_reordering_is_allowed_by_the_run(
-    spark: "SparkSession", destination: SqsQueue, tmp_path: Path
-) -> None:
-    archive = archive_of(tmp_path, [parked(1, "KeyError"), parked(2)])
-    plan = plan_of(archive, "TimeoutError")
-
-    summary = executed(spark, archive, plan, destination.url, allow_reordering=True)
-
-    assert [summary.count(word) for word in ("sent", "waits")] == [1, 0]
-    assert sent(destination) == ["body 2"]
 
 
 def test_status_names_the_message_that_others_wait_for(

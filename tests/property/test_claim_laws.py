@@ -40,7 +40,7 @@ from spark_reprocess.archive.ledger.run_results import (
     names_of,
     read_results,
 )
-from spark_reprocess.archive.messages.lookup import find_attempts
+from spark_reprocess.archive.messages.message_index import find_attempts
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext

@@ -159,9 +159,8 @@ def play(scenario: Scenario) -> Ending:
     stack = Stack(
         is_fifo=scenario.is_fifo,
         max_attempts=MAX_ATTEMPTS,
-        budget_seconds=scenario.budget_seconds,
-        seed=1,
     )
+    stack.budget_seconds = scenario.budget_seconds
     for place, letter in enumerate(scenario.letters):
         stack.dlq.send([_entry(place, letter, is_fifo=scenario.is_fifo)])
     retries: Any = {"mode": "standard", "total_max_attempts": scenario.tries}

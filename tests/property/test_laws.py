@@ -19,6 +19,7 @@ from dlq_replay.wire.message import Message, SendEntry
 from tests.property.strategies import batches, messages
 from tests.support.builders import (
     ACCOUNT,
+    MAIN_FIFO,
     NOW,
     FakeQueue,
     policy,
@@ -74,7 +75,7 @@ def test_copy_is_what_was_sent_but_for_our_two_attributes(
         replay_entry(message, 1, 0, NOW, rules),
         parked_entry(message, "too_old", NOW, rules),
         held_entry(message, NOW + 5000, 900, NOW, rules),
-        redriven_entry(message, "plan", to_fifo=True),
+        redriven_entry(message, "plan", MAIN_FIFO),
     ):
         assert entry.body == message.body
         assert _own(entry) == _own(message)

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,31 +15,28 @@ from hypothesis import strategies as st
 from dlq_replay.errors import TableError
 from dlq_replay.replaying.returns import Returns
 from dlq_replay.rules.outgoing import redriven_entry
-from dlq_replay.rules.policy import QueueLimits
-from local_sqs.clock import VirtualClock
-from local_sqs.front import Front
-from local_sqs.model import SqsModel
 from spark_reprocess.aws.clients import queue_counts
-from spark_reprocess.ramp.rule import (
+from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
     GroupRamp,
     Reading,
+    Step,
     StepWatch,
     Verdict,
+    group_ramp,
     returns_allowed,
     step_size,
 )
-from spark_reprocess.ramp.steps import Step, group_ramp
-from tests.integration.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld, world_at
-from tests.support.builders import message
+from tests.simulation.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld
+from tests.support.builders import MAIN, message
 from tests.support.returns_counters import FakeCounters
 
 PLAN = "plan"
 PATIENCE_SECONDS = 30
 """How long each step is looked at: longer than any return takes to be counted."""
 
-LIMITS = QueueLimits(max_receive_count=MAX_RECEIVES, dlq_visibility_seconds=450)
+LIMITS: dict[str, Any] = {"max_receive_count": MAX_RECEIVES, "dlq_visibility_seconds": 450}
 """The function gives up at the third delivery of what it cannot count."""
 
 OTHERS_A_SECOND = 500
@@ -53,7 +51,7 @@ class Scenario:
         fails: tenants whose messages the consumer cannot handle.
         nobody_from: the step from which on the consumer receives nothing of ours.
         no_function_from: the step from which on nothing feeds the function, and nobody sees that.
-        has_traffic: whether the queue has so many other messages, and their metrics.
+        has_traffic: whether the queue has 500 other messages a second, and their metrics.
         table_faults: for each moment of a call of the table whether it fails then; the rest do not.
         loses: of each answer of the function whether Lambda does not get it; the rest arrive.
         before: how many returns were counted before the first step.
@@ -137,8 +135,8 @@ class Ending:
         ages = {at: age for at, age in self.ages.items() if at >= int(began_at)}
         return Reading(now, obstacle, main, queue_counts(world.dlq), ages, deleted)
 
-    def returns(self) -> dict[str, Returns]:
-        return {group: returns for (_, group), returns in self.counters.items.items()}
+    def returned(self) -> dict[str, int]:
+        return {group: of.returned for (_, group), of in self.counters.items.items()}
 
 
 def play(scenario: Scenario) -> Ending:
@@ -150,11 +148,11 @@ def play(scenario: Scenario) -> Ending:
             raise TableError("denied")
 
     earlier = frozenset(f"earlier-{n}" for n in range(scenario.before))
-    counters = FakeCounters.of([(PLAN, group) for group in scenario.groups], table_faults)
-    counters.items = dict.fromkeys(counters.items, Returns(len(earlier), 0, earlier))
-    clock = VirtualClock()
-    world = world_at(Front(SqsModel(clock)), clock, counters.add, limits=LIMITS, step_seconds=0.1)
+    counters = FakeCounters({}, table_faults)
+    counters.items = {(PLAN, group): Returns(len(earlier), 0, earlier) for group in scenario.groups}
+    world = RampWorld(counters.add, **LIMITS)
     ending = Ending(scenario, world, counters)
+    world.step_seconds = 0.1
     world.fails = lambda one: ending.fails(one.body)
     world.loses_answer = lambda: next(losses, False)
     if scenario.has_traffic:
@@ -165,7 +163,7 @@ def play(scenario: Scenario) -> Ending:
     }
     own: defaultdict[str, list[Step]] = defaultdict(list)
     while wanted := {
-        group: step_size(sum(step.sent_of(group) for step in own[group]), len(bodies))
+        group: step_size(sum(step.messages[group] for step in own[group]), len(bodies))
         for group, bodies in left.items()
         if bodies and (not own[group] or ending.ramp[group].verdict is Verdict.GOOD)
     }:
@@ -175,24 +173,15 @@ def play(scenario: Scenario) -> Ending:
         ending.steps.append(drawn)
         world.is_consuming = len(ending.steps) < scenario.nobody_from
         world.is_replaying = len(ending.steps) < scenario.no_function_from
-        step = _sent(ending, drawn, left)
+        now, before = world.clock.time(), ending.returned()
+        for group, body in ((group, body) for group, bodies in drawn.items() for body in bodies):
+            ours: dict[str, Any] = {"group_id": group, "is_canary": bool(left[group])}
+            world.main.send([redriven_entry(message(body, body), PLAN, MAIN, **ours)])
+        step = Step(len(ending.steps), "run", now, wanted, before, {}, now)
         for group in drawn:
             own[group].append(step)
         _judge(ending, step, left, own)
     return ending
-
-
-def _sent(ending: Ending, drawn: Mapping[str, list[str]], left: Mapping[str, list[str]]) -> Step:
-    before = {group: ending.returns()[group].returned for group in drawn}
-    messages = {group: len(bodies) for group, bodies in drawn.items()}
-    now = ending.world.clock.time()
-    for group, bodies in drawn.items():
-        is_canary = bool(left[group])
-        for body in bodies:
-            copy = message(body, body)
-            entry = redriven_entry(copy, PLAN, to_fifo=False, group_id=group, is_canary=is_canary)
-            ending.world.main.send([entry])
-    return Step(len(ending.steps), "run", now, messages, before, {}, now, messages)
 
 
 def _judge(
@@ -201,16 +190,16 @@ def _judge(
     left: Mapping[str, Sequence[str]],
     own: Mapping[str, Sequence[Step]],
 ) -> None:
-    watch = StepWatch(step.sent_at or 0, VISIBILITY_SECONDS * MAX_RECEIVES, 1)
+    watch = StepWatch(step.began_at, VISIBILITY_SECONDS * MAX_RECEIVES, 1)
     allowed, looks = ending.scenario.allowed, list[Reading]()
     for _ in range(PATIENCE_SECONDS * LOOKS_A_MINUTE):
         ending.world.pass_time(1 / LOOKS_A_MINUTE)
         looks.append(ending.reading(step.began_at))
-        returns = ending.returns()
-        blocker = watch.blocker(looks, step.expected(returns))
+        returned = ending.returned()
+        blocker, _ = watch.judge(looks, step.expected(returned))
         for group in step.messages:
             ending.ramp[group] = group_ramp(
-                *(group, own[group], len(left[group]), returns[group], allowed, blocker),
+                *(group, own[group], len(left[group]), returned[group], allowed, blocker),
                 in_order=False,
             )
         if not blocker:

@@ -1,7 +1,7 @@
 """The laws of what comes back of a redrive, whatever the table of counters and SQS do."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from dlq_replay.backoff import Backoff
 from dlq_replay.errors import TableError
-from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.rules.decision import Park, Replay
 from dlq_replay.rules.outgoing import redriven_entry
 from dlq_replay.rules.plan import Step
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
-from tests.simulation.event_source import EventSource, run
+from tests.simulation.event_source import EventSource, collect, run
 from tests.simulation.stack import Stack
-from tests.support.builders import message
+from tests.support.builders import MAIN, MAIN_FIFO, message
 from tests.support.returns_counters import FakeCounters
 
 PLAN = "plan"
@@ -113,11 +112,14 @@ class Ending:
         return sum(r.entry_count for r in records if "lose" in r.effects)
 
 
-def play(
-    scenario: Scenario, make_counter: Callable[..., ReturnsCounter] = ReturnsCounter
-) -> Ending:
+def play(scenario: Scenario, *, counts: bool = True) -> Ending:
     """Redrive, and run a virtual clock until every wait is over."""
-    stack = Stack(is_fifo=scenario.is_fifo, max_attempts=MAX_ATTEMPTS, max_receive_count=1)
+    stack = Stack(
+        is_fifo=scenario.is_fifo,
+        backoff=Backoff(300, 2400),
+        max_attempts=MAX_ATTEMPTS,
+        max_receive_count=1,
+    )
     fails = iter(scenario.table_faults)
 
     def table_faults() -> None:
@@ -125,20 +127,15 @@ def play(
             raise TableError("denied")
 
     counters = FakeCounters.of([(PLAN, "g-1"), (PLAN, "g-2")], table_faults)
-    wired = stack.replayer
-    limits = replace(
-        wired.policy.limits, max_receive_count=1, dlq_visibility_seconds=VISIBILITY_SECONDS
-    )
-    stack.replayer = replace(
-        wired,
-        policy=replace(wired.policy, limits=limits, backoff=Backoff(300, 2400)),
-        returns=make_counter(counters.add, lambda: stack.clock.now_ms() / 1000),
-    )
+    known = {"max_receive_count": 1, "dlq_visibility_seconds": VISIBILITY_SECONDS}
+    stack.count_returns(counters.add if counts else None, **known)
     for place, sent in enumerate(scenario.sent):
         lane: dict[str, Any] = {"MessageGroupId": sent.lane} if scenario.is_fifo else {}
         archived = message(f"first-{place}", f"{place:02d}", **lane)
         own: dict[str, Any] = {"group_id": sent.group, "is_canary": sent.is_canary}
-        stack.main.send([redriven_entry(archived, PLAN, to_fifo=scenario.is_fifo, **own)])
+        stack.main.send(
+            [redriven_entry(archived, PLAN, MAIN_FIFO if scenario.is_fifo else MAIN, **own)]
+        )
     stack.front.log.clear()
     stack.front.faults.add(*scenario.sqs_faults)
     ending = Ending(scenario, stack, counters)
@@ -161,18 +158,8 @@ def play(
         ending.steps += [(now_ms, step) for step in stack.outcomes[-1].outcomes]
         return left
 
-    def collect(batch: Sequence[Message]) -> set[str]:
-        ending.parked.extend(batch)
-        return set()
-
-    run(
-        stack.model,
-        [
-            EventSource(stack.main, consume, 1),
-            EventSource(stack.dlq, replay),
-            EventSource(stack.parked, collect),
-        ],
-    )
+    sources = [EventSource(stack.main, consume, 1), EventSource(stack.dlq, replay)]
+    run(stack.model, [*sources, EventSource(stack.parked, collect(ending.parked))])
     return ending
 
 
@@ -248,7 +235,7 @@ def test_counting_changes_nothing_for_what_is_no_canary(scenario: Scenario) -> N
     plain = replace(scenario, sent=[replace(one, is_canary=False) for one in scenario.sent])
 
     counting, without = (
-        [(now_ms, step.message_id, step.fate) for now_ms, step in play(plain, make).steps]
-        for make in (ReturnsCounter, lambda *_: ReturnsCounter())
+        [(now_ms, step.message_id, step.fate) for now_ms, step in play(plain, counts=counts).steps]
+        for counts in (True, False)
     )
     assert counting == without

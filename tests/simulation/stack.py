@@ -2,10 +2,13 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
 
 from dlq_replay.aws.deadline import calls_until
 from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.replay import BatchOutcome, Replayer
+from dlq_replay.replaying.returns import Add, ReturnsCounter
 from dlq_replay.replaying.sending import forever
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
@@ -19,6 +22,7 @@ from tests.support.inline_executor import InlineExecutor
 from tests.support.sqs_driver import redrive_policy
 
 FOURTEEN_DAYS = 1_209_600
+BACKOFF = Backoff(10, 900)
 
 
 class Stack:
@@ -28,36 +32,45 @@ class Stack:
         self,
         *,
         is_fifo: bool = False,
-        rate_seconds: float = 10,
-        cap_seconds: int = 900,
+        backoff: Backoff = BACKOFF,
         max_attempts: int = 20,
         max_receive_count: int = 3,
         seed: int = 1,
-        budget_seconds: int | None = None,
+        visibility_seconds: tuple[int, int] = (30, 180),
+        front: Front | None = None,
     ) -> None:
-        self.budget_seconds = budget_seconds
-        self.clock = VirtualClock()
-        self.model = SqsModel(self.clock, seed=seed)
-        self.front = Front.of(self.model)
+        """Set it up; *visibility_seconds* are those of main queue and DLQ."""
+        self.budget_seconds: int | None = None
+        self.front = front or Front(SqsModel(VirtualClock(), seed=seed))
+        self.model = self.front.model
+        self.clock = cast("VirtualClock", self.model.clock)
         suffix, fifo = (".fifo", {"FifoQueue": "true"}) if is_fifo else ("", {})
         long_lived = {"MessageRetentionPeriod": str(FOURTEEN_DAYS), **fifo}
         self.parked = ModelQueue(self.front, f"parked{suffix}", **long_lived)
         self.dlq = ModelQueue(
             self.front,
             f"dlq{suffix}",
-            VisibilityTimeout="180",
+            VisibilityTimeout=str(visibility_seconds[1]),
             RedrivePolicy=redrive_policy(self.parked, 1000),
             **long_lived,
         )
         self.main = ModelQueue(
             self.front,
             f"main{suffix}",
+            VisibilityTimeout=str(visibility_seconds[0]),
             RedrivePolicy=redrive_policy(self.dlq, max_receive_count),
             **fifo,
         )
-        self.replayer = self._replayer(rate_seconds, cap_seconds, max_attempts, seed)
+        self.replayer = self._replayer(backoff, max_attempts, seed)
         self.outcomes: list[BatchOutcome] = []
         self.invocations_ms: list[tuple[int, int]] = []
+
+    def count_returns(self, add: Add | None, **limits: int) -> None:
+        """Let the function count returns; *limits* are what it knows of its queues."""
+        policy = self.replayer.policy
+        policy = replace(policy, limits=replace(policy.limits, **limits))
+        returns = ReturnsCounter(add, self.clock.time)
+        self.replayer = replace(self.replayer, policy=policy, returns=returns)
 
     def now_seconds(self) -> int:
         return self.clock.now_ms() // 1000
@@ -82,14 +95,12 @@ class Stack:
         self.invocations_ms.append((starts_ms, ends_ms))
         return lambda: (ends_ms - self.clock.now_ms()) / 1000
 
-    def _replayer(
-        self, rate_seconds: float, cap_seconds: int, max_attempts: int, seed: int
-    ) -> Replayer:
+    def _replayer(self, backoff: Backoff, max_attempts: int, seed: int) -> Replayer:
         randomness = random.Random(seed)
         policy = ReplayPolicy(
             main_queue=QueueAddress.from_arn(self.main.arn),
             max_attempts=max_attempts,
-            backoff=Backoff(rate_seconds, cap_seconds),
+            backoff=backoff,
             limits=QueueLimits(dlq_retention_seconds=FOURTEEN_DAYS),
         )
         return Replayer(

@@ -1,5 +1,6 @@
 """What waiting costs in SQS requests, each shared by the messages in it."""
 
+from dlq_replay.backoff import Backoff
 from dlq_replay.wire.message import SendEntry
 from tests.simulation.event_source import run
 from tests.simulation.stack import Stack
@@ -13,7 +14,7 @@ def requests(stack: Stack, *operations: str) -> int:
 
 
 def test_holding_for_a_day_costs_at_most_thirty_requests_a_message() -> None:
-    stack = Stack(rate_seconds=7200, cap_seconds=2 * DAY, max_attempts=99)
+    stack = Stack(backoff=Backoff(7200, 2 * DAY), max_attempts=99)
     due = context(first_id="a", due_seconds=stack.now_seconds() + DAY)
     stack.dlq.send([SendEntry(BODY, {**counter("8"), **due}) for _ in range(10)])
     stack.front.log.clear()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.rules.decision import Hold
 from dlq_replay.rules.policy import QueueLimits
@@ -65,8 +66,7 @@ class SharedDlq:
         suffix, fifo = (".fifo", {"FifoQueue": "true"}) if self.is_fifo else ("", {})
         self.stack = Stack(
             is_fifo=self.is_fifo,
-            rate_seconds=600,
-            cap_seconds=6000,
+            backoff=Backoff(600, 6000),
             max_attempts=MAX_ATTEMPTS,
             max_receive_count=1,
         )

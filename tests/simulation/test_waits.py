@@ -25,8 +25,7 @@ def waits(*, is_fifo: bool, number: int, cap_seconds: int) -> list[int]:
     """Seconds from arrival in the DLQ to availability in main, each message a group of its own."""
     stack = Stack(
         is_fifo=is_fifo,
-        rate_seconds=RATE_SECONDS,
-        cap_seconds=cap_seconds,
+        backoff=Backoff(RATE_SECONDS, cap_seconds),
         max_attempts=99,
         seed=number,
     )

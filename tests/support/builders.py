@@ -21,6 +21,7 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 NOW = 1_700_000_000
 BODY = '{"order": 1}'
+MAIN, MAIN_FIFO = QueueAddress(ACCOUNT, "main"), QueueAddress(ACCOUNT, "main.fifo")
 
 
 def queue_url(name: str) -> str:

@@ -13,33 +13,27 @@ class FakeCounters:
     Attributes:
         items: those that a redrive has begun.
         faults: asked before each change, and again once it is made; may raise.
-        calls: each change that was asked for: its key and the ids.
+        calls: each change that was asked for: key, kind and ids.
         confirmed: first ids of returns, of each call that was answered.
     """
 
     items: dict[Key, Returns] = field(default_factory=dict)
     faults: Callable[[], None] = lambda: None
-    calls: list[tuple[Key, frozenset[str], frozenset[str]]] = field(default_factory=list)
+    calls: list[tuple[Key, str, frozenset[str]]] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, keys: Collection[Key], faults: Callable[[], None] = lambda: None) -> "FakeCounters":
         return cls(dict.fromkeys(keys, Returns()), faults)
 
-    def add(
-        self,
-        plan_id: str,
-        group_id: str,
-        returned: frozenset[str] = frozenset(),
-        parked: frozenset[str] = frozenset(),
-    ) -> bool:
-        key, asked = (plan_id, group_id), returned
-        self.calls.append((key, returned, parked))
+    def add(self, plan_id: str, group_id: str, kind: str, ids: frozenset[str]) -> bool:
+        key = plan_id, group_id
+        self.calls.append((key, kind, ids))
         self.faults()
-        known = self.items.get(key)
-        if known is not None:
-            returned, parked = known.returned_ids | returned, known.parked_ids | parked
+        if known := self.items.get(key):
+            parked = known.parked_ids | (ids if kind == "parked" else set())
+            returned = known.returned_ids | ids
             self.items[key] = Returns(len(returned), len(parked), returned, parked)
         self.faults()
-        self.confirmed += asked
+        self.confirmed += ids if kind == "returned" else ()
         return known is not None

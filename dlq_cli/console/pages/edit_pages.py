@@ -17,8 +17,7 @@ from dlq_cli.console.deciding import MeanwhileError, set_patch
 from dlq_cli.console.reading import entry_digest, find_report, group_members
 from dlq_cli.console.site import GROUPS, Visit, page_route
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
-from spark_reprocess.archive.messages.lookup import member_rows
-from spark_reprocess.archive.messages.message_index import Member
+from spark_reprocess.archive.messages.message_index import Member, member_rows
 from spark_reprocess.editing.edit import Edit, EditError, Patch, patch_faults
 from spark_reprocess.editing.json_text import COMPACT, JsonTextError, read_json
 from spark_reprocess.plan.plan import Plan, PlannedGroup

@@ -11,16 +11,11 @@ rate. The next claim of the attempt begins there. So claims of one attempt cover
 place twice, whatever the rates are. An attempt covers only places that the attempt before it
 covers, and that nobody is sending any more.
 
-``ledger/runs/<plan id>/`` says which runs there are, so that nobody has to list chunks for that:
-
-- ``<run id>.json``: the ``RunRecord``. The run writes it before its first claim.
-- ``<run id>.closing``: the run makes no more claims. Whoever closes it writes this first, and lists
-  its claims after that. A task looks for it after it has made a claim, and before it sends. So each
-  claim that sends is listed.
-- ``<run id>.parquet``: the results of the run; see ``run_results``.
-- ``sealed``: the plan is never carried out again. A run looks for it after it has written its
-  record; whoever seals the plan lists the runs after that, and closes each.
-- ``cleared``: the claims that the plan's result files have are removed.
+``ledger/runs/<plan id>/`` says which runs there are, so that nobody has to list chunks for that.
+Whoever closes a run writes ``<run id>.closing`` first, and lists its claims after that. A task
+looks for it after it has made a claim, and before it sends. So each claim that sends is listed. In
+the same way a run looks for ``sealed`` after it has written its record; whoever seals the plan
+lists the runs after that, and closes each.
 """
 
 import json
@@ -227,11 +222,7 @@ class Ledger:
             name = name._replace(number=name.number + 1, first=0)
 
     def attempt(self, name: AttemptName) -> Attempt | None:
-        """Read one attempt of this plan, None where there is none.
-
-        Raises:
-            ArchiveError: it cannot be read, or somebody changed it.
-        """
+        """Read one attempt of this plan, None where there is none."""
         path = f"{self._path(*name[1:])}.claim.json"
         claim = read_record(self.archive, path, Claim)
         if claim is None:
@@ -243,10 +234,7 @@ class Ledger:
         return Attempt(name, claim, self.results(name))
 
     def results(self, name: AttemptName) -> tuple[Result, ...] | None:
-        """Read the results of one attempt of this plan, None while nobody has written them.
-
-        Raises: as ``attempt`` does.
-        """
+        """Read the results of one attempt of this plan, None while nobody has written them."""
         path = f"{self._path(*name[1:])}.result.jsonl"
         if (content := self.archive.read(path)) is None:
             return None
@@ -260,11 +248,7 @@ class Ledger:
             self.archive.discard(f"{self._path(*name[1:])}.{suffix}")
 
     def is_closing(self, run_id: str) -> bool:
-        """Whether somebody closes this run, so that a claim that was made now is not to send.
-
-        Raises:
-            ArchiveError: the archive does not say.
-        """
+        """Whether somebody closes this run, so that a claim that was made now is not to send."""
         return self.archive.read(run_path(self.plan_id, run_id, CLOSING)) is not None
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
@@ -335,11 +319,7 @@ def require_unsealed(archive: Archive, plan_id: str) -> None:
 
 
 def run_records(archive: Archive, runs: Collection[RunName]) -> dict[RunName, RunRecord]:
-    """Read the records of these runs.
-
-    Raises:
-        ArchiveError: one cannot be read, or somebody changed it.
-    """
+    """Read the records of these runs."""
     found = {run: read_record(archive, run_path(*run), RunRecord) for run in runs}
     return {run: record for run, record in found.items() if record is not None}
 
@@ -355,10 +335,7 @@ def list_runs(archive: Archive, plan_id: str = "") -> dict[RunName, bool]:
 
 
 def find_runs(archive: Archive, plan_id: str = "", run_id: str | None = None) -> list[RunRecord]:
-    """Return the records of the runs of a plan, or of the run of this id, the oldest first.
-
-    Raises: as ``run_records`` does.
-    """
+    """Return the records of the runs of a plan, or of the run of this id, the oldest first."""
     runs = [run for run in list_runs(archive, plan_id) if run_id in (None, run[1])]
     return [*run_records(archive, sorted(runs)).values()]
 

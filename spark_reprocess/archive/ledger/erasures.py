@@ -5,14 +5,14 @@ can complete one that died. When nothing is left of what it names, ``ledger/eras
 written. An expiry needs neither: the next one finds by itself what is left.
 """
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from spark_reprocess.archive.ledger.claims import LEDGER
-from spark_reprocess.archive.storage.files import Archive, new_id
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import read_record, record_bytes
 from spark_reprocess.aws.actor import Caller
+from spark_reprocess.errors import ArchiveError
 
 _FOLDER = f"{LEDGER}/erasures"
 
@@ -50,14 +50,11 @@ class Erasure:
         return {drain_id for drains in self.messages.values() for drain_id in drains}
 
 
-def record_erasure(archive: Archive, erasure: Erasure) -> Erasure:
-    """Write down what is about to be erased, durably; return what was written.
-
-    It has another id if a record had this one already.
-    """
-    while not archive.create(f"{_FOLDER}/{erasure.erase_id}.json", record_bytes(erasure)):
-        erasure = replace(erasure, erase_id=new_id(time.time()))
-    return erasure
+def record_erasure(archive: Archive, erasure: Erasure) -> None:
+    """Write down what is about to be erased, durably."""
+    path = f"{_FOLDER}/{erasure.erase_id}.json"
+    if not archive.create(path, record_bytes(erasure)):
+        raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")
 
 
 def mark_done(archive: Archive, erase_id: str) -> None:

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from spark_reprocess.archive.ledger.claims import Attempt
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
 from spark_reprocess.archive.ledger.run_results import ADVICE, IN_MESSAGES, ResultFile
+from spark_reprocess.archive.messages.message_store import combined, is_in
 from spark_reprocess.errors import ArchiveError
 
 STRENGTH: Mapping[Disposition, int | None] = {
@@ -101,7 +102,7 @@ _READ = (
     *("plan_id", "time", "has_result"),
     *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "drain_id")),
 )
-_BETWEEN = "\x1f"
+BETWEEN = "\x1f"
 """Smaller than every sign of a time, a state or a plan's id, so that texts sort as entries do."""
 
 
@@ -120,11 +121,7 @@ def claimed_rows(
 def claimed_in(
     file: ResultFile, now_seconds: float, claim_ttl_seconds: float
 ) -> tuple[pa.Table, bool]:
-    """Return ``CLAIMED`` of a result file, and whether all its claims have their results.
-
-    Raises:
-        ArchiveError: the file is damaged, or a result that has come since.
-    """
+    """Return ``CLAIMED`` of a result file, and whether all its claims have their results."""
     batches, lacks_results, is_whole = [], False, True
     for rows in file.batches(_READ):
         has_result = rows.column("has_result")
@@ -161,12 +158,12 @@ def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
 def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
     """Return a text for each entry, in the same order: to sort a million entries takes longer."""
     fields: list[Any] = [claimed[name].cast(pa.string()) for name in Entry._fields]
-    return pc.binary_join_element_wise(*fields, _BETWEEN)
+    return pc.binary_join_element_wise(*fields, BETWEEN)
 
 
 def field_in(entries: Any, name: str) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return a field of each of these texts, as a text; null for null."""
-    return pc.list_element(pc.split_pattern(entries, _BETWEEN), Entry._fields.index(name))
+    return pc.list_element(pc.split_pattern(entries, BETWEEN), Entry._fields.index(name))
 
 
 def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
@@ -183,15 +180,6 @@ def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
 
 def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return the state of each of these messages, in their order."""
-    states = strongest(claimed.filter(_is_in(claimed["message_id"], message_ids)), "message_id")
+    states = strongest(claimed.filter(is_in(claimed["message_id"], message_ids)), "message_id")
     places = pc.index_in(message_ids, value_set=combined(states["message_id"]))
     return pc.fill_null(pc.take(combined(states["state"]), places), PENDING)
-
-
-def _is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    return pc.is_in(column, value_set=combined(values))
-
-
-def combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    """Return the column in one piece."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

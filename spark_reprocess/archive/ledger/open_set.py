@@ -18,7 +18,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -30,6 +29,7 @@ from spark_reprocess.archive.ledger.claims import LEDGER
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED
 from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.ledger.message_state import (
+    BETWEEN,
     CLAIMED,
     ERASED,
     PENDING,
@@ -37,7 +37,6 @@ from spark_reprocess.archive.ledger.message_state import (
     Entry,
     claimed_in,
     claimed_rows,
-    combined,
     entry_texts,
     field_in,
     states_among,
@@ -47,6 +46,7 @@ from spark_reprocess.archive.messages.message_store import (
     drain_of,
     drains_of,
     first_rows,
+    is_in,
     message_files,
     rows_by_file,
     with_files,
@@ -61,6 +61,8 @@ _PATHS = pa.dictionary(pa.int32(), pa.string())
 _ROWS = pa.schema([("message_id", pa.string()), ("file", _PATHS), ("entry", pa.string())])
 _SAID = pa.schema([("message_id", pa.string()), ("entry", pa.string()), ("drain_id", pa.string())])
 
+_ROWS_AT_ONCE = 20_000
+
 _REDELIVERY = timedelta(days=15)
 """SQS keeps a message for 14 days. A drain brings nothing again that was decided before that."""
 
@@ -72,13 +74,8 @@ Count = tuple[str, str, str]
 """A drain, the plan whose attempt holds, and a state; without an attempt the plan is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Covers:
-    """What an open set covers; see ``OpenSet``."""
-
-    drains: Mapping[str, str]
-    decided: Sequence[tuple[str, str, str, int]]
-    runs: Mapping[str, str]
+_Covers: Any = tuple[dict[str, str], list[tuple[str, str, str, int]], dict[str, str]]
+"""*drains*, *decided* and *runs* of an ``OpenSet``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ class OpenSet:
     def write(self, archive: Archive) -> None:
         """Replace the stored one. Raises ArchiveError."""
         decided = [(*key, number) for key, number in sorted(self.decided.items())]
-        covers = record_bytes(_Covers(self.drains, decided, self.runs))
+        covers = record_bytes((self.drains, decided, self.runs))
         rows = self.rows.replace_schema_metadata({_COVERS: covers})
         archive.write(OPEN_SET, parquet_bytes(rows))
 
@@ -137,21 +134,23 @@ class Messages:
 def read_messages(
     archive: Archive, now_seconds: float, claim_ttl_seconds: float = CLAIM_TTL_SECONDS
 ) -> Messages:
-    """Read which messages are pending now, of all drains.
-
-    Raises:
-        ArchiveError: a file of the archive cannot be read.
-    """
+    """Read which messages are pending now, of all drains."""
+    # pyarrow's own allocator takes 40 MB more.
+    pa.set_memory_pool(pa.system_memory_pool())
     results, attempts = ledger_files(archive)
     base = stored_open_set(archive)
     runs = {path: base.runs[path] for path in results if path in base.runs}
     covered, unsure = [_SAID.empty_table()], [_SAID.empty_table()]
-    read = partial(claimed_in, now_seconds=now_seconds, claim_ttl_seconds=claim_ttl_seconds)
+
+    def read(file: ResultFile) -> tuple[pa.Table, bool, str]:
+        claimed, is_whole = claimed_in(file, now_seconds, claim_ttl_seconds)
+        return _said(claimed), is_whole, pc.max(claimed["time"]).as_py() or ""
+
     new = [path for path in results if path not in runs]
-    for path, (claimed, is_whole) in zip(new, read_results(archive, new, read), strict=True):
-        (covered if is_whole else unsure).append(_said(claimed))
+    for path, (said, is_whole, last) in zip(new, read_results(archive, new, read), strict=True):
+        (covered if is_whole else unsure).append(said)
         if is_whole:
-            runs[path] = pc.max(claimed["time"]).as_py() or ""
+            runs[path] = last
     batch = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
     unsure.append(_said(pa.Table.from_batches([batch])))
 
@@ -170,26 +169,27 @@ def read_messages(
     unread = sorted(files.keys() - drains)
     fresh = first_rows_of(archive, unread)
     fresh = _without(fresh, is_in(fresh["message_id"], rows["message_id"]))
+
+    def read_of_fresh(file: ResultFile) -> pa.Table:
+        claimed, _ = claimed_in(file, now_seconds, claim_ttl_seconds)
+        return _said(claimed.filter(is_in(claimed["message_id"], fresh["message_id"])))
+
     older = base.newer([*base.runs.keys() & runs.keys()], time_before(*unread))
-    for claimed, _ in read_results(archive, older if fresh.num_rows else [], read):
-        of_fresh = claimed.filter(is_in(claimed["message_id"], fresh["message_id"]))
-        covered.append(_said(of_fresh))
+    covered += read_results(archive, older if fresh.num_rows else [], read_of_fresh)
     rows = pa.concat_tables([rows, fresh]).unify_dictionaries()
 
     known, others = _holding(covered), _holding(unsure)
     entries = pc.max_element_wise(rows["entry"], _found(known, "entry", rows))
     now = pc.max_element_wise(entries, _found(others, "entry", rows))
     leaves = pc.and_not(_is_decided(entries), is_in(rows["message_id"], others["message_id"]))
+    rows = rows.set_column(2, "entry", entries).append_column("now", now)
     leaving = rows.filter(leaves)
     # What a drain brought again counts where it was decided.
     decided_in = _found(known, "drain_id", leaving)
-    is_again = pc.and_(
-        is_in(decided_in, list(drains)), pc.not_equal(decided_in, drains_of(leaving))
-    )
-    is_new = pc.fill_null(pc.invert(is_again), True)  # noqa: FBT003 - a value
+    is_again = pc.and_(is_in(decided_in, drains), pc.not_equal(decided_in, drains_of(leaving)))
+    leaving = _without(leaving, pc.fill_null(is_again, False))  # noqa: FBT003 - a value
     decided = Counter({key: number for key, number in base.decided.items() if key[0] in drains})
-    decided += _counted(leaving.filter(is_new), entries.filter(leaves).filter(is_new))
-    rows = rows.set_column(2, "entry", entries).append_column("now", now)
+    decided += _counted(leaving, leaving["entry"])
     kept = _without(rows, leaves)
     return Messages(OpenSet(kept.select(_ROWS.names), digests, decided, runs), kept["now"])
 
@@ -199,10 +199,12 @@ def stored_open_set(archive: Archive) -> OpenSet:
     # As a whole: an analysis may replace it between two reads of parts.
     content = archive.read(OPEN_SET)
     try:
-        rows = pq.read_table(pa.BufferReader(content or b""), page_checksum_verification=True)
-        covers = record_of(_Covers, json.loads(rows.schema.metadata[_COVERS]))
-        decided = {(drain, plan, state): n for drain, plan, state, n in covers.decided}
-        return OpenSet(rows.cast(_ROWS), covers.drains, decided, covers.runs)
+        file = pq.ParquetFile(pa.BufferReader(content or b""), page_checksum_verification=True)
+        rows = file.read()
+        covers = json.loads(rows.schema.metadata[_COVERS])
+        drains, decided, runs = record_of(_Covers, covers)
+        counts = {(drain, plan, state): number for drain, plan, state, number in decided}
+        return OpenSet(rows.cast(_ROWS), drains, counts, runs)
     except (*PARQUET_DAMAGE, *DAMAGE):
         return OpenSet(_ROWS.empty_table(), {}, {}, {})
 
@@ -267,9 +269,6 @@ def claimed_table(
 
     *since* leaves out results that are known to be older, but for what is pending by them; see
     ``since_plan``. *by_plan* is for the runs of one plan. *wanted* returns which rows to keep.
-
-    Raises:
-        ArchiveError: a file of the ledger cannot be read.
     """
     now_seconds = time.time() if now_seconds is None else now_seconds
     paths, attempts = ledger_files(archive, by_plan)
@@ -302,15 +301,12 @@ def planned_states(
     """Return the state of each of these messages of a plan; the archive may have lost some.
 
     *claimed* is ``claimed_table`` since the plan, if the caller has read it before.
-
-    Raises:
-        ArchiveError: a file of the ledger cannot be read.
     """
     if claimed is None:
         claimed = claimed_table(archive, now_seconds, since=since_plan(plan_id))
     states = states_among(claimed, message_ids)
-    erased = pa.array({one for record in erasures(archive) for one in record.messages}, pa.string())
-    is_lost = pc.and_not(is_in(message_ids, erased), is_in(states, [*SETTLED]))
+    erased = {one for record in erasures(archive) for one in record.messages}
+    is_lost = pc.and_not(is_in(message_ids, erased), is_in(states, SETTLED))
     return pc.if_else(is_lost, ERASED, states)
 
 
@@ -349,26 +345,19 @@ def _without(rows: pa.Table, mask: Any) -> pa.Table:  # noqa: ANN401 - an Arrow 
 
 def _is_decided(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return of each entry, or null, whether the message needs no decision any more."""
-    return is_in(field_in(entries, "state"), [str(one) for one in DECIDED])
-
-
-def is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    """Return of each value in *column* whether it is among *values*."""
-    values = pa.array(values, pa.string()) if isinstance(values, list) else values
-    if len(values) > len(column):
-        # Arrow makes a set of the values, of 80 bytes each: of few it is smaller.
-        values = values.filter(pc.is_in(values, value_set=combined(column)))
-    return pc.is_in(column, value_set=combined(values))
+    is_decided = pc.match_substring_regex(entries, f"{BETWEEN}({'|'.join(DECIDED)}){BETWEEN}")
+    return pc.fill_null(is_decided, False)  # noqa: FBT003 - a value
 
 
 def _counted(rows: pa.Table, entries: Any) -> Counter[Count]:  # noqa: ANN401 - Arrow's columns
-    is_said, counts = entries.is_valid(), Counter[Count]()
-    said = rows.filter(is_said).select(["file"])
-    for name in ("plan_id", "state"):
-        said = said.append_column(name, field_in(entries.filter(is_said), name))
-    for some in (said, _without(rows.select(["file"]), is_said)):
+    counts = Counter[Count]()
+    for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
+        said = entries.slice(start, _ROWS_AT_ONCE)
+        some = rows.select(["file"]).slice(start, _ROWS_AT_ONCE)
+        for name in ("plan_id", "state"):
+            some = some.append_column(name, field_in(said, name))
         sums = some.group_by(some.column_names).aggregate([([], "count_all")])
         for row in sums.to_pylist():
-            key = drain_of(row["file"]), row.get("plan_id", ""), row.get("state", PENDING)
+            key = drain_of(row["file"]), row["plan_id"] or "", row["state"] or PENDING
             counts[key] += row["count_all"]
     return counts

@@ -36,12 +36,19 @@ from spark_reprocess.archive.ledger.claims import (
     attempt_names,
     find_runs,
     list_runs,
+    plan_folder,
     run_path,
 )
 from spark_reprocess.archive.messages.message_store import opened
 from spark_reprocess.archive.plan_lock import running
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import DAMAGE, damage_named, record_of, values_of
+from spark_reprocess.archive.storage.records import (
+    DAMAGE,
+    damage_named,
+    missing,
+    record_of,
+    values_of,
+)
 from spark_reprocess.errors import ArchiveError
 
 _MESSAGE = pa.struct(
@@ -83,6 +90,7 @@ _SCHEMA = pa.schema(_COLUMNS)
 _ATTEMPTS_AT_ONCE = 500
 """With 100 messages each: about 10 MB of rows, and one row group of the file."""
 
+_ATTEMPTS_DECODED = 100
 _CONCURRENT_READS = 8
 _CONCURRENT_FILES = 4
 """Of a million messages each takes 100 MB."""
@@ -103,9 +111,9 @@ class ResultFile:
     parquet: pq.ParquetFile
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Decode the rows, 500 attempts at once; *columns* is None for all."""
+        """Decode the rows, 100 attempts at once; *columns* is None for all."""
         yield from self.parquet.iter_batches(
-            batch_size=_ATTEMPTS_AT_ONCE, columns=list(columns or _SCHEMA.names)
+            batch_size=_ATTEMPTS_DECODED, columns=list(columns or _SCHEMA.names)
         )
 
     def attempts_with(self, field: str, ids: Collection[str]) -> Iterator[Attempt]:
@@ -124,11 +132,7 @@ class ResultFile:
                 yield from self.attempts_of(self.parquet.read_row_group(group).filter(has_any))
 
     def attempts_of(self, rows: pa.RecordBatch | pa.Table) -> list[Attempt]:
-        """Return the attempts of *rows*, with the results that have come since.
-
-        Raises:
-            ArchiveError: the file or a result is damaged.
-        """
+        """Return the attempts of *rows*, with the results that have come since."""
         with damage_named(self.archive, self.path, DAMAGE, ADVICE):
             found = list(map(_attempt, rows.to_pylist()))
         return [
@@ -142,19 +146,12 @@ class ResultFile:
 def read_results(
     archive: Archive, paths: Sequence[str], read: Callable[[ResultFile], _Read]
 ) -> Iterator[_Read]:
-    """Return what *read* makes of each of these result files, several at once, in their order.
-
-    Raises:
-        ArchiveError: one is gone, or somebody changed it.
-    """
+    """Return what *read* makes of each of these result files, several at once, in their order."""
 
     def act(path: str) -> _Read:
         with opened(archive, path, ADVICE) as parquet:
             if parquet is None:
-                raise ArchiveError(
-                    f"archive {archive.root}: {path} was there and is gone; the driver and all "
-                    "executors must share the archive"
-                )
+                raise missing(archive, path)
             if not parquet.schema_arrow.equals(_SCHEMA):
                 raise pa.ArrowInvalid("it has other columns")
             return read(ResultFile(archive, path, parquet))
@@ -169,9 +166,6 @@ def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterat
 
     Returns:
         The paths of the result files; and the attempts of the runs that have none, read lazily.
-
-    Raises:
-        ArchiveError: a file is damaged, or the archive cannot be listed.
     """
     runs = list_runs(archive, plan_id)
     closed = {run for run, is_closed in runs.items() if is_closed}
@@ -197,20 +191,13 @@ def names_of(file: ResultFile, *, finished: bool = False) -> list[AttemptName]:
 
 
 def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
-    """Read claims and results, several at once; return them in the order of *names*.
-
-    Raises:
-        ArchiveError: one cannot be read, or is gone.
-    """
+    """Read claims and results, several at once; return them in the order of *names*."""
 
     def read(name: AttemptName) -> Attempt:
         attempt = Ledger(archive, name.plan_id).attempt(name)
         if attempt is None:
-            raise ArchiveError(
-                f"archive {archive.root}: the claim of attempt {name.number} at chunk "
-                f"{name.chunk} of {name.unit} in plan {name.plan_id} was there and is gone; the "
-                "driver and all executors must share the archive"
-            )
+            folder = f"{plan_folder(name.plan_id)}/{name.unit}"
+            raise missing(archive, f"{folder}: the claim of chunk {name.chunk}")
         return attempt
 
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
@@ -267,9 +254,6 @@ def clear_plans(archive: Archive, oldest: str) -> None:
 
     *oldest* is ISO 8601, UTC. Nobody but the caller may act on the archive. A call after one that
     was killed completes it. An attempt without a result stays as it is: its result may come.
-
-    Raises:
-        ArchiveError: a file cannot be read or written.
     """
     marks = set(archive.list(RUNS))
     for plan_id in sorted({plan_id for plan_id, _ in list_runs(archive)}):

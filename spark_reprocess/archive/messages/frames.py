@@ -25,12 +25,13 @@ from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.messages.message_store import (
     drain_folder,
     drain_of,
+    is_in,
     opened,
     require_drains,
     rows_named,
 )
 from spark_reprocess.archive.storage.files import MESSAGES, Archive
-from spark_reprocess.archive.storage.records import values_of
+from spark_reprocess.archive.storage.records import missing, values_of
 from spark_reprocess.archive.storage.table_parts import (
     PARTS,
     Part,
@@ -39,7 +40,6 @@ from spark_reprocess.archive.storage.table_parts import (
     read_parts,
     write_parts,
 )
-from spark_reprocess.errors import ArchiveError
 from spark_reprocess.spark.failures import explained
 
 SPARK_SCHEMA = ", ".join(
@@ -90,12 +90,12 @@ def read_some(
     mixed = sorted(path for path, count in counts.items() if rows_named(path) != count)
     whole = sorted(counts.keys() - set(mixed))
     names = list(dict.fromkeys(("message_id", *columns, FILE)))
-    few = is_few(counts)
+    few = len(counts) <= FEW_FILES
     rows = _rows_of(spark, archive, whole, names, is_few=few or not whole)
     if mixed:
         keys = messages.select(["message_id", FILE])
         keys = keys.set_column(1, FILE, keys[FILE].cast(pa.string()))
-        keys = keys.filter(pc.is_in(keys[FILE], value_set=pa.array(mixed, pa.string())))
+        keys = keys.filter(is_in(keys[FILE], mixed))
         wanted = spark.createDataFrame(keys)
         wanted = F.broadcast(wanted) if keys.num_rows <= DRIVER_ROWS else wanted
         found = _rows_of(spark, archive, mixed, names, is_few=few)
@@ -117,7 +117,8 @@ def read_rows(
     """
     few = tuned(spark, paths)
     rows = _rows_of(spark, archive, paths, (*ARROW_SCHEMA.names, FILE), is_few=few)
-    slim = rows if few else _rows_of(spark, archive, paths, columns, is_few=False)
+    prunes = few or _spark_reads(spark, archive)
+    slim = rows if prunes else _rows_of(spark, archive, paths, columns, is_few=False)
     return rows, slim.select(*columns)
 
 
@@ -130,13 +131,14 @@ def _rows_of(
     is_few: bool,
 ) -> DataFrame:
     """Return columns of these files, and ``drain_id``."""
+    files = pa.table({"path": pa.array(paths, pa.string())})
     if is_few:
-        read = read_files(archive, names, _files(paths).to_batches())
+        read = read_files(archive, names, files.to_batches())
         found = pa.Table.from_batches(read, to_arrow_schema(_schema_of(names)))
         return local_frame(spark, found)
     if not _spark_reads(spark, archive):
         tasks = max(spark.sparkContext.defaultParallelism, len(paths) // _FILES_PER_TASK)
-        spread = spark.createDataFrame(_files(paths)).repartition(tasks)
+        spread = spark.createDataFrame(files).repartition(tasks)
         return spread.mapInArrow(partial(read_files, archive, tuple(names)), _schema_of(names))
     path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
     rows = (
@@ -147,14 +149,9 @@ def _rows_of(
     return rows.withColumn(FILE, path).select(*names, "drain_id")
 
 
-def is_few(paths: Collection[str]) -> bool:
-    """Whether the driver reads and holds the messages of these files."""
-    return len(paths) <= FEW_FILES
-
-
 def tuned(spark: SparkSession, paths: Collection[str]) -> bool:
     """Prepare the session for a verb over the messages of these files; say whether they are few."""
-    few = is_few(paths)
+    few = len(paths) <= FEW_FILES
     # To compile a query takes longer than to run it over few rows.
     spark.conf.set("spark.sql.codegen.wholeStage", str(not few).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if few else "FALLBACK")
@@ -192,16 +189,6 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
     return True
 
 
-def _files(paths: Sequence[str]) -> pa.Table:
-    """Return the path of each file, and the drain that wrote it."""
-    return pa.table(
-        {
-            "path": pa.array(paths, pa.string()),
-            "drain_id": pa.array(map(drain_of, paths), pa.string()),
-        }
-    )
-
-
 def _schema_of(columns: Sequence[str]) -> StructType:
     fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
     return StructType([fields[name] for name in columns]).add("drain_id", "string")
@@ -210,17 +197,17 @@ def _schema_of(columns: Sequence[str]) -> StructType:
 def read_files(
     archive: Archive, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read *columns* and ``drain_id`` of the files in *batches*: ``path`` and ``drain_id``."""
+    """Read *columns* and ``drain_id`` of the files whose ``path`` is in *batches*."""
     stored = [name for name in columns if name != FILE]
     names = [*columns, "drain_id"]
-    for row in (row for batch in batches for row in batch.to_pylist()):
-        with opened(archive, row["path"]) as file:
+    for path in (row["path"] for batch in batches for row in batch.to_pylist()):
+        with opened(archive, path) as file:
             if file is None:
-                raise ArchiveError(f"archive {archive.root}: {row['path']} was there and is gone")
+                raise missing(archive, path)
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=stored):
                 known: dict[str, Any] = {name: batch.column(name) for name in stored}
-                known["drain_id"] = pa.repeat(pa.scalar(row["drain_id"]), batch.num_rows)
-                known[FILE] = pa.repeat(pa.scalar(row["path"]), batch.num_rows)
+                known["drain_id"] = pa.repeat(pa.scalar(drain_of(path)), batch.num_rows)
+                known[FILE] = pa.repeat(pa.scalar(path), batch.num_rows)
                 yield pa.RecordBatch.from_arrays([known[name] for name in names], names=names)
 
 

@@ -1,11 +1,16 @@
-"""Find messages by the tables of plans, without Spark and without opening files of messages.
+"""Find messages in an archive, without Spark: by their ids, or as the members of a group.
 
-``analysis.message_table`` describes a plan's table and writes it. It has each message's group and
-file, its first id and what people sort by. So a group's list costs the reading of one table, not of
-the whole archive.
+Message ids are random, so the files' statistics exclude none: the tables of plans say which files
+to open. ``analysis.message_table`` describes a plan's table and writes it. It has each message's
+group and file, its first id and what people sort by. So a group's list costs the reading of one
+table, not of the whole archive. ``reports/<plan id>/reasons.parquet`` has the errors that the
+analysis found in logs: a part of a report, so that an erase removes it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+import pickle
+import tempfile
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -14,10 +19,27 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from spark_reprocess.archive.messages.message_store import have_any, message_files, rows_named
+from spark_reprocess.archive.ledger.claims import Attempt
+from spark_reprocess.archive.ledger.open_set import stored_open_set, time_before
+from spark_reprocess.archive.ledger.run_results import ResultFile, ledger_files, read_results
+from spark_reprocess.archive.messages.dead_letter_schema import Row
+from spark_reprocess.archive.messages.message_store import (
+    drain_of,
+    have_any,
+    message_files,
+    rows_by_file,
+    rows_named,
+)
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.table_parts import parts_of, read_part
+from spark_reprocess.archive.storage.records import damage_named
+from spark_reprocess.archive.storage.table_parts import (
+    PARQUET_DAMAGE,
+    parquet_bytes,
+    parts_of,
+    read_part,
+)
 from spark_reprocess.errors import ArchiveError
 
 REPORTS = "reports"
@@ -104,11 +126,11 @@ _KEYS = ("message_id", "first_id", "file")
 
 def _tables_of_plans(archive: Archive, ids: Collection[str]) -> Iterator[tuple[pa.Table, pa.Table]]:
     """Yield, the newest plan first, ``_KEYS`` of its table; and the rows with one of these ids."""
-    end, wanted = f"/{TABLE}/manifest.json", pa.array(sorted(ids), pa.string())
+    end = f"/{TABLE}/manifest.json"
     plans = {path.split("/")[1] for path in archive.list(REPORTS) if path.endswith(end)}
     for plan_id in sorted(plans, reverse=True):
         keys = read_table_columns(archive, plan_id, _KEYS)
-        yield keys, keys.filter(have_any(keys.select(_KEYS[:2]), wanted))
+        yield keys, keys.filter(have_any(keys.select(_KEYS[:2]), ids))
 
 
 def planned_copies(archive: Archive, ids: Collection[str]) -> list[dict[str, str]]:
@@ -138,3 +160,111 @@ def files_with(archive: Archive, ids: Collection[str]) -> list[str]:
             if not left:
                 break
     return sorted({*named, *left})
+
+
+def find_rows(archive: Archive, ids: Collection[str]) -> list[Row]:
+    """Return every row whose message id or first id is one of *ids*, with its ``drain_id``.
+
+    The oldest drain comes first. Values are as Arrow returns them.
+    """
+    keys = ("message_id", "first_id")
+    found = rows_by_file(archive, files_with(archive, ids), ids=ids, keys=keys)
+    return [{**row, "drain_id": drain_of(path)} for path, rows in found for row in rows.to_pylist()]
+
+
+def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
+    """Yield the row of each of *members*, in their order. Of what was erased there is none.
+
+    Each file is read once, and one at a time. An unnamed temporary file holds the rows until it is
+    their turn, so memory does not grow with the number of messages.
+    """
+    wanted = defaultdict[str, list[str]](list)
+    for member in members:
+        wanted[member.file].append(member.message_id)
+    places = dict[str, int]()
+    with tempfile.TemporaryFile() as held:
+        for file, ids in wanted.items():
+            for _, rows in rows_by_file(archive, [file], ids=ids):
+                for row in rows.to_pylist():
+                    if row["message_id"] not in places:
+                        places[row["message_id"]] = held.tell()
+                        pickle.dump(row, held)
+        for member in members:
+            if (place := places.get(member.message_id)) is not None:
+                held.seek(place)
+                yield pickle.load(held)  # noqa: S301 - this function wrote it
+
+
+def find_attempts(
+    archive: Archive, message_ids: Collection[str], drain_ids: Collection[str] = ()
+) -> list[Attempt]:
+    """Return every attempt of any plan that claimed one of these messages, the oldest first.
+
+    *drain_ids* are the drains that brought them, if they are known: older results are not read.
+    """
+    wanted = set(message_ids)
+    found = [
+        attempt
+        for attempt in _attempts(archive, "message_id", wanted, time_before(*drain_ids))
+        if not wanted.isdisjoint(attempt.claim.message_ids)
+    ]
+    return sorted(found, key=lambda one: one.claim.time)
+
+
+def _attempts(
+    archive: Archive, field: str, ids: Collection[str], since: str = ""
+) -> Iterator[Attempt]:
+    """Yield those of the attempts with such a *field* that result files have, and all others."""
+    paths, attempts = ledger_files(archive)
+    if since:
+        paths = stored_open_set(archive).newer(paths, since)
+
+    def read(file: ResultFile) -> list[Attempt]:
+        return list(file.attempts_with(field, ids))
+
+    for found in read_results(archive, paths, read):
+        yield from found
+    yield from attempts
+
+
+def find_sender(archive: Archive, new_message_id: str) -> str | None:
+    """Return the id of the archived message that a redrive sent as that copy, None if none did."""
+    attempts = _attempts(archive, "new_message_id", [new_message_id])
+    results = (result for attempt in attempts for result in attempt.results or ())
+    return next((one.message_id for one in results if one.new_message_id == new_message_id), None)
+
+
+def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
+    """Return the ids of the copies that redrives and restores sent of these messages."""
+    wanted = set(message_ids)
+    found = find_attempts(archive, wanted)
+    results = (result for one in found for result in one.results or ())
+    return {r.new_message_id for r in results if r.message_id in wanted and r.new_message_id}
+
+
+_REASONS_FILE = "reasons.parquet"
+REASONS = pa.schema(
+    [
+        (name, pa.string())
+        for name in ("message_id", "log_error_type", "log_error_message", "logged")
+    ]
+)
+"""``logged`` says in lines how and where it was found, with a link and frames."""
+
+
+def write_reasons(archive: Archive, plan_id: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Keep what an analysis found."""
+    table = pa.Table.from_pylist(list(rows), schema=REASONS)
+    archive.write(f"{REPORTS}/{plan_id}/{_REASONS_FILE}", parquet_bytes(table))
+
+
+def read_reasons(archive: Archive, oldest_drain: str) -> dict[str, dict[str, Any]]:
+    """Return what was found last of messages of this drain or later ones, by their id."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(one for one in archive.list(REPORTS) if one.endswith(f"/{_REASONS_FILE}")):
+        if path.split("/")[1] < oldest_drain or (content := archive.read(path)) is None:
+            continue
+        with damage_named(archive, path, PARQUET_DAMAGE, "remove it"):
+            rows = pq.read_table(pa.BufferReader(content)).select(REASONS.names).to_pylist()
+        found.update((row["message_id"], row) for row in rows)
+    return found

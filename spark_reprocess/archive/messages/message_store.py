@@ -102,7 +102,7 @@ def rows_of_file(
             return None
         is_wanted = None
         if ids is not None:
-            is_wanted = have_any(file.read(columns=[*keys]), pa.array(ids, pa.string()))
+            is_wanted = have_any(file.read(columns=[*keys]), ids)
             if not pc.any(is_wanted).as_py():
                 return pa.schema([ARROW_SCHEMA.field(name) for name in columns]).empty_table()
         rows = file.read(columns=[*columns]).select([*columns])
@@ -112,7 +112,22 @@ def rows_of_file(
 
 def have_any(keys: pa.Table, wanted: Any) -> Any:  # noqa: ANN401 - Arrow arrays
     """Return whether a column of each row has one of the *wanted* values."""
-    return reduce(pc.or_, (pc.is_in(column, value_set=wanted) for column in keys.columns))
+    return reduce(pc.or_, (is_in(column, wanted) for column in keys.columns))
+
+
+def is_in(column: Any, values: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return of each text in *column* whether it is among *values*: a collection, or a column."""
+    if not isinstance(values, (pa.Array, pa.ChunkedArray)):
+        values = pa.array(values, pa.string())
+    if len(values) > len(column):
+        # Arrow makes a set of the values, of 80 bytes each: of few it is smaller.
+        values = values.filter(pc.is_in(values, value_set=combined(column)))
+    return pc.is_in(column, value_set=combined(values))
+
+
+def combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return the column in one piece."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def rows_by_file(
@@ -198,7 +213,7 @@ def _write(archive: Archive, drain_id: str, task: int, rows: pa.Table) -> str:
 def remove_messages(
     archive: Archive,
     drain_id: str,
-    message_ids: Collection[str],
+    message_ids: Any,  # noqa: ANN401 - a collection, or Arrow's column
     before_each: Callable[[], None],
     *,
     merges: bool = False,
@@ -212,7 +227,7 @@ def remove_messages(
     """
     files = dict(rows_by_file(archive, message_files(archive, [drain_id]), _KEYS))
     rows = with_files(files.items(), _KEYS)
-    stays = pc.invert(pc.is_in(rows["message_id"], value_set=pa.array(message_ids, pa.string())))
+    stays = pc.invert(is_in(rows["message_id"], message_ids))
     if pc.count_distinct(rows["message_id"]).as_py() < rows.num_rows:
         # As every read does: of several rows of a message the one that was drained first stays.
         numbers = pa.array(range(rows.num_rows), pa.int64())
@@ -270,6 +285,6 @@ def holds_any(content: bytes, ids: Collection[str]) -> bool:
     """Whether a file has a row with one of these message ids or first ids, or cannot be read."""
     try:
         keys = pq.read_table(pa.BufferReader(content), columns=["message_id", "first_id"])
-        return bool(pc.any(have_any(keys, pa.array(sorted(ids), pa.string()))).as_py())
+        return bool(pc.any(have_any(keys, ids)).as_py())
     except PARQUET_DAMAGE:
         return True

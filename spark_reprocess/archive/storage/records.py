@@ -62,15 +62,21 @@ def record_bytes(record: object) -> bytes:
     return json.dumps(values_of(record), indent=1).encode()
 
 
-def read_record(
-    archive: Archive, path: str, kind: type[_Record], advice: str = ADVICE
-) -> _Record | None:
-    """Read the record at *path*, None where there is none; errors end with *advice*."""
+def read_record(archive: Archive, path: str, kind: type[_Record]) -> _Record | None:
+    """Read the record at *path*, None where there is none."""
     content = archive.read(path)
     if content is None:
         return None
-    with damage_named(archive, path, advice=advice):
+    with damage_named(archive, path):
         return record_of(kind, json.loads(content))
+
+
+def missing(archive: Archive, path: str) -> ArchiveError:
+    """Return the error for a file that was there, or was named by one."""
+    return ArchiveError(
+        f"archive {archive.root}: {path} is missing; restore it from a backup. The driver and all "
+        "executors must share the archive"
+    )
 
 
 @contextmanager

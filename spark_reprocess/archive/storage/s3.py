@@ -96,17 +96,12 @@ class S3Archive:
         A store that writes it again, although the PUT says not to, gives one claim to two runs.
         """
         self.write(_PROBE, b"")
-        with self._explained("write", _PROBE):
-            try:
-                self._put(_PROBE, b"", "", IfNoneMatch="*")
-            except ClientError as error:
-                if _status(error) in (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.CONFLICT):
-                    return
-                raise
-        raise ArchiveError(
-            f"archive {self.root}: this store ignores If-None-Match, so that two runs could claim "
-            "and send the same messages; use Amazon S3, or a store that knows conditional writes"
-        )
+        if self.create(_PROBE, b""):
+            raise ArchiveError(
+                f"archive {self.root}: this store ignores If-None-Match, so that two runs could "
+                "claim and send the same messages; use Amazon S3, or a store that knows "
+                "conditional writes"
+            )
 
     def create(self, path: str, content: bytes) -> bool:
         with self._explained("write", path):
@@ -120,18 +115,22 @@ class S3Archive:
                 return False
             return self._put_if(path, new, IfMatch=found[1]["ETag"])
 
-    def _put_if(self, path: str, content: bytes, **condition: str) -> bool:
+    def _put_if(self, path: str, content: bytes, **condition: Any) -> bool:  # noqa: ANN401 - boto3's
         """Write on a condition; return whether this call did.
 
         botocore may repeat a PUT whose answer was lost: the mark shows that the first one won.
         """
         mark = secrets.token_hex(16)
+        place: Any = {"Bucket": self.bucket, "Key": self._key(path)}
+        put = partial(
+            self._s3().put_object, **place, Body=content, Metadata={_WRITER: mark}, **condition
+        )
         try:
-            _PUT.call(partial(self._put, path, content, mark, **condition), _is_conflict)
+            _PUT.call(put, _is_conflict)
         except ClientError as error:
             if _status(error) != HTTPStatus.PRECONDITION_FAILED:
                 raise
-            head = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
+            head = self._s3().head_object(**place)
             return head["Metadata"].get(_WRITER) == mark
         return True
 
@@ -235,12 +234,6 @@ class S3Archive:
             ]
         files = (key for key in keys if key[-1] != "/" and key.rpartition("/")[2][0] != ".")
         return sorted(key.removeprefix(self.prefix) for key in files)
-
-    def _put(self, path: str, content: bytes, mark: str, **condition: Any) -> None:  # noqa: ANN401 - boto3's
-        metadata = {_WRITER: mark}
-        self._s3().put_object(
-            Bucket=self.bucket, Key=self._key(path), Body=content, Metadata=metadata, **condition
-        )
 
     def _get(self, path: str, **part: Any) -> tuple[bytes, Any] | None:  # noqa: ANN401 - boto3's
         client = self._s3()

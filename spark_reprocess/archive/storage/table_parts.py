@@ -15,7 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.records import damage_named, record_bytes, record_of, values_of
+from spark_reprocess.archive.storage.records import (
+    damage_named,
+    missing,
+    record_bytes,
+    record_of,
+    values_of,
+)
 from spark_reprocess.errors import ArchiveError, InputError
 
 PARQUET_DAMAGE = (pa.ArrowException, OSError, KeyError)
@@ -65,7 +71,7 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
     path = f"{folder}/{_MANIFEST}"
     content = archive.read(path)
     if content is None:
-        raise _missing(archive, path)
+        raise missing(archive, path)
     if digest is not None and sha256(content).hexdigest() != digest:
         raise InputError(
             f"archive {archive.root}: {folder} is not the table that the plan was made with; "
@@ -133,7 +139,7 @@ def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> p
     path = f"{folder}/{part.name}"
     content = archive.read(path)
     if content is None:
-        raise _missing(archive, path)
+        raise missing(archive, path)
     if sha256(content).hexdigest() != part.sha256:
         raise ArchiveError(
             f"archive {archive.root}: {path} was changed after it was written; restore it from a "
@@ -143,7 +149,3 @@ def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> p
     with damage_named(archive, path, PARQUET_DAMAGE):
         file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
         return file.read(columns=schema.names).select(schema.names).cast(schema)
-
-
-def _missing(archive: Archive, path: str) -> ArchiveError:
-    return ArchiveError(f"archive {archive.root}: {path} is missing; restore it from a backup")

@@ -67,7 +67,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(0, 20),
         metavar="S",
         help="length of a long poll, 0 to 20; a task ends after three empty ones if SQS counts no "
-        "visible message (default: 2)",
+        "visible message (default: 1)",
     )
     analysis = parser.add_argument_group("the analysis")
     add = analysis.add_argument

@@ -3,13 +3,17 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.command_line.arguments import add_shared, sha256_hex
-from spark_reprocess.command_line.outcomes import columns, problem_sentence
+from spark_reprocess.command_line.outcomes import columns, print_outcomes, problem_sentence
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
     came_back,
@@ -27,11 +31,15 @@ from spark_reprocess.command_line.verb import (
     Verb,
     progress_here,
 )
-from spark_reprocess.command_line.watch import Watch, print_outcomes
+from spark_reprocess.errors import JobError
 from spark_reprocess.figures import counted, duration
+from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.ramp.rule import GroupRamp, Verdict, read_allowed
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.progress import Progress
+from spark_reprocess.ramp import LOOKS_A_MINUTE, GroupRamp, Verdict, read_allowed, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.sending.stop_signals import Deadline
 
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
@@ -167,6 +175,72 @@ def _run(options: RedriveOptions) -> int:
         print_error(_stopped_sentence(summary.ramp))
         return STOPPED
     return exit_code
+
+
+@dataclass
+class Watch:
+    """Watches what comes back of one run; it begins before the run.
+
+    Attributes:
+        wait: waits for an event, but no longer than so many seconds.
+        outcomes: of the groups of which the plan has sent something, as of the last look.
+    """
+
+    options: RedriveOptions
+    now_seconds: Callable[[], float] = time.time
+    wait: Callable[[threading.Event, float], object] = threading.Event.wait
+    outcomes: tuple[Outcome, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise JobError where there is no such plan."""
+        self._deadline = Deadline.after(self.options.time_budget_seconds, self.now_seconds)
+        self._before = {one.group_id: one.returned or 0 for one in self._look("")}
+
+    def run(self, plan_id: str, progress: Progress, exit_code: int) -> int:
+        """Look until every failure would have come back, or somebody or the deadline stops it.
+
+        Print what went wrong, and return the exit code of the watch, else that of the run.
+        """
+        from spark_reprocess.redrive.execution import look_until
+        from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
+
+        minute_seconds = self.options.minute_seconds
+
+        def is_over() -> bool:
+            self.outcomes, now = self._look(plan_id), self.now_seconds()
+            return all(one.is_known(now, minute_seconds) for one in self.outcomes)
+
+        def status() -> str:
+            worst = max(self.outcomes, key=lambda one: one.returned or 0, default=None)
+            return f"{worst.group_id}: {worst.sentence(self.now_seconds())}" if worst else ""
+
+        every_seconds = minute_seconds / LOOKS_A_MINUTE
+        try:
+            with progress("watching", status):
+                ended_by = look_until(is_over, every_seconds, self._deadline, self.wait)
+        except JobError as error:
+            # The answer of the run must not be lost.
+            ended_by = str(error)
+        if ended_by:
+            print_error(f"the watch ended early: {ended_by}")
+        bad = [
+            one.group_id
+            for one in self.outcomes
+            if (one.returned or 0) - self._before.get(one.group_id, 0)
+            > returns_allowed(self.options.allow_returns, one.sent)
+        ]
+        if bad:
+            print_error(f"{', '.join(bad)}: more came back than may")
+        if ended_by == BY_SIGNAL:
+            return INTERRUPTED
+        return STOPPED if bad else exit_code
+
+    def _look(self, plan_id: str) -> tuple[Outcome, ...]:
+        options, archive = self.options, open_archive(self.options.archive)
+        plan = find_plan(archive, options.plan or plan_id or None).plan()
+        plan = plan if options.group is None else plan.only(options.group)
+        found = read_outcomes(archive, plan, options.failure_table, make_client=sqs_client)
+        return tuple(one for one in found.values() if one.sent)
 
 
 def exit_code_of(summary: RedriveSummary) -> int:

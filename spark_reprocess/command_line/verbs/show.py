@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from spark_reprocess.command_line.arguments import add_shared
+from spark_reprocess.command_line.outcomes import print_outcomes
 from spark_reprocess.command_line.terminal import (
     print_answer,
     print_error,
@@ -19,7 +20,6 @@ from spark_reprocess.command_line.terminal import (
     print_line,
 )
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
-from spark_reprocess.command_line.watch import print_outcomes
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, second
 from spark_reprocess.groups.triage import is_group_id

@@ -15,12 +15,7 @@ from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
-from spark_reprocess.archive.ledger.open_set import (
-    claimed_table,
-    is_in,
-    read_messages,
-    since_plan,
-)
+from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages, since_plan
 from spark_reprocess.archive.messages.frames import FILE, Held, read_some
 from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.archive.messages.message_order import (
@@ -32,6 +27,7 @@ from spark_reprocess.archive.messages.message_order import (
     parked_queue,
     with_waiting,
 )
+from spark_reprocess.archive.messages.message_store import is_in
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted

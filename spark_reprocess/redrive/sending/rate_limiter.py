@@ -63,65 +63,13 @@ def most_tasks(messages_per_second: float) -> int:
     return max(1, window_messages(messages_per_second) // 2)
 
 
-class SlidingWindow:
-    """What may be in flight at a moment. Pure: times are seconds of one steady clock.
+class RateLimiter:
+    """Lets calls of one task begin. ``acquire`` and ``release`` are thread-safe.
 
     Attributes:
         call_messages: the most messages for one call: a second's worth, 1 to 10.
         claim_messages: the most for one claim: ten seconds' worth, at least 1.
     """
-
-    def __init__(self, window: int, begins_at: float | None = None) -> None:
-        """Allow *window* messages in ten seconds, at least 1.
-
-        With *begins_at* the first call waits from then on as if a whole one had just gone.
-        """
-        rate = window / WINDOW_SECONDS / _TOLERANCE
-        self._seconds_each = 1 / rate
-        self._window = window
-        self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
-        self.claim_messages = max(1, math.floor(rate * WINDOW_SECONDS + 1e-9))
-        self._next_at: float | None = None
-        if begins_at is not None:
-            self._next_at = begins_at + self.call_messages * self._seconds_each
-        self._in_flight = self._recent = 0
-        self._ended: deque[tuple[float, int]] = deque()
-
-    def seconds_until(self, messages: int, now: float) -> float:
-        """Return how long a call of so many messages, at most *call_messages*, has to wait.
-
-        Infinite where time alone does not help: only the end of a call makes room.
-        """
-        self._forget(now)
-        missing = self._in_flight + self._recent + messages - self._window
-        room_at = -math.inf
-        for ended_at, ended in self._ended:
-            if missing <= 0:
-                break
-            missing -= ended
-            room_at = ended_at + WINDOW_SECONDS
-        due_at = now if self._next_at is None else self._next_at
-        return math.inf if missing > 0 else max(0.0, room_at - now, due_at - now)
-
-    def start(self, messages: int, now: float) -> None:
-        """Note that a call of so many messages begins."""
-        due = now if self._next_at is None else max(self._next_at, now - _CATCH_UP_SECONDS)
-        self._next_at = due + messages * self._seconds_each
-        self._in_flight += messages
-
-    def end(self, messages: int, now: float) -> None:
-        """Note that a call of so many messages has ended, in whatever way."""
-        self._in_flight -= messages
-        self._recent += messages
-        self._ended.append((now, messages))
-
-    def _forget(self, now: float) -> None:
-        while self._ended and self._ended[0][0] + WINDOW_SECONDS <= now:
-            self._recent -= self._ended.popleft()[1]
-
-
-class RateLimiter:
-    """Lets calls of one task begin. Thread-safe. Its attributes are those of its window."""
 
     def __init__(
         self,
@@ -130,14 +78,21 @@ class RateLimiter:
         *,
         waits_first: bool = False,
     ) -> None:
-        """Allow *window* messages in ten seconds; None for no limit.
+        """Allow *window* messages in ten seconds, at least 1; None for no limit.
 
-        With *waits_first* the first call waits, too: see ``SlidingWindow``.
+        With *waits_first* the first call waits from now on as if a whole one had just gone.
+        *now_seconds* is a steady clock.
         """
-        begins_at = now_seconds() if waits_first else None
-        self._window = SlidingWindow(_NO_LIMIT if window is None else window, begins_at)
-        self.call_messages = self._window.call_messages
-        self.claim_messages = self._window.claim_messages
+        self._window = _NO_LIMIT if window is None else window
+        rate = self._window / WINDOW_SECONDS / _TOLERANCE
+        self._seconds_each = 1 / rate
+        self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
+        self.claim_messages = max(1, math.floor(rate * WINDOW_SECONDS + 1e-9))
+        self._next_at = -math.inf
+        if waits_first:
+            self._next_at = now_seconds() + self.call_messages * self._seconds_each
+        self._in_flight = self._recent = 0
+        self._ended: deque[tuple[float, int]] = deque()
         self._now_seconds = now_seconds
         self._changed = threading.Condition()
 
@@ -153,10 +108,9 @@ class RateLimiter:
         """
         while may_wait():
             with self._changed:
-                now = self._now_seconds()
-                seconds = self._window.seconds_until(messages, now)
+                seconds = self.seconds_until(messages)
                 if seconds <= 0:
-                    self._window.start(messages, now)
+                    self.start(messages)
                     return True
                 self._changed.wait(min(seconds, _CHECK_SECONDS))
         return False
@@ -164,5 +118,32 @@ class RateLimiter:
     def release(self, messages: int) -> None:
         """Say that a call has ended, in whatever way."""
         with self._changed:
-            self._window.end(messages, self._now_seconds())
+            self._in_flight -= messages
+            self._recent += messages
+            self._ended.append((self._now_seconds(), messages))
             self._changed.notify_all()
+
+    def seconds_until(self, messages: int) -> float:
+        """Return how long a call of so many messages has to wait.
+
+        Infinite where time alone does not help: only the end of a call makes room.
+        """
+        now = self._now_seconds()
+        while self._ended and self._ended[0][0] + WINDOW_SECONDS <= now:
+            self._recent -= self._ended.popleft()[1]
+        missing = self._in_flight + self._recent + messages - self._window
+        room_at = -math.inf
+        for ended_at, ended in self._ended:
+            if missing <= 0:
+                break
+            missing -= ended
+            room_at = ended_at + WINDOW_SECONDS
+        return math.inf if missing > 0 else max(0.0, max(room_at, self._next_at) - now)
+
+    def start(self, messages: int) -> None:
+        """Note that a call of so many messages begins."""
+        now = self._now_seconds()
+        # A first call is not late.
+        due = now if math.isinf(self._next_at) else max(self._next_at, now - _CATCH_UP_SECONDS)
+        self._next_at = due + messages * self._seconds_each
+        self._in_flight += messages

@@ -56,14 +56,8 @@ from spark_reprocess.redrive.sending.rate_limited_queue import GlobalErrorDetect
 from spark_reprocess.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals, stop_marker
 
-_COLUMNS: dict[str, pa.DataType] = {
-    "group_id": pa.string(),
-    "word": pa.string(),
-    "count": pa.int64(),
-    "detail": pa.string(),
-    "examples": pa.list_(pa.string()),
-}
-SETTLED = pa.schema(_COLUMNS)
+_TEXTS: dict[str, pa.DataType] = dict.fromkeys(("group_id", "word", "detail"), pa.string())
+SETTLED = pa.schema({**_TEXTS, "count": pa.int64(), "examples": pa.list_(pa.string())})
 """What ``SendTask.run`` yields."""
 
 TASK = "task"
@@ -381,16 +375,15 @@ class SendTask:
                 executor = stack.enter_context(
                     ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
                 )
-                if context.request.failure_table:
-                    look = partial(self._keep_to_limit, signals)
+                if table := context.request.failure_table:
+
+                    def look() -> None:
+                        signals.keep_to(context.limit, read_limit(table, context.destination))
+
                     stack.enter_context(repeating(look, _LIMIT_SECONDS, "breaker"))
                 for settled in self._sender(signals, limiter, executor).settle_all(chunks):
                     counts.add(settled)
         yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
-
-    def _keep_to_limit(self, signals: StopSignals) -> None:
-        now = read_limit(self.context.request.failure_table, self.context.destination)
-        signals.keep_to(self.context.limit, now)
 
     def _may_start(self, signals: StopSignals) -> bool:
         if self.context.probe:
@@ -462,23 +455,14 @@ class _Counts:
     def rows(self, stopped_by: str) -> list[dict[str, Any]]:
         """Return a row for each group, word and detail, and one that says why the task stopped."""
         rows = [
-            (group_id, word, count, detail, self._examples[group_id, word, detail])
+            (group_id, word, detail, count, self._examples[group_id, word, detail])
             for (group_id, word, detail), count in self._counts.items()
         ]
         if stopped_by:
-            rows.append(("", Disposition.NOT_REACHED, 0, stopped_by, []))
+            rows.append(("", Disposition.NOT_REACHED, stopped_by, 0, []))
         return [dict(zip(SETTLED.names, row, strict=True)) for row in rows]
 
 
 def progress_folder(context: RunContext, stage: str) -> str:
-    """Return where each task writes how far it is; see ``read_progress``."""
+    """Return where each task writes how many messages it has settled, every two seconds."""
     return f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
-
-
-def read_progress(archive: Archive, folder: str) -> int:
-    """Return how many messages the tasks of a run have settled, about two seconds ago.
-
-    Raises:
-        ArchiveError: the folder cannot be read.
-    """
-    return sum(int(archive.read(path) or 0) for path in archive.list(folder))

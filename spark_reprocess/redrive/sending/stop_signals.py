@@ -65,17 +65,8 @@ class Deadline:
 
 
 def stop_marker(plan_id: str, run_id: str, stage: str) -> str:
-    """Return the path of the stop marker of one stage of a run."""
+    """Return the path of the stop marker of one stage of a run. Its content is the reason."""
     return f"{plan_folder(plan_id)}/stop-{run_id}-{stage}"
-
-
-def write_stop_marker(archive: Archive, path: str, why: str) -> None:
-    """Ask all tasks of a run to stop, durably. The first reason stays.
-
-    Raises:
-        ArchiveError: it cannot be written.
-    """
-    archive.create(path, why.encode())
 
 
 class StopSignals:
@@ -134,7 +125,7 @@ class StopSignals:
         self.stop_task(why)
         # Where the archive cannot be written, the other tasks meet the same error themselves.
         with suppress(ArchiveError):
-            write_stop_marker(self._archive, self._marker, why)
+            self._archive.create(self._marker, why.encode())
 
     def keep_to(self, began_with: Limit, now: Limit) -> None:
         """Stop this task where the circuit breaker's limit has fallen since the send began.

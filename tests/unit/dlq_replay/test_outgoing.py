@@ -14,10 +14,14 @@ from dlq_replay.rules.outgoing import (
     redriven_entry,
     replay_entry,
 )
+from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, KEPT_ERROR_BYTES, FailureError, body_digest
 from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import (
+    ACCOUNT,
     BODY,
+    MAIN,
+    MAIN_FIFO,
     NOW,
     context,
     context_of,
@@ -83,13 +87,11 @@ def copies_of(letter: Message) -> dict[str, SendEntry]:
         "park, one of two main queues": parked_entry(
             letter, "foreign_source", NOW, policy(others={"other": {}})
         ),
-        "redrive": redriven_entry(letter, "p-2", to_fifo=False),
+        "redrive": redriven_entry(letter, "p-2", MAIN),
         "redrive to FIFO, keeping the counter": redriven_entry(
-            letter, "p-2", to_fifo=True, keep_counter=True
+            letter, "p-2", MAIN_FIFO, keep_counter=True
         ),
-        "redrive of a step": redriven_entry(
-            letter, "p-2", to_fifo=False, group_id="g-2", is_canary=True
-        ),
+        "redrive of a step": redriven_entry(letter, "p-2", MAIN, group_id="g-2", is_canary=True),
     }
 
 
@@ -144,8 +146,9 @@ def test_a_message_with_room_for_a_redrive_keeps_its_context_in_every_copy(
 ) -> None:
     letter = message("m-1", "x" * 99, context(source_queue=source))
     size = next(n for n in range(2000) if has_room_for_redrive(letter, "p", n, "g"))
-    sent = redriven_entry(letter, "p", to_fifo=False, group_id="g", is_canary=True)
     main = source or "q" * 80
+    to = QueueAddress(ACCOUNT, main)
+    sent = redriven_entry(letter, "p", to, group_id="g", is_canary=True)
     back = message(
         "m-2",
         "x" * 99,
@@ -156,7 +159,7 @@ def test_a_message_with_room_for_a_redrive_keeps_its_context_in_every_copy(
 
     assert has_room_to_hold(back, 1000, rules)
     copies = (
-        redriven_entry(letter, "p", to_fifo=False, group_id="g", max_message_bytes=size),
+        redriven_entry(letter, "p", to, group_id="g", max_message_bytes=size),
         replay_entry(back, 1000, 0, NOW, rules, NOW),
         parked_entry(back, "redrive_step", NOW, rules),
     )
@@ -167,7 +170,7 @@ def test_a_message_with_room_for_a_redrive_keeps_its_context_in_every_copy(
 def test_redrive_deduplication_id_is_hashed_above_128_characters(
     plan: str, is_hashed: bool
 ) -> None:
-    entry = redriven_entry(message("m-1"), plan, to_fifo=True)
+    entry = redriven_entry(message("m-1"), plan, MAIN_FIFO)
 
     assert entry.deduplication_id is not None
     assert len(entry.deduplication_id) <= 128
@@ -189,7 +192,7 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
         parked,
         replay_entry(dead, 1, 0, moment, policy(), moment),
         held_entry(dead, moment, 0, moment, policy(), by_breaker=True),
-        redriven_entry(dead, quotes, to_fifo=False, group_id=quotes, is_canary=True),
+        redriven_entry(dead, quotes, MAIN, group_id=quotes, is_canary=True),
     ]
 
     assert max(len(str(copy.attributes[CONTEXT_ATTRIBUTE].value)) for copy in copies) <= 1024

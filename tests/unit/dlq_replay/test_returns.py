@@ -29,14 +29,9 @@ from tests.support.builders import (
 from tests.support.returns_counters import FakeCounters
 
 KEY = "p", "g"
-VISIBILITY_SECONDS = 180
-KNOWN: dict[str, Any] = {"max_receive_count": 3, "dlq_visibility_seconds": VISIBILITY_SECONDS}
+KNOWN: dict[str, Any] = {"max_receive_count": 3, "dlq_visibility_seconds": 180}
 UNCOUNTED = Failed("not_counted", "its return could not be counted")
 STEP = Park(ParkReason.REDRIVE_STEP)
-
-
-def denied() -> None:
-    raise TableError("denied")
 
 
 @dataclass
@@ -49,13 +44,11 @@ class Worker:
     refuses: Mapping[str, SendResult] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        add = self.counters.add if self.counters else None
         self.main, _, self.parked = queues = three_queues(self.refuses)
+        add = self.counters.add if self.counters else None
+        counter = ReturnsCounter(add, lambda: self.seconds)
         self.replayer = replayer(
-            self.policy,
-            *queues,
-            now_seconds=lambda: int(self.seconds),
-            returns=ReturnsCounter(add, lambda: self.seconds),
+            self.policy, *queues, now_seconds=lambda: int(self.seconds), returns=counter
         )
 
     def replay(self, *letters: Message | UnreadableRecord) -> BatchOutcome:
@@ -68,18 +61,16 @@ class Worker:
 
 
 def returned(
-    name: str = "a", *, looks: int = 1, group: str = "", count: int = 0, **fields: Any
+    name: str = "a", *, looks: int = 1, group: str = "", queue: str = "main", **fields: Any
 ) -> Message:
     """A redriven copy that SQS moved here, at its first look unless told otherwise."""
     redriven = {"first_id": f"first-{name}", "plan_id": "p", "group_id": "g", **fields}
-    main = "main.fifo" if group else "main"
     system = {
-        "DeadLetterQueueSourceArn": queue_arn(main),
+        "DeadLetterQueueSourceArn": queue_arn(queue),
         "ApproximateReceiveCount": str(3 + looks),
         **({"MessageGroupId": group} if group else {}),
     }
-    own = {**context(**redriven), **(counter(str(count)) if count else {})}
-    return message(name, name, own, **system)
+    return message(name, name, context(**redriven), **system)
 
 
 def fates(outcome: BatchOutcome) -> list[Fate]:
@@ -130,61 +121,50 @@ def test_where_nobody_asks_copies_are_marked_and_a_canary_is_parked() -> None:
     assert context_of(*worker.main.sent).is_back
 
 
-def test_a_canary_is_parked_at_its_first_return_and_counts_twice() -> None:
-    worker = Worker()
-    outcome = worker.replay(returned(is_canary=True))
+def test_what_sqs_confirmed_counts_as_parked_again_a_canary_twice() -> None:
+    worker = Worker(refuses={"b": Refused("AccessDenied")})
+    exhausted = [
+        message(name, name, {**returned(name, is_back=True).attributes, **counter("3")})
+        for name in "ab"
+    ]
+    outcome = worker.replay(*exhausted, message("c"), returned("d", is_canary=True))
 
-    assert fates(outcome) == [STEP]
-    assert worker.counted() == ({"first-a"}, {"first-a"})
-    known = context_of(*worker.parked.sent)
+    assert fates(outcome)[3] == STEP
+    assert worker.counted() == ({"first-a", "first-d"}, {"first-a", "first-d"})
+    known = context_of(worker.parked.sent[-1])
     assert (known.plan_id, known.group_id, known.is_canary) == ("p", "g", False)
 
 
-def test_only_what_sqs_confirmed_counts_as_parked_again() -> None:
-    worker = Worker(refuses={"b": Refused("AccessDenied")})
-    exhausted: dict[str, Any] = {"count": 3, "is_back": True}
-    worker.replay(returned("a", **exhausted), returned("b", **exhausted), message("c"))
+OWN: Any = {"invoices": {"max_receive_count": 1, "dlq_visibility_seconds": 180}}
 
-    assert worker.counted() == (set(), {"first-a"})
+
+def denied() -> None:
+    raise TableError("denied")
 
 
 @pytest.mark.parametrize(
-    ("looks", "known", "fate"),
+    ("letter", "known", "fate"),
     [
-        (1, KNOWN, UNCOUNTED),
-        (5, KNOWN, UNCOUNTED),
-        (6, KNOWN, STEP),
-        (-2, KNOWN, UNCOUNTED),
-        (1, {"max_receive_count": 3}, STEP),
-        (1, {"dlq_visibility_seconds": VISIBILITY_SECONDS}, STEP),
+        *(({"looks": looks}, policy(**KNOWN), UNCOUNTED) for looks in (1, 5, -2)),
+        ({"looks": 6}, policy(**KNOWN), STEP),
+        # Where nobody knows how long it has been there, it does not wait.
+        ({}, policy(max_receive_count=3), STEP),
+        ({}, policy(dlq_visibility_seconds=180), STEP),
+        # The receive count of its own queue tells.
+        ({"queue": "invoices", "looks": 4}, policy(others=OWN, **KNOWN), STEP),
+        ({"queue": "invoices", "looks": 3}, policy(others=OWN, **KNOWN), UNCOUNTED),
     ],
 )
 @pytest.mark.parametrize("counters", [None, FakeCounters.of([KEY], denied)])
 def test_a_canary_that_cannot_be_counted_stays_for_a_quarter_of_an_hour(
-    looks: int, known: dict[str, Any], fate: Fate, counters: FakeCounters | None
+    letter: dict[str, Any], known: ReplayPolicy, fate: Fate, counters: FakeCounters | None
 ) -> None:
-    worker = Worker(counters, policy(**known))
-    outcome = worker.replay(returned(is_canary=True, looks=looks))
+    outcome = Worker(counters, known).replay(returned(is_canary=True, **letter))
 
     assert fates(outcome) == [fate]
     assert outcome.uncounted_returns == (fate == STEP)
-    assert outcome.to_partial_batch_response()["batchItemFailures"] == (
-        [] if fate == STEP else [{"itemIdentifier": "a"}]
-    )
-
-
-def test_the_receive_count_of_its_own_queue_says_how_long_a_canary_waits() -> None:
-    own: Any = {"invoices": {"max_receive_count": 1, "dlq_visibility_seconds": VISIBILITY_SECONDS}}
-    shared = policy(others=own, max_receive_count=100, dlq_visibility_seconds=VISIBILITY_SECONDS)
-    of_invoices = message(
-        "a",
-        "a",
-        returned(is_canary=True).attributes,
-        DeadLetterQueueSourceArn=queue_arn("invoices"),
-        ApproximateReceiveCount="7",
-    )
-
-    assert fates(Worker(None, shared).replay(of_invoices)) == [STEP]
+    left = outcome.to_partial_batch_response()["batchItemFailures"]
+    assert left == ([] if fate == STEP else [{"itemIdentifier": "a"}])
 
 
 def test_a_table_that_fails_is_left_alone_for_5_seconds_and_reported_once_a_minute() -> None:
@@ -239,7 +219,8 @@ def test_on_fifo_a_copy_that_waits_in_place_is_counted_at_its_first_look(
     rules: ReplayPolicy, looks: int, is_canary: bool, is_counted: bool
 ) -> None:
     worker = Worker(policy=rules)
-    outcome = worker.replay(returned(group="x", looks=looks, is_canary=is_canary))
+    letter = returned(group="x", queue="main.fifo", looks=looks, is_canary=is_canary)
+    outcome = worker.replay(letter)
 
     assert (worker.counted()[0] == {"first-a"}) is is_counted
     assert outcome.uncounted_returns == 0

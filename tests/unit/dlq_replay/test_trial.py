@@ -13,7 +13,7 @@ from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.wire.message import Message, SendEntry
-from tests.support.builders import NOW, context, policy, queue_arn, text
+from tests.support.builders import MAIN, NOW, context, policy, queue_arn, text
 
 RUN = "0123456789abcdef"
 
@@ -94,7 +94,7 @@ def test_a_real_message_is_never_taken_for_one(real: Message) -> None:
 
 
 def test_a_copy_that_a_redrive_sent_is_real() -> None:
-    entry = redriven_entry(sent(), "plan", to_fifo=False)
+    entry = redriven_entry(sent(), "plan", MAIN)
 
     assert trial_id_of(Message("m", entry.body, entry.attributes)) is None
 

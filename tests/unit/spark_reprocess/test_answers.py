@@ -11,7 +11,7 @@ from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line.verbs.collect import print_analysis, print_drain
 from spark_reprocess.command_line.verbs.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
-from spark_reprocess.ramp.rule import Forecast, GroupRamp, Verdict
+from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 from tests.support.findings_builder import a_group, a_lead, some_findings
 from tests.support.golden import assert_stored, stored_texts

@@ -18,6 +18,7 @@ from spark_reprocess.archive.group_records import (
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.groups.triage import Found, GroupMemory, GroupState, Statement, Status, outcome
+from tests.support.ledgers import MemoryArchive
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
@@ -93,18 +94,8 @@ def test_two_people_at_the_same_moment_lose_nothing(archive: Archive) -> None:
     assert read_notes(archive, memory, [GROUP]) == {GROUP: "why"}
 
 
-@dataclass(frozen=True, slots=True)
-class CountedReads(LocalArchive):
-    """An archive that keeps the paths that were read."""
-
-    paths: list[str] = field(default_factory=list)
-
-    def read(self, path: str) -> bytes | None:
-        self.paths.append(path)
-        return LocalArchive.read(self, path)
-
-
-def test_few_files_are_opened_however_many_there_are(archive: Archive) -> None:
+def test_few_files_are_opened_however_many_there_are() -> None:
+    archive = MemoryArchive()
     groups = [f"g-{number:010x}" for number in range(1000)]
     for number, group_id in enumerate(groups[:50]):
         say(archive, group_id, 1, action="leave")
@@ -113,14 +104,14 @@ def test_few_files_are_opened_however_many_there_are(archive: Archive) -> None:
     for number in range(3, 6):
         analyze(archive, number, *groups)
     say(archive, groups[0], 30, is_resolved=True)
-    counted = CountedReads(archive.root)
+    archive.opened.clear()
 
-    memory = read_memory(counted)
-    opened = len(counted.paths)
-    notes = read_notes(counted, memory, groups)
+    memory = read_memory(archive)
+    opened = len(archive.opened)
+    notes = read_notes(archive, memory, groups)
 
     assert (len(memory.groups), len(memory.said), len(notes)) == (1000, 50, 10)
-    assert (opened, len(counted.paths)) == (2, 12)
+    assert (opened, len(archive.opened)) == (2, 12)
 
 
 def test_a_note_is_in_one_file_whose_removal_removes_it_and_nothing_else(archive: Archive) -> None:

@@ -10,7 +10,6 @@ from spark_reprocess.archive.ledger.claims import (
     Claim,
     Ledger,
     Result,
-    attempt_names,
     open_ranges,
     timestamp,
 )
@@ -37,19 +36,6 @@ def archive(tmp_path: Path) -> Archive:
 @pytest.fixture
 def ledger(archive: Archive) -> Ledger:
     return Ledger(archive, "p-1")
-
-
-def test_attempts_are_read_back_in_order(ledger: Ledger) -> None:
-    sent = Result("m-1", Disposition.SENT, timestamp(NOW), "copy-1")
-    assert ledger.claim("g-1", 3, 1, claim("m-1", "m-2"))
-    ledger.record("g-1", 3, 1, [sent, result("m-2", Disposition.FAILED)])
-    assert ledger.claim("g-1", 3, 2, claim("m-2"))
-
-    first, second = ledger.attempts("g-1", 3)
-
-    assert first.results == (sent, result("m-2", Disposition.FAILED))
-    assert (second.name.number, second.claim, second.results) == (2, claim("m-2"), None)
-    assert ledger.attempts("g-1", 4) == []
 
 
 def test_files_have_the_names_that_were_promised(ledger: Ledger, archive: Archive) -> None:
@@ -110,20 +96,6 @@ def test_claim_that_ends_nowhere_is_named(ledger: Ledger, end: int) -> None:
 
     with pytest.raises(ArchiveError, match=r"from-00005\.claim\.json"):
         ledger.attempts("g-1", 1)
-
-
-def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
-    for plan_id in ("p-1", "p-2"):
-        one = Ledger(archive, plan_id)
-        one.claim("g-1", 1, 1, claim(f"m-{plan_id}"))
-        one.record("g-1", 1, 1, [result(f"m-{plan_id}", Disposition.FAILED)])
-        one.claim("g-1", 1, 2, claim(f"m-{plan_id}"), 7)
-
-    names = attempt_names(archive)
-
-    assert names == [(p, "g-1", 1, *n) for p in ("p-1", "p-2") for n in ((1, 0), (2, 7))]
-    found = Ledger(archive, "p-2").attempt(names[3])
-    assert found == Attempt(names[3], claim("m-p-2"), None)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"version": 1}', b"\xff"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_index import files_with, read_table_columns
+from spark_reprocess.archive.messages.message_index import files_with
 from spark_reprocess.archive.messages.message_store import (
     message_files,
     remove_messages,
@@ -13,7 +13,6 @@ from spark_reprocess.archive.messages.message_store import (
     write_messages,
 )
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.errors import InputError
 from tests.support.approved_plan import planned
 from tests.support.builders import context, message, queue_url
 from tests.support.console_world import NOW
@@ -98,11 +97,3 @@ def test_without_a_usable_table_every_file_is_read(archive: Archive, damage: str
         (folder / "manifest.json").write_text("{")
 
     assert looked_at(archive, "m-1") == files
-
-
-def test_the_table_of_another_plan_is_refused(archive: Archive) -> None:
-    drain(archive, "d-1", 0, 1)
-    plan_id = Path(planned(archive)).parent.name
-
-    with pytest.raises(InputError, match="not the table that the plan was made with"):
-        read_table_columns(archive, plan_id, ["file"], "0" * 64)

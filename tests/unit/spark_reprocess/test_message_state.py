@@ -72,6 +72,7 @@ def attempts_of(words: str) -> list[Attempt]:
         ("failed, claimed 5", "busy"),
         ("discarded, claimed 5", "busy"),
         ("discarded, in_doubt", "in_doubt"),
+        ("discarded, in_doubt, restored", "restored"),
         *((f"sent, {later}", "sent") for later in ("claimed 5", "in_doubt", "failed", "restored")),
         ("failed, failed", None),
     ],

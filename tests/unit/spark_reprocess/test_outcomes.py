@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.inspect.outcomes import Outcome, total
+from spark_reprocess.inspect.outcomes import Outcome
 
 SENT_AT = 1_700_000_000.0
 SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
@@ -14,14 +14,6 @@ SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
 @pytest.mark.parametrize(
     ("changes", "passed_seconds", "sentence"),
     [
-        (
-            {},
-            360,
-            (
-                "sent 340, came back 12 (9 being replayed, 3 parked again), nothing heard of 328 "
-                "for 6 min, of which a failure would have returned after 2 min 30 s"
-            ),
-        ),
         (
             {"returned": 0, "parked": 0},
             100,
@@ -41,7 +33,6 @@ SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
             60,
             "sent 340, came back 0, nothing heard of 340 for 1 min",
         ),
-        ({"returned": None, "parked": None}, 360, "sent 340, what comes back is not known"),
     ],
 )
 def test_sentence(changes: dict[str, Any], passed_seconds: float, sentence: str) -> None:
@@ -65,17 +56,3 @@ def test_nothing_more_is_expected_a_minute_after_the_last_failure(
     changes: dict[str, Any], passed_seconds: float, is_known: bool
 ) -> None:
     assert replace(SOME, **changes).is_known(SENT_AT + passed_seconds) is is_known
-
-
-def test_a_sum_is_unknown_if_a_part_of_it_is() -> None:
-    other = replace(SOME, sent=5, last_sent_at=SENT_AT + 9, returned=1, parked=1)
-    idle = Outcome("g-2", {"restored": 4, "pending": 2})
-
-    summed = total([SOME, other, idle])
-
-    assert summed == Outcome(
-        "", {"sent": 680, "restored": 4, "pending": 2}, 345, SENT_AT + 9, 13, 4, 150
-    )
-    assert summed.pending == 2
-    assert total([SOME, replace(other, returned=None)]).returned is None
-    assert total([idle]).returned is None

@@ -1,5 +1,4 @@
 import json
-import pickle
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -269,19 +268,6 @@ def test_of_many_plans_that_start_together_exactly_one_goes_on(tmp_path: Path) -
         for attempt in range(10):
             locks = Locks(FaultyArchive(str(tmp_path / str(attempt))))
             assert len([*filter(None, executor.map(locks.try_to_take, holders))]) == 1
-
-
-def test_of_many_runs_of_one_plan_that_start_together_all_go_on(locks: Locks) -> None:
-    holders = [run(f"r-{number}", "p-1") for number in range(24)]
-    with ThreadPoolExecutor(8) as executor:
-        assert all(executor.map(locks.try_to_take, holders))
-
-
-def test_view_travels_to_tasks(locks: Locks) -> None:
-    view = locks.take(run("r-1", "p-1")).view
-
-    assert pickle.loads(pickle.dumps(view)) == view  # noqa: S301 - our own bytes
-    assert view.path == "locks/000001.json"
 
 
 def test_observer_counts_renewals_on_its_own_clock(locks: Locks) -> None:

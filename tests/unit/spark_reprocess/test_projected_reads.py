@@ -11,7 +11,7 @@ import pytest
 
 from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.lookup import find_rows
+from spark_reprocess.archive.messages.message_index import find_rows
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.archive.storage.local import LocalArchive

@@ -27,7 +27,7 @@ from spark_reprocess.archive.ledger.message_state import entries_of, strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
 from spark_reprocess.archive.ledger.run_results import clear_plans, close_runs, ledger_files
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.lookup import find_attempts, find_sender
+from spark_reprocess.archive.messages.message_index import find_attempts, find_sender
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive

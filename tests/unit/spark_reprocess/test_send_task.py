@@ -214,12 +214,6 @@ def test_at_a_low_rate_a_claim_covers_a_part_and_the_next_run_goes_on_behind_it(
     ]
 
 
-def test_without_a_rate_a_chunk_is_one_claim_and_one_result(bench: Bench) -> None:
-    bench.settle(FakeQueue(), [item(f"m-{n}", place=n) for n in range(100)])
-
-    assert len(bench.archive.list("ledger")) == 2
-
-
 def test_no_claim_is_made_once_the_run_is_stopped(bench: Bench) -> None:
     sender = replace(bench.sender(FakeQueue()), claim_messages=lambda: 1)
     settled = sender.settle("g-1", 1, [item(f"m-{n}", place=n) for n in range(3)])
@@ -304,15 +298,6 @@ def test_fifo_group_behind_a_busy_chunk_or_a_message_in_doubt_waits_but_not_behi
     assert words(sender.settle("g-1", 1, chunk)) == first
     second = [item("a-3", "a"), item("b-1", "b")]
     assert words(sender.settle("g-1", 2, second)) == [next_of_group, "sent"]
-
-
-def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:
-    queue = FakeQueue()
-
-    bench.settle(queue, [item("m-1", "a")], FIFO)
-
-    assert queue.sent[0].deduplication_id == "m-1:p-1"
-    assert queue.sent[0].message_group_id == "a"
 
 
 def test_no_chunk_begins_once_the_run_is_stopped(bench: Bench) -> None:

@@ -16,7 +16,7 @@ from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.show import ShowOptions, show
 from tests.support.builders import NOW, context, counter, message, queue_url, text
 from tests.support.golden import assert_stored
@@ -161,10 +161,3 @@ def test_unmasked_body_is_shown_as_it_is(archive: Archive, capsys: Capture) -> N
 def test_empty_archive_knows_no_message(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none of the 0 drains in archive .*new brought it"):
         show(ShowOptions(str(tmp_path / "new"), "m-1"))
-
-
-def test_broken_file_is_named(archive: Archive) -> None:
-    archive.write("messages/drain_id=d-9/part.parquet", b"no Parquet")
-
-    with pytest.raises(ArchiveError, match=r"drain_id=d-9/part\.parquet cannot be read"):
-        show(ShowOptions(archive.root, "first"))

@@ -15,7 +15,6 @@ from spark_reprocess.redrive.sending.stop_signals import (
     LOOK_SECONDS,
     StopSignals,
     stop_marker,
-    write_stop_marker,
 )
 
 MARKER = stop_marker("p-1", "r-1", "s-1")
@@ -52,42 +51,23 @@ def test_task_goes_on_while_all_is_well(
     assert signals.stopped_by == ""
 
 
-def test_marker_stops_a_task_before_its_next_claim(archive: Archive) -> None:
-    signals = StopSignals(archive, MARKER, None)
-    assert signals.look()
-
-    write_stop_marker(archive, MARKER, "interrupted")
-
-    assert not signals.look()
-    assert signals.stopped_by == "interrupted"
-
-
-def test_marker_stops_a_task_between_calls_within_a_second(
+def test_marker_stops_a_task_before_its_next_claim_and_between_calls_within_a_second(
     archive: Archive, clock: VirtualClock
 ) -> None:
-    signals = StopSignals(archive, MARKER, None, clock.time)
-    assert signals.look()
-    write_stop_marker(archive, MARKER, "interrupted")
+    claiming, calling = (StopSignals(archive, MARKER, None, clock.time) for _ in range(2))
+    for run, stage in (("r-2", "s-1"), ("r-1", "s-2")):
+        archive.create(stop_marker("p-1", run, stage), b"of others")
+    assert claiming.look()
+    assert calling.look()
+    archive.create(MARKER, b"interrupted")
 
+    assert not claiming.look()
     clock.advance(LOOK_SECONDS)
-    assert not signals.may_go_on()
-
-
-def test_task_that_starts_after_the_stop_sends_nothing(archive: Archive) -> None:
-    write_stop_marker(archive, MARKER, "interrupted")
-
+    assert not calling.may_go_on()
     assert not StopSignals(archive, MARKER, None).may_go_on()
 
-
-def test_first_reason_to_stop_is_the_one_that_counts(archive: Archive) -> None:
-    write_stop_marker(archive, MARKER, "interrupted")
-    write_stop_marker(archive, MARKER, "and the queue is gone")
-    signals = StopSignals(archive, MARKER, None)
-
-    signals.look()
-    signals.stop("and the disk is full")
-
-    assert signals.stopped_by == "interrupted"
+    claiming.stop("and the disk is full")
+    assert claiming.stopped_by == calling.stopped_by == "interrupted"
 
 
 def test_task_can_stop_all_others(archive: Archive) -> None:
@@ -106,13 +86,6 @@ def test_task_stops_itself_where_the_marker_cannot_be_written() -> None:
 
     assert signals.stopped_by == "the disk is full"
     assert not signals.may_go_on()
-
-
-def test_markers_of_other_runs_and_stages_mean_nothing(archive: Archive) -> None:
-    for run, stage in (("r-2", "s-1"), ("r-1", "s-2")):
-        write_stop_marker(archive, stop_marker("p-1", run, stage), "interrupted")
-
-    assert StopSignals(archive, MARKER, None).look()
 
 
 def test_damaged_marker_stops_too(archive: Archive) -> None:
@@ -141,35 +114,21 @@ def test_stop_ends_a_wait(archive: Archive) -> None:
         waiting.result(60)
 
 
-def test_wait_ends_by_itself(archive: Archive, clock: VirtualClock) -> None:
-    signals = StopSignals(archive, MARKER, None, clock.time)
-
-    signals.wait(0.0)
-
-    assert not signals.stopped_by
-
-
 @pytest.mark.parametrize(
     ("began", "now", "is_stopped"),
     [
-        *((None, None, False), (90, 90, False), (90, 120, False), (90, None, False)),
-        *((90, 1, True), (None, 1, True)),
+        *((None, Limit(), False), (90, Limit(90), False), (90, Limit(120), False)),
+        *((90, Limit(), False), (90, Limit(1, "limited"), True), (None, Limit(1, "limited"), True)),
+        (90, Limit(1, fault="no way to the table"), False),
     ],
 )
 def test_a_task_stops_where_the_limit_falls(
-    archive: Archive, began: int | None, now: int | None, *, is_stopped: bool
+    archive: Archive, began: int | None, now: Limit, *, is_stopped: bool
 ) -> None:
     signals = StopSignals(archive, MARKER, None)
 
-    signals.keep_to(Limit(began), Limit(now, "limited"))
+    signals.keep_to(Limit(began), now)
     assert signals.stopped_by == ("waiting for the breaker: limited" if is_stopped else "")
-
-
-def test_a_task_that_cannot_read_the_table_goes_on(archive: Archive) -> None:
-    signals = StopSignals(archive, MARKER, None)
-
-    signals.keep_to(Limit(90), Limit(1, fault="no way to it"))
-    assert not signals.stopped_by
 
 
 def test_a_limit_is_a_rate() -> None:

@@ -1,13 +1,12 @@
 """The counters of returns in the failure table, as botocore speaks DynamoDB. An adapter.
 
 Item ``returns#<plan>#<group>`` has the counters of one plan and group: the first ids of the first
-100 to 199 messages (``returned_ids``, ``parked_ids``), so that a message that is counted again
-changes nothing, and the number of those beyond (``returned``, ``parked``).
+100 messages or some more (``returned_ids``, ``parked_ids``), so that a message that is counted
+again changes nothing, and the number of those beyond (``returned``, ``parked``).
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from dlq_replay.aws.breaker_table import read_items, update_item
@@ -38,23 +37,16 @@ class ReturnsTable:
 
     def begin(self, plan_id: str, group_ids: Collection[str]) -> None:
         """Make the counters of these groups, or keep what is there, for 90 days from now."""
-        expires_at = str(self.now_seconds() + KEPT_SECONDS)
+        until = {":until": {"N": str(self.now_seconds() + KEPT_SECONDS)}}
         for group_id in group_ids:
-            update_item(
-                self.client,
-                TableName=self.table_name,
-                Key=_item_key(plan_id, group_id),
-                UpdateExpression="SET #expires_at = :expires_at",
-                ExpressionAttributeNames={"#expires_at": "expires_at"},
-                ExpressionAttributeValues={":expires_at": {"N": expires_at}},
-            )
+            self._update(plan_id, group_id, "SET expires_at = :until", until)
 
     def read(self, plan_id: str, group_ids: Collection[str]) -> dict[str, Returns]:
         """Read the counters of these groups, strongly consistent.
 
         A group without counters is not in the answer: nothing is known of it.
         """
-        group_of = {_item_key(plan_id, group)[_KEY]["S"]: group for group in group_ids}
+        group_of = {_item_key(plan_id, group): group for group in group_ids}
         keys = [{_KEY: {"S": key}} for key in group_of]
         items: list[Mapping[str, Any]] = []
         for start in range(0, len(keys), MAX_READS):
@@ -62,51 +54,46 @@ class ReturnsTable:
             items += read_items(self.client, self.table_name, Keys=part, ConsistentRead=True)
         return {group_of[item[_KEY]["S"]]: _returns(item) for item in items}
 
-    def add(
-        self,
-        plan_id: str,
-        group_id: str,
-        returned: frozenset[str] = frozenset(),
-        parked: frozenset[str] = frozenset(),
-    ) -> bool:
+    def add(self, plan_id: str, group_id: str, kind: str, first_ids: Collection[str]) -> bool:
         """Add messages by their first ids; False where there are no counters.
 
-        Ids that are in the set already change nothing. The change may have been made although this
-        raises: then ids beyond a full set count twice if they are added again.
+        *kind* is ``returned`` or ``parked``. Ids that are in the set already change nothing. The
+        change may have been made although this raises: then ids beyond a full set count twice if
+        they are added again.
         """
-        return all(
-            self._add(plan_id, group_id, kind, sorted(ids)[start : start + MAX_IDS])
-            for kind, ids in zip(_KINDS, (returned, parked), strict=True)
-            for start in range(0, len(ids), MAX_IDS)
-        )
-
-    def _add(self, plan_id: str, group_id: str, kind: str, ids: list[str]) -> bool:
-        exists = f"attribute_exists({_KEY})"
-        update = partial(
-            update_item, self.client, TableName=self.table_name, Key=_item_key(plan_id, group_id)
-        )
-        is_done, item = update(
-            UpdateExpression="ADD #ids :ids",
-            ConditionExpression=(
-                f"{exists} AND (attribute_not_exists(#ids) OR size(#ids) < :most)"
-            ),
-            ExpressionAttributeNames={"#ids": f"{kind}_ids"},
-            ExpressionAttributeValues={":ids": {"SS": ids}, ":most": {"N": str(MAX_IDS)}},
+        exists, ids = f"attribute_exists({_KEY})", f"{kind}_ids"
+        has_room = f"(attribute_not_exists({ids}) OR size({ids}) < :most)"
+        is_done, item = self._update(
+            *(plan_id, group_id, f"ADD {ids} :ids"),
+            {":ids": {"SS": sorted(first_ids)[:MAX_IDS]}, ":most": {"N": str(MAX_IDS)}},
+            ConditionExpression=f"{exists} AND {has_room}",
+            ReturnValues="ALL_NEW",
         )
         # Nobody adds to a full set any more.
-        beyond = len({*ids} - _ids(item, kind))
+        beyond = len({*first_ids} - _ids(item, kind))
         if item and beyond:
-            is_done, item = update(
-                UpdateExpression="ADD #count :beyond",
-                ConditionExpression=exists,
-                ExpressionAttributeNames={"#count": kind},
-                ExpressionAttributeValues={":beyond": {"N": str(beyond)}},
+            number = {":beyond": {"N": str(beyond)}}
+            is_done, item = self._update(
+                *(plan_id, group_id, f"ADD {kind} :beyond", number), ConditionExpression=exists
             )
         return is_done or bool(item)
 
+    def _update(
+        self, plan_id: str, group_id: str, change: str, values: Mapping[str, Any], **condition: str
+    ) -> tuple[bool, Mapping[str, Any]]:
+        """See ``update_item``."""
+        return update_item(
+            self.client,
+            TableName=self.table_name,
+            Key={_KEY: {"S": _item_key(plan_id, group_id)}},
+            UpdateExpression=change,
+            ExpressionAttributeValues=values,
+            **condition,
+        )
 
-def _item_key(plan_id: str, group_id: str) -> dict[str, dict[str, str]]:
-    return {_KEY: {"S": f"returns#{plan_id}#{group_id}"}}
+
+def _item_key(plan_id: str, group_id: str) -> str:
+    return f"returns#{plan_id}#{group_id}"
 
 
 def _returns(item: Mapping[str, Any]) -> Returns:

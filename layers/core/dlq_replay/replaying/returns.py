@@ -7,7 +7,7 @@ only a copy of an unproven step waits for it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from dlq_replay.retry import Asking, awake_seconds
@@ -27,8 +27,8 @@ BATCH_SECONDS = 1.0
 Key = tuple[str, str]
 """Plan and group."""
 
-Add = Callable[[str, str, frozenset[str], frozenset[str]], bool]
-"""Counts first ids of what came back of a plan and group, and of what was parked of it; False where
+Add = Callable[[str, str, str, frozenset[str]], bool]
+"""Counts messages of a plan and group, ``returned`` or ``parked``, by their first ids; False where
 there are no counters. ``returns_table.ReturnsTable.add``; raises TableError."""
 
 
@@ -58,7 +58,7 @@ class ReturnsCounter:
     def __init__(
         self, add: Add | None = None, clock_seconds: Callable[[], float] = awake_seconds
     ) -> None:
-        self._add_to_table, self._clock_seconds = add, clock_seconds
+        self._add, self._clock_seconds = add, clock_seconds
         self._asking = Asking(clock_seconds)
 
     def count(
@@ -74,32 +74,33 @@ class ReturnsCounter:
             ids of the messages that stay in the DLQ until they are counted; and how many returns
             were not counted and go on all the same.
         """
-        returns = [one for one in records if isinstance(one, Message) and _is_return(one)]
-        asked = _first_ids(
+        returns = _of_redrives(
             one
-            for one in returns
-            if is_returned_canary(one)
-            or (self._add_to_table and not (policy.main_queue.is_fifo and _deliveries(one, policy)))
+            for one in records
+            if isinstance(one, Message) and one.source_arn and not one.history.context.is_back
         )
         end = self._clock_seconds() + BATCH_SECONDS
-        lost = {
-            (key, first_id)
-            for key, ids in asked.items()
-            if self._clock_seconds() > end or not self._add(key, returned=frozenset(ids))
-            for first_id in ids
+        lost: dict[str, Message] = {}
+        for key, messages in returns.items():
+            asked = [one for one in messages if self._is_new(one, policy)]
+            is_late = self._clock_seconds() > end
+            if asked and (is_late or not self._is_counted(key, "returned", asked)):
+                lost |= {one.message_id: one for one in asked}
+        marked = {
+            one.message_id: one.with_history(
+                replace(one.history, context=replace(one.history.context, is_back=True))
+            )
+            for messages in returns.values()
+            for one in messages
+            if one.message_id not in lost
         }
-        marked: dict[str, Message] = {}
-        uncounted: set[str] = set()
-        for message in returns:
-            if (_key(message), message.first_id) not in lost:
-                context = replace(message.history.context, is_back=True)
-                history = replace(message.history, context=context)
-                marked[message.message_id] = message.with_history(history)
-            elif is_returned_canary(message) and _may_wait(message, policy):
-                uncounted.add(message.message_id)
-        missed = len(returns) - len(marked) - len(uncounted)
+        uncounted = frozenset(
+            message_id
+            for message_id, one in lost.items()
+            if is_returned_canary(one) and _may_wait(one, policy)
+        )
         batch = [marked.get(record.message_id, record) for record in records]
-        return batch, frozenset(uncounted), missed
+        return batch, uncounted, len(lost) - len(uncounted)
 
     def count_parked(self, outcomes: Iterable[Step]) -> None:
         """Count what was parked of a redrive. SQS must have confirmed *outcomes*."""
@@ -108,42 +109,32 @@ class ReturnsCounter:
             for step in outcomes
             if isinstance(step.fate, Park) and isinstance(step.record, Message)
         )
-        for key, ids in _first_ids(parked).items():
-            self._add(key, parked=frozenset(ids))
+        for key, messages in _of_redrives(parked).items():
+            self._is_counted(key, "parked", messages)
 
     def fault_to_report(self) -> str | None:
         """Return why the table could not count, once a minute; else None."""
         return self._asking.fault_to_report()
 
-    def _add(
-        self, key: Key, returned: frozenset[str] = frozenset(), parked: frozenset[str] = frozenset()
-    ) -> bool:
-        add = self._add_to_table
-        if add is None:
-            return False
-        return self._asking.ask(lambda: add(*key, returned, parked)) is not None
+    def _is_new(self, message: Message, policy: ReplayPolicy) -> bool:
+        if is_returned_canary(message):
+            return True
+        is_again = policy.main_queue.is_fifo and _deliveries(message, policy)
+        return self._add is not None and not is_again
+
+    def _is_counted(self, key: Key, kind: str, messages: Iterable[Message]) -> bool:
+        add, ids = self._add, frozenset(one.first_id for one in messages)
+        return add is not None and self._asking.ask(lambda: add(*key, kind, ids)) is not None
 
 
-def _key(message: Message) -> Key | None:
-    """The redrive that sent it; None where none did."""
-    context = message.history.context
-    if context.plan_id is None or context.group_id is None:
-        return None
-    return context.plan_id, context.group_id
-
-
-def _first_ids(messages: Iterable[Message]) -> Mapping[Key, set[str]]:
-    """First ids of those that a redrive sent."""
-    found: defaultdict[Key, set[str]] = defaultdict(set)
+def _of_redrives(messages: Iterable[Message]) -> dict[Key, list[Message]]:
+    """Return the messages that a redrive sent, by plan and group."""
+    found: defaultdict[Key, list[Message]] = defaultdict(list)
     for message in messages:
-        if key := _key(message):
-            found[key].add(message.first_id)
+        context = message.history.context
+        if context.plan_id is not None and context.group_id is not None:
+            found[context.plan_id, context.group_id].append(message)
     return found
-
-
-def _is_return(message: Message) -> bool:
-    is_first = message.source_arn is not None and not message.history.context.is_back
-    return is_first and _key(message) is not None
 
 
 def _deliveries(message: Message, policy: ReplayPolicy) -> int | None:

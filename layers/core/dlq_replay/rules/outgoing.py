@@ -108,8 +108,8 @@ def parked_entry(
 def redriven_entry(
     message: Message,
     plan_id: str,
+    to: QueueAddress,
     *,
-    to_fifo: bool,
     group_id: str | None = None,
     is_canary: bool = False,
     keep_counter: bool = False,
@@ -122,20 +122,20 @@ def redriven_entry(
 
     Args:
         message: the archived copy.
-        plan_id: the plan, which the context names beside the first id and the source queue.
-        to_fifo: whether it goes to a FIFO queue.
+        plan_id: the plan, which the context names beside the first id.
+        to: the queue, whose dead letter it is from now on.
         group_id: the group for which its return is counted; None to count none.
         is_canary: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
         keep_counter: whether the message keeps its counter; else it has none.
         max_message_bytes: of the queue; where the context has no room it is left out.
     """
-    context = _redriven_context(message, plan_id, group_id, is_canary=is_canary)
+    context = _redriven_context(message, plan_id, group_id, to.name, is_canary=is_canary)
     others = _without_context(message)
     kept = others if keep_counter else _without(others, REPLAY_COUNT_ATTRIBUTE)
     return _entry(
         message,
         _marked(message.body, kept, context, max_message_bytes),
-        deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to_fifo),
+        deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to.is_fifo),
     )
 
 
@@ -147,13 +147,13 @@ def has_room_for_redrive(
     That is the counter and a context as wide as the replay function may make it. Without it a
     return could not be recognised.
     """
-    redriven = _redriven_context(message, plan_id, group_id, is_canary=True)
+    name = message.history.context.source_queue or _WIDEST_QUEUE_NAME
+    redriven = _redriven_context(message, plan_id, group_id, name, is_canary=True)
     widest = replace(
         redriven,
         first_seen_seconds=_FAR,
         due_seconds=_FAR,
         held_seconds=_FAR,
-        source_queue=redriven.source_queue or _WIDEST_QUEUE_NAME,
         is_back=True,
         last_id=message.message_id,
     )
@@ -235,12 +235,17 @@ def _context(
 
 
 def _redriven_context(
-    message: Message, plan_id: str, group_id: str | None, *, is_canary: bool
+    message: Message,
+    plan_id: str,
+    group_id: str | None,
+    source_queue: str,
+    *,
+    is_canary: bool,
 ) -> ReplayContext:
     return ReplayContext(
         first_id=message.first_id,
         plan_id=plan_id,
-        source_queue=message.history.context.source_queue,
+        source_queue=source_queue,
         body_digest=message.body_digest,
         group_id=group_id,
         is_canary=is_canary,

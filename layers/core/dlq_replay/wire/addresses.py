@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ class QueueAddress:
     name: str
 
     @classmethod
+    @lru_cache
     def from_url(cls, url: str) -> Self:
         """Read ``https://host/account/name``, with any host.
 

@@ -59,13 +59,13 @@ def size_bytes(body: str, attributes: Attributes) -> int:
 
     That is the body and each attribute's name, type and value, in UTF-8.
     """
-    total = _bytes(body)
-    for name, attribute in attributes.items():
-        total += _bytes(name) + _bytes(attribute.data_type) + _bytes(attribute.value)
-    return total
-
-
-def _bytes(value: str | bytes) -> int:
-    if isinstance(value, bytes) or value.isascii():
-        return len(value)
-    return len(value.encode("utf-8", "surrogatepass"))
+    texts, binary_bytes = [body, *attributes], 0
+    for attribute in attributes.values():
+        texts.append(attribute.data_type)
+        if isinstance(attribute.value, str):
+            texts.append(attribute.value)
+        else:
+            binary_bytes += len(attribute.value)
+    text = "".join(texts)
+    is_ascii = text.isascii()
+    return binary_bytes + len(text if is_ascii else text.encode("utf-8", "surrogatepass"))

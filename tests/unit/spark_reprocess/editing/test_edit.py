@@ -15,7 +15,7 @@ from spark_reprocess.editing.edit import (
     changed,
     name_fault,
 )
-from tests.support.builders import context, context_of, message, text
+from tests.support.builders import MAIN, context, context_of, message, text
 
 OLD = {"tenant": text("acme", "String.name"), "size": text("7", "Number.int"), "debug": text("on")}
 
@@ -94,7 +94,7 @@ def test_edited_message_keeps_its_first_id_and_its_context_fits_the_new_body() -
     edit = Edit(Patch('[{"op":"remove","path":"/x"}]'), (("a", "'x'"),))
 
     for source, first_id in ((parked, "m-1"), (fitting, "first")):
-        entry = redriven_entry(edit.apply(source, [("a", text("x"))]), "p", to_fifo=False)
+        entry = redriven_entry(edit.apply(source, [("a", text("x"))]), "p", MAIN)
         assert context_of(entry).first_id == first_id
 
 

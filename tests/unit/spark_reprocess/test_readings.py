@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
 
-from spark_reprocess.aws.clients import ClientFactory, QueueCounts
+from spark_reprocess.aws.clients import ClientFactory, QueueCounts, Redelivery
 from spark_reprocess.aws.limits import Limit
 from spark_reprocess.errors import InputError
+from spark_reprocess.ramp import Reading
 from spark_reprocess.redrive import readings
 from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -91,16 +92,17 @@ class FakeAws:
 
 
 @pytest.fixture
-def aws() -> FakeAws:
-    own = {"parked": {}, "dlq": {"RedrivePolicy": json.dumps(DLQ_POLICY)}, "main": dict(MAIN)}
-    return FakeAws(own)
+def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
+    dlq = {"RedrivePolicy": json.dumps(DLQ_POLICY)}
+    aws = FakeAws({"parked": {}, "dlq": dlq, "main": dict(MAIN)})
+    monkeypatch.setattr(readings, "aws_client", lambda *_, **__: aws)
+    return aws
 
 
-def checked(aws: FakeAws, parked: str | None = queue_url("parked"), **changes: Any) -> Probe:
-    given = {"parked_queue_url": parked, "function_arn": ARN, **changes}
-    options, make = RedriveOptions("a", **given), cast("ClientFactory", aws)
-    probe = Probe.of(options, queue_url("main"), aws.queues["main"], make)
-    return replace(probe, make_aws_client=aws)
+def probe_of(aws: FakeAws, **changes: Any) -> Probe:
+    given = {"parked_queue_url": queue_url("parked"), "function_arn": ARN, **changes}
+    redelivery, make_client = Redelivery.of(aws.queues["main"]), cast("ClientFactory", aws)
+    return Probe(RedriveOptions("a", **given), queue_url("main"), redelivery, make_client)
 
 
 def test_reading_has_everything(aws: FakeAws) -> None:
@@ -110,85 +112,66 @@ def test_reading_has_everything(aws: FakeAws) -> None:
         "ApproximateAgeOfOldestMessage": {NOW - 70: 4.0, HOUR_AGO - 60: 9.0},
         "NumberOfMessagesDeleted": {NOW - 70: 5.0, NOW - 65: 2.0, HOUR_AGO - 60: 1.0},
     }
-    reading = checked(aws).read(HOUR_AGO, NOW)
+    ages, counts = {(NOW - 70) // 60 * 60: 4.0}, (QueueCounts(3), QueueCounts(in_flight=2))
 
-    assert reading.obstacle == ""
-    assert (reading.main, reading.dead_letters) == (QueueCounts(3), QueueCounts(in_flight=2))
-    assert reading.ages == {(NOW - 70) // 60 * 60: 4.0}
-    assert reading.deleted == 7
+    probe = probe_of(aws, main_queue_url=queue_url("orders"))
+    probe.check()
+    assert probe.read(HOUR_AGO, NOW) == Reading(NOW, "", *counts, ages, 7)
+    asked = {name: one["Dimensions"] for name, one in aws.asked.items()}
+    assert asked["NumberOfMessagesDeleted"] == [{"Name": "QueueName", "Value": "main"}]
+    assert asked["Errors"] == [{"Name": "FunctionName", "Value": "replay"}]
+    # The function publishes for the stack's main queue what concerns its whole DLQ.
+    assert {"Name": "MainQueue", "Value": "orders"} in asked["ReturnsNotCounted"]
 
 
-@pytest.mark.parametrize(
-    ("mappings", "pipes", "is_fed"),
-    [
-        ([], [], False),
-        (["Disabled"], [], False),
-        (["Disabled", "Enabled"], [], True),
-        ([], [ARN], True),
-        ([], [f"{ARN}-of-others"], False),
-    ],
-)
-def test_something_must_feed_the_function(
-    aws: FakeAws, mappings: list[str], pipes: list[str], *, is_fed: bool
-) -> None:
-    aws.mappings, aws.pipes = mappings, pipes
-
-    assert ("nothing feeds" in checked(aws).read(HOUR_AGO, NOW).obstacle) != is_fed
-    assert checked(aws, function_arn=None).read(HOUR_AGO, NOW).obstacle == ""
+NOT_FED = "nothing feeds the replay function"
+NOT_SAID = "AWS does not say how the step went: AccessDenied: "
 
 
 @pytest.mark.parametrize(
-    ("fails", "obstacle"),
+    ("changes", "obstacle"),
     [
+        ({"mappings": []}, NOT_FED),
+        ({"mappings": ["Disabled"]}, NOT_FED),
+        ({"mappings": ["Disabled", "Enabled"]}, ""),
+        ({"mappings": [], "pipes": [ARN]}, ""),
+        ({"mappings": [], "pipes": [f"{ARN}-of-others"]}, NOT_FED),
         *(
-            (call, f"AWS does not say how the step went: AccessDenied: {call}")
+            ({"fails": frozenset({call})}, f"{NOT_SAID}{call}")
             for call in ("list_event_source_mappings", "Errors", "NumberOfMessagesDeleted")
         ),
+        # Faults of the last 15 minutes count, and returns that were not counted since the step.
+        *(
+            ({"metrics": {metric: {NOW - ago: 2.0}}}, f"the replay function had 2 {metric} since")
+            for metric in ("Errors", "Throttles", "FailedTotal", "ReturnsNotCounted")
+            for ago in (600, *([1800] if metric == "ReturnsNotCounted" else []))
+        ),
+        *(
+            ({"metrics": {metric: {NOW - ago: 2.0}}}, "")
+            for metric in ("Errors", "Throttles", "FailedTotal", "ReturnsNotCounted")
+            for ago in (3700, *([] if metric == "ReturnsNotCounted" else [1800]))
+        ),
         # A queue that does not answer has no counts.
-        ("attributes of main", ""),
+        ({"fails": frozenset({"attributes of main"})}, ""),
     ],
 )
-def test_what_aws_does_not_say_is_an_obstacle(aws: FakeAws, fails: str, obstacle: str) -> None:
-    probe = checked(aws)
-    aws.fails = frozenset({fails})
-    reading = probe.read(HOUR_AGO, NOW)
+def test_obstacles(aws: FakeAws, changes: dict[str, Any], obstacle: str) -> None:
+    for name, value in changes.items():
+        setattr(aws, name, value)
+    reading = probe_of(aws).read(HOUR_AGO, NOW)
 
-    assert (reading.obstacle, reading.main) == (obstacle, None)
+    assert (reading.obstacle == "") is (obstacle == "")
+    assert reading.obstacle.startswith(obstacle)
+    assert (reading.main is None) is bool(aws.fails)
+    # Nobody looks at a function that is not named.
+    if obstacle == NOT_FED:
+        assert probe_of(aws, function_arn=None).read(HOUR_AGO, NOW).obstacle == ""
 
 
 def test_limit_of_the_breaker_is_an_obstacle(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "read_limit", lambda *_: Limit(1, "paused"))
 
-    assert checked(aws).read(HOUR_AGO, NOW).obstacle == "paused"
-
-
-@pytest.mark.parametrize(
-    ("metric", "age_seconds", "is_fault"),
-    [
-        *[(name, 600, True) for name in ("Errors", "Throttles", "FailedTotal")],
-        *[(name, 1800, False) for name in ("Errors", "Throttles", "FailedTotal")],
-        *[("ReturnsNotCounted", 1800, True), ("ReturnsNotCounted", 3700, False)],
-    ],
-)
-def test_faults_of_the_last_15_minutes_count_and_uncounted_returns_since_the_step(
-    aws: FakeAws, metric: str, age_seconds: float, *, is_fault: bool
-) -> None:
-    aws.metrics = {metric: {NOW - age_seconds: 2.0}}
-
-    obstacle = checked(aws).read(HOUR_AGO, NOW).obstacle
-    assert obstacle.startswith("the replay function had 2 " if is_fault else " ") is is_fault
-
-
-def test_metrics_of_the_functions_dlq_are_those_of_the_stacks_main_queue(aws: FakeAws) -> None:
-    checked(aws, main_queue_url=queue_url("orders")).read(HOUR_AGO, NOW)
-
-    dimensions = {
-        name: {one["Name"]: one["Value"] for one in aws.asked[name]["Dimensions"]}
-        for name in aws.asked
-    }
-    assert dimensions["ReturnsNotCounted"]["MainQueue"] == "orders"
-    assert dimensions["NumberOfMessagesDeleted"] == {"QueueName": "main"}
-    assert dimensions["Errors"] == {"FunctionName": "replay"}
+    assert probe_of(aws).read(HOUR_AGO, NOW).obstacle == "paused"
 
 
 @pytest.mark.parametrize(("days", "period"), [(0.9, 60), (1.1, 300), (5.5, 600), (60, 3900)])
@@ -197,30 +180,27 @@ def test_step_of_days_ago_asks_for_no_more_points_than_cloudwatch_returns(
 ) -> None:
     began_at = NOW - days * 86_400
     aws.metrics = {"NumberOfMessagesDeleted": {began_at: 5.0, NOW: 2.0}}
-    reading = checked(aws).read(began_at, NOW)
 
-    assert reading.deleted == 7
+    assert probe_of(aws).read(began_at, NOW).deleted == 7
     assert aws.asked["NumberOfMessagesDeleted"]["Period"] == period
 
 
+ELSEWHERE = "the dead letters of queue main do not go to parked queue"
+
+
 @pytest.mark.parametrize(
-    ("queue", "attributes", "parked", "fault"),
+    ("queue", "parked", "fault"),
     [
-        ("main", {}, "parked", "main has no redrive policy"),
-        ("main", dict(MAIN), None, "no --parked-queue-url"),
-        ("dlq", {}, "parked", "not go to parked queue parked: see the redrive policy of dlq"),
-        (
-            "dlq",
-            {"RedrivePolicy": json.dumps(DLQ_POLICY)},
-            "theirs",
-            "not go to parked queue their",
-        ),
+        ("main", "parked", "main has no redrive policy"),
+        ("dlq", "parked", f"{ELSEWHERE} parked: see the redrive policy of dlq"),
+        ("", "theirs", f"{ELSEWHERE} theirs"),
+        ("", None, "no --parked-queue-url"),
     ],
 )
 def test_queue_whose_failures_would_not_be_seen_is_refused(
-    aws: FakeAws, queue: str, attributes: dict[str, str], parked: str | None, fault: str
+    aws: FakeAws, queue: str, parked: str | None, fault: str
 ) -> None:
-    aws.queues[queue] = attributes
+    aws.queues[queue] = {}
 
     with pytest.raises(InputError, match=fault):
-        checked(aws, parked and queue_url(parked))
+        probe_of(aws, parked_queue_url=parked and queue_url(parked)).check()
