@@ -403,8 +403,8 @@ def _delete_recorded(table: str, message_ids: Collection[str]) -> None:
     """Delete the items of these messages, if there are any; repeat it after an ArchiveError.
 
     The key is the message id of the copy that failed. Of a dead letter's copies the archive knows
-    the first one, the parked ones, and those that a redrive sent. The items of replays in between
-    stay until the table's TTL deletes them.
+    the first one, the last ones that the consumer saw, the parked ones, and those that a redrive
+    sent. The items of replays in between stay until the table's TTL deletes them.
     """
     client = aws_client("dynamodb", table_client_config())
 
