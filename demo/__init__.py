@@ -2,20 +2,7 @@
 
 The demo shows how messages fail, are replayed with backoff, held during an outage, parked, analyzed
 and redriven. The replay Lambda, the sample consumer and the Spark job are the real ones. The AWS
-services, the event source mapping, the consumer's work and the operator are simulated here:
-
-================  =================================================================
-``__main__``      the command line, the folder of a run, the exit code
-``story``         the steps of the demo, in order
-``operator``      the ``dlq`` commands that the steps run, and the Spark session
-``world``         AWS on this machine: queues, tables, Lambda's event source mapping
-``messages``      the content of a message, and the user's own from a file
-``shop``          the generated messages, and the work that fails on purpose
-``functions``     the real functions, with what the viewer sees of them
-``audit``         checks where every message ended, without the product
-``screen``        the output; everything else goes to files
-``sam_local``     ``make sam-local``: the built function, in a container
-================  =================================================================
+services, the event source mapping, the consumer's work and the operator are simulated here.
 """
 
 import sys

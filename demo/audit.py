@@ -142,12 +142,8 @@ def account(
     A message counts as processed even if another copy of it is elsewhere, and as lost only if no
     copy is anywhere.
 
-    Args:
-        sent: the messages that SQS confirmed, by identity.
-        journal: what the functions received.
-        left: the identities in queues and archive, by the state that this is for a message.
-        is_viewers: whether a viewer redrove the messages. What they leave in the archive, or edit,
-            is no fault.
+    *sent* are the messages that SQS confirmed, *left* the identities in queues and archive. What a
+    viewer who redrove the messages (*is_viewers*) leaves in the archive, or edits, is no fault.
     """
     archived = left[FinalState.ARCHIVED]
     redriven = journal.redriven.intersection(archived)

@@ -1,16 +1,21 @@
 """The two functions, loaded as a cold start does, with what the viewer sees of them.
 
-The sample consumer gets the work of this run. The replay function gets a circuit breaker with rules
-in seconds, and delivers one message twice. Events and answers pass through untouched.
+The sample consumer gets the work of this run. Beside it one without a failure recorder takes the
+payments. The log of both is a file. The replay function gets a circuit breaker with rules in
+seconds, and delivers one message twice.
 """
 
+import json
 import logging
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.machinery import SourceFileLoader
+from itertools import groupby
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +42,7 @@ if TYPE_CHECKING:
 
 
 def cold_start(function: str) -> Any:  # noqa: ANN401 - a module is what it defines
-    """Load ``functions/<function>/handler.py`` again and return the module.
-
-    It reads its settings from the current ``os.environ``.
-    """
+    """Load ``functions/<function>/handler.py`` again and return the module."""
     path = ROOT / "functions" / function / "handler.py"
     loader = SourceFileLoader(f"demo_{function}_handler", str(path))
     module = ModuleType(loader.name)
@@ -54,11 +56,13 @@ class Functions:
 
     Attributes:
         messages: by identity.
+        log: of the consumers, an event in each line.
         notify: shows an event to the user.
         on_breaker_opened: called each time that the circuit breaker sets a limit of 1.
     """
 
     messages: Mapping[str, DemoMessage]
+    log: Path
     shop: Shop
     journal: Journal
     notify: Callable[[str], object]
@@ -74,11 +78,9 @@ class Functions:
         self._to_deliver_twice = plain.identity if plain and not plain.group else None
 
     def consumer(self) -> Handler:
-        """Load the sample consumer, as a new environment of the function, with the shop's work.
-
-        Heartbeat, idempotency, failure records and partial batch responses are those of the sample.
-        """
-        sample = cold_start("sample_consumer")
+        """Load the sample consumers, as new environments, with the shop's work."""
+        sample, of_payments = cold_start("sample_consumer"), cold_start("sample_consumer")
+        of_payments.recorder.write = None
         results: dict[str, str] = {}
 
         def work(record: "SQSRecord") -> None:
@@ -88,6 +90,7 @@ class Functions:
                     self.shop.process(message, content.replay_count)
             except Exception as error:
                 results[record.message_id] = f"fails: {type(error).__name__}: {error}"
+                self._log_error(record.message_id)
                 raise
             results[record.message_id] = "is processed"
             self.journal.processed(content)
@@ -96,8 +99,10 @@ class Functions:
             results.clear()
             for record in event["Records"]:
                 self.journal.received(record)
-            answer: object = sample.lambda_handler(event, context)
-            failed = failed_ids(answer)
+            failed = frozenset[str]()
+            for is_theirs, part in groupby(sorted(event["Records"], key=_is_payment), _is_payment):
+                consumer = of_payments if is_theirs else sample
+                failed |= failed_ids(consumer.lambda_handler({"Records": [*part]}, context))
             for record in event["Records"]:
                 number = self._followed.get(from_record(record).identity)
                 if number and record["attributes"]["ApproximateReceiveCount"] == "1":
@@ -106,10 +111,16 @@ class Functions:
                         skipped = "has to wait"
                     result = results.get(record["messageId"], skipped)
                     self.notify(f"message {number} {_arrival(record)}, and {result}")
-            return answer
+            return {"batchItemFailures": [{"itemIdentifier": one} for one in failed]}
 
-        sample.work = work
+        sample.work = of_payments.work = work
         return consume
+
+    def _log_error(self, message_id: str) -> None:
+        text = f"[ERROR]\tfailed {message_id}\n{traceback.format_exc()}"
+        event = {"logStreamName": "1", "timestamp": time.time_ns() // 10**6, "message": text}
+        with self.log.open("a") as log:
+            log.write(f"{json.dumps(event)}\n")
 
     def replay(self) -> Handler:
         """Load the replay function with a circuit breaker in seconds. It gets one message twice."""
@@ -206,6 +217,12 @@ class _Breaker(DynamoDbBreaker):
         if is_done:
             self.show(update)
         return is_done, numbers
+
+
+def _is_payment(record: Mapping[str, Any]) -> bool:
+    """Whether the other consumer takes a message: on FIFO none, so that groups stay in order."""
+    kind = record["messageAttributes"].get("event-type", {}).get("stringValue")
+    return kind == "payment.captured" and "MessageGroupId" not in record["attributes"]
 
 
 def _now_seconds() -> int:

@@ -38,6 +38,7 @@ class Operator:
 
     def __init__(self, screen: Screen, work: Path, queues: Queues) -> None:
         self._screen, self._queues = screen, queues
+        self.logs: tuple[str, ...] = ()
         self._archive = ("--archive", str(work / "archive"))
         self._executor = ThreadPoolExecutor(1)
         self._session: Future[None] | None = None
@@ -61,10 +62,16 @@ class Operator:
         """Archive and analyze the parked messages; show what was moved, and how many wait."""
         # The local server answers short polls in full.
         url = self._queues.parked.url
-        words = ("--parked-queue-url", url, *self._archive, "--wait-seconds", "0")
+        words = ("--parked-queue-url", url, *self._archive, "--wait-seconds", "0", *self.logs)
         lines = self._run("collect", *words)[1]
         end = next((n for n, line in enumerate(lines) if " pending in " in line), len(lines))
         self._quote(lines[: end + 1])
+
+    def read_logs(self, log: Path) -> None:
+        """Analyze again, now and later with the errors in the file *log*."""
+        self.logs = ("--logs", str(log))
+        lines = self._run("collect", "--only", "analyze", *self._archive, *self.logs)[1]
+        self._quote([line for line in lines if " in the logs" in line])
 
     def list_groups(self) -> None:
         """Show the groups of the newest analysis."""

@@ -83,8 +83,7 @@ class Screen:
 
     def __init__(self, out: TextIO) -> None:
         self._phase = ""
-        self._is_terminal = out.isatty()
-        pipe: Any = {} if self._is_terminal else {"width": 100, "soft_wrap": True}
+        pipe: Any = {} if out.isatty() else {"width": 100, "soft_wrap": True}
         self.console = Console(file=out, highlight=False, **pipe)
         self._started = time.monotonic()
         self._notified: set[str] = set()
@@ -97,7 +96,7 @@ class Screen:
 
     @contextmanager
     def watching(self, read_line: Callable[[], str]) -> Iterator[None]:
-        """Show the phase and the result of *read_line*, below the events or as lines of a pipe."""
+        """Show the phase and the result of *read_line* below the events, on a terminal."""
         with self.console.status("") as status:
             ticker = threading.Thread(target=self._tick, args=(read_line, status), daemon=True)
             ticker.start()
@@ -108,14 +107,8 @@ class Screen:
                 ticker.join(timeout=5)
 
     def _tick(self, read_line: Callable[[], str], status: Status) -> None:
-        next_line_seconds, last_line = 2.0, ""
         while not self._closing.wait(0.4):
-            line = read_line()
-            status.update(Text(f"{self._phase}\n  {line}"))
-            is_due = self.elapsed_seconds >= next_line_seconds and line != last_line
-            if is_due and not self._is_terminal:
-                self.say(line)
-                next_line_seconds, last_line = self.elapsed_seconds + 2, line
+            status.update(Text(f"{self._phase}\n  {read_line()}"))
 
     def title(self, text: str) -> None:
         """Print the title of a step."""

@@ -161,10 +161,6 @@ class Shop:
     The database is down until the circuit breaker has held messages for a moment, on a machine of
     any speed. With few messages there is no limit: then it is down until a message arrives whose
     last replay it is, so that the outage parks none.
-
-    Args:
-        notify: shows an event to the user.
-        is_own: whether the messages are the user's own.
     """
 
     def __init__(self, notify: Callable[[str], object], *, is_own: bool) -> None:

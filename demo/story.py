@@ -76,7 +76,10 @@ class Run:
         self._shop = Shop(notify, is_own=options.input is not None)
         # While there is a limit the functions have little to do: their cores are free.
         start_spark = self._operator.start_spark
-        functions = Functions(by_identity, self._shop, self._journal, notify, start_spark)
+        self._log, self._report = work / "consumers.jsonl", Path()
+        functions = Functions(
+            by_identity, self._log, self._shop, self._journal, notify, start_spark
+        )
         self._functions = functions
         # Lambda starts more than one environment of a function; on FIFO one has all groups.
         handlers = [(self._queues.main, functions.consumer()) for _ in range(2 - self._is_fifo)]
@@ -197,8 +200,12 @@ class Run:
         )
         self._operator.collect()
         self._operator.list_groups()
-        if self._report:
-            self._screen.say(f"open it in a browser: {self._report}", "green")
+        if self._log.exists():
+            self._screen.note("The payments' consumer records no errors; they are in its log:")
+            self._operator.read_logs(self._log)
+            self._operator.list_groups()
+        self._report = max(self._work.glob("archive/reports/*/report.html"), default=Path())
+        self._screen.say(f"open it in a browser: {self._report}", "green")
 
     def _try_too_early(self) -> None:
         self._screen.title(
@@ -262,7 +269,7 @@ class Run:
         for when, count in zip(("before", "after"), self._returned, strict=False):
             text = f"What came back of the ramp {when} the bugs were fixed: {count or 'nothing'}"
             self._screen.console.print(text)
-        if self._report:
+        if self._report.name:
             words = [sys.executable, "-m", "dlq_cli", "console", "--archive", str(self._work)]
             command = f"PYTHONPATH=layers/core {shlex.join(words)}/archive"
             self._screen.note(
@@ -273,8 +280,3 @@ class Run:
             )
         self._screen.note(f"Logs and metrics of the functions: {self._work / FUNCTION_LOG}")
         return result
-
-    @property
-    def _report(self) -> Path | None:
-        """The report of the first analysis; None if there is none."""
-        return min(self._work.glob("archive/reports/*/report.html"), default=None)

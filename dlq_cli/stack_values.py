@@ -48,6 +48,7 @@ class StackValues:
     spark_job: str | None
     replay_enabled: bool
     main_retention_seconds: int
+    pointer_bucket: str | None = None
 
     def require_archive(self) -> str:
         """Return the archive. Raises InputError if there is none."""
@@ -165,4 +166,5 @@ def _values(stack: "StackTypeDef") -> StackValues | None:
         spark_job=outputs.get("SparkJobName"),
         replay_enabled=parameters.get("ReplayEnabled") != "false",
         main_retention_seconds=int(parameters.get("MessageRetentionPeriod", 345_600)),
+        pointer_bucket=parameters.get("PointerBucketName") or None,
     )

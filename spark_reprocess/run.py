@@ -6,7 +6,7 @@ runs at the same time both drain and analyze, and the plan lock lets one redrive
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.groups.findings import Findings
 from spark_reprocess.inspect.status import ArchiveStatus, count
+from spark_reprocess.logs.events import LIMIT_MINUTES
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
@@ -51,6 +52,7 @@ class RunOptions(RedriveOptions):
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
         policy_sha256: the SHA-256 that this file must have, in hex; None for any.
         stack: name of the stack, for the report; None without one.
+        logs, logs_minutes: as for the analysis.
     """
 
     _: KW_ONLY
@@ -58,6 +60,8 @@ class RunOptions(RedriveOptions):
     policy: str | None = None
     policy_sha256: str | None = None
     stack: str | None = None
+    logs: Sequence[str] = ()
+    logs_minutes: int = LIMIT_MINUTES
 
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
@@ -176,6 +180,8 @@ def run(
                 masks=options.masks,
                 has_samples=options.has_samples,
                 stack=options.stack,
+                logs=options.logs,
+                logs_minutes=options.logs_minutes,
             )
             findings = analyze(spark, analyzing, progress=progress)
             if policy and findings.groups and deadline.seconds_left <= 0:

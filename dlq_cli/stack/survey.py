@@ -87,7 +87,6 @@ def survey(session: "Session", stack: str) -> Installation:
         # As ``collect --logs`` asks, which also shows whether it is allowed.
         name: partial(client("logs").filter_log_events, logGroupName=name, limit=1, endTime=1)
         for name in logs
-        if "*" not in name
     }
     if table := settings.failure_table:
         calls[table] = partial(client("dynamodb").describe_table, TableName=table)

@@ -65,6 +65,7 @@ from spark_reprocess.figures import counted
 from spark_reprocess.groups.findings import Findings, GoneGroup, GroupFinding, by_family, merged
 from spark_reprocess.groups.grouping import OTHERS, Pattern
 from spark_reprocess.groups.triage import Found, GroupMemory, outcome
+from spark_reprocess.logs.events import LIMIT_MINUTES
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
@@ -89,6 +90,7 @@ class AnalyzeOptions:
         policy: rules that fill in the plan's actions, checked; None leaves every group.
         stack: name of the stack, for the report; None without one.
         logs: log groups, or files of events, see ``search_logs``.
+        logs_minutes: the limit of ``LogReading``.
         group_by: see ``grouping.captured``, checked; empty for none, None for the remembered one.
     """
 
@@ -101,6 +103,7 @@ class AnalyzeOptions:
     policy: Policy | None = None
     stack: str | None = None
     logs: Sequence[str] = ()
+    logs_minutes: int = LIMIT_MINUTES
     group_by: str | None = None
 
     @property
@@ -247,10 +250,13 @@ class _Analysis:
         oldest = min(map(drain_of, files), default="")
         reasons, note = read_reasons(self.archive, oldest), ""
         if self.options.logs:
-            known, logs = with_logged(messages, reasons), self.options.logs
+            known, options = with_logged(messages, reasons), self.options
             unexplained = known.where("coalesce(error_type, error_message) IS NULL")
             with self.progress("reading the logs", str):
-                found, note = search_logs(rows, unexplained, logs, self.masks, is_few=self.is_few)
+                found, note = search_logs(
+                    *(rows, unexplained, options.logs, options.logs_minutes, self.masks),
+                    is_few=self.is_few,
+                )
             if found:
                 write_reasons(self.archive, plan_id, found)
                 reasons.update((row["message_id"], row) for row in found)

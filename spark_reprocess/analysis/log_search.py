@@ -7,14 +7,16 @@ for ids and for the words that one dead letter alone has: see ``logs.matching``.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.text.normalization import mask_error
+from spark_reprocess.analysis.groups.groups import with_groups
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.leads.features import OUR_ATTRIBUTES
 from spark_reprocess.archive.messages.frames import local_frame, map_rows
@@ -22,6 +24,7 @@ from spark_reprocess.archive.messages.message_index import REASONS
 from spark_reprocess.archive.storage.files import read_text
 from spark_reprocess.aws.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
+from spark_reprocess.groups.grouping import Grouping
 from spark_reprocess.logs.events import TOKEN, LogEvent
 from spark_reprocess.logs.matching import DeadLetter, Matcher, Reason
 from spark_reprocess.logs.reading import LOGS_CONFIG, LogReading, exported_events
@@ -31,19 +34,29 @@ MOST_LETTERS = 100_000
 
 _BODY_CHARACTERS = 65_536
 _VALUES = 32
-_BEFORE_MS = 2 * 3_600_000
+_HOUR_MS = 3_600_000
+_BEFORE_MS = 2 * _HOUR_MS
 """So long before the replay function first saw a message the message can have failed."""
+
+_OF_A_GROUP = 200
 
 _FILE = ".jsonl"
 _WORDS = pa.schema([("first_id", pa.string()), ("word", pa.string())])
 
 
 def search_logs(
-    rows: DataFrame, unexplained: DataFrame, logs: Sequence[str], masks: Masks, *, is_few: bool
+    rows: DataFrame,
+    unexplained: DataFrame,
+    logs: Sequence[str],
+    limit_minutes: int,
+    masks: Masks,
+    *,
+    is_few: bool,
 ) -> tuple[list[dict[str, str]], str]:
-    """Search *logs*, log groups or files, for the errors of the messages *unexplained*.
+    """Search *logs* (log groups, their ARNs, files) for the errors of the messages *unexplained*.
 
     *rows* are all pending messages: a value that two of them have counts as nothing.
+    *limit_minutes* is that of ``LogReading``.
 
     Returns:
         Rows of ``message_index.REASONS``, and a sentence about them.
@@ -68,17 +81,23 @@ def search_logs(
         F.broadcast(wanted), F.col("id") == F.col("first_id"), "semi"
     )
     values = {row["word"]: row["id"] for row in owned.select("id", "word").toArrow().to_pylist()}
-    region, groups = aws_session().region_name, [one for one in logs if not one.endswith(_FILE)]
+    region = aws_session().region_name
+    groups = [
+        one.partition(":log-group:")[2].removesuffix(":*") or one
+        for one in logs
+        if not one.endswith(_FILE)
+    ]
     if groups and region is None:
         raise InputError(f"--logs {groups[0]}: no Region; set --region or AWS_REGION")
-    reading = LogReading(aws_client("logs", LOGS_CONFIG) if groups else None)
+    reading = LogReading(aws_client("logs", LOGS_CONFIG) if groups else None, limit_minutes)
+    spans = cache(lambda: _spans(unexplained, is_few=is_few))
     first_ms = min((one.first_ms for one in letters.values()), default=0)
     last_ms = max((one.last_ms for one in letters.values()), default=0)
 
     def events() -> Iterator[LogEvent]:
         for file in (one for one in logs if one.endswith(_FILE)):
             yield from exported_events(read_text(file), file)
-        yield from reading.read(groups, first_ms, last_ms)
+        yield from reading.read(groups, first_ms, last_ms, spans)
 
     found = Matcher(letters, values, mask_error).reasons(events())
     named = [(row["message_id"], one) for row in messages if (one := found.get(row["first_id"]))]
@@ -88,8 +107,10 @@ def search_logs(
     if total > len(messages):
         note += f"; {total - len(messages):,} older ones were not searched for"
     if reading.read_until_ms is not None:
-        until = datetime.fromtimestamp(reading.read_until_ms / 1000, UTC)
-        note += f"; read until {until:%Y-%m-%d %H:%M} UTC, where the limit was reached"
+        note += f"; --logs-limit: read until {_minute(reading.read_until_ms)}, beyond that only "
+        note += f"around the newest {_OF_A_GROUP} messages of each group"
+    if reading.spans_until_ms is not None:
+        note += f", until {_minute(reading.spans_until_ms)}"
     return [_row(message_id, one, masks, region) for message_id, one in named], note
 
 
@@ -122,6 +143,36 @@ def _newest(unexplained: DataFrame) -> DataFrame:
     times = F.coalesce(first_ms, F.lit(0)).alias("first_ms"), last_ms.alias("last_ms")
     rows = unexplained.select("message_id", "first_id", "last_id", *times)
     return rows.orderBy(F.desc("last_ms"), "message_id").limit(MOST_LETTERS)
+
+
+def _minute(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _spans(unexplained: DataFrame, *, is_few: bool) -> list[tuple[int, int]]:
+    """Return when the newest messages of each group probably failed.
+
+    That is in the hour before the replay function parked a message; where SQS did it, nobody knows
+    when, and it is the hour after the message was sent.
+    """
+    grouped, _ = with_groups(
+        unexplained,
+        ("message_id", "sent_at", "parked_reason"),
+        lambda counts: Grouping({key: key for key in counts}),
+        lambda rows: rows,
+        is_few=is_few,
+    )
+    newest = Window.partitionBy("group_id").orderBy(F.desc("sent_at"), "message_id")
+    sent_ms = F.unix_millis("sent_at")
+    first_ms = F.when(F.col("parked_reason").isNull(), sent_ms).otherwise(sent_ms - _HOUR_MS)
+    ranked = grouped.withColumn("rank", F.row_number().over(newest))
+    kept = ranked.where(f"rank <= {_OF_A_GROUP} AND sent_at IS NOT NULL")
+    spans = list[tuple[int, int]]()
+    firsts: list[Any] = kept.select(first_ms.alias("ms")).toArrow()["ms"].to_pylist()
+    for first in sorted(firsts):
+        begin = spans.pop()[0] if spans and first <= spans[-1][1] else first
+        spans.append((begin, first + _HOUR_MS))
+    return spans
 
 
 def _words(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS
+from spark_reprocess.logs.events import LIMIT_MINUTES
 
 _AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -126,6 +127,26 @@ _SHARED: Mapping[str, dict[str, Any]] = {
         "help": "show no values of messages: no samples, no previews of edits, no words of text "
         "bodies in titles; keys, values that name a kind of message (type, action) and recorded "
         "errors are still shown",
+    },
+    "--logs": {
+        "metavar": "GROUP|FILE",
+        "action": "append",
+        "default": [],
+        "help": "a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
+        "errors of messages without a recorded one; may be repeated",
+    },
+    "--logs-limit": {
+        "dest": "logs_minutes",
+        "type": whole_number(1),
+        "default": LIMIT_MINUTES,
+        "metavar": "MINUTES",
+        "help": "read log groups for so many minutes at most, and 100 MB in each of them (default: "
+        "%(default)s); beyond that around the newest 200 messages of each group",
+    },
+    "--pointer-bucket": {
+        "metavar": "NAME",
+        "help": "where bodies are pointers of the SQS extended client, the dry run looks up a "
+        "sample of their objects in this bucket",
     },
     "--in-doubt": {
         "default": "leave",

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 _BUSY_TABLE = Retry(max_attempts=8)
 _Key = dict[str, dict[str, str]]
-_IDS = ("message_id", "first_id")
+_IDS = ("message_id", "first_id", "last_id")
 _DAY_SECONDS = 86_400
 _TIME = r"^\d{4}-\d\d-\d\dT"
 
@@ -250,6 +250,7 @@ def _find(
     for row in rows.to_pylist():
         messages[row["message_id"]].add(row["drain_id"])
     archived, known = len(messages), {*messages, *map(str, rows["first_id"].to_pylist())}
+    known.update(filter(None, rows["last_id"].to_pylist()))
     asked = {*options.ids, *known}
     # Copies that have expired: reports of plans that had them may quote them.
     erased = {message_id for record in erasures(archive) for message_id in record.messages}
@@ -402,8 +403,8 @@ def _delete_recorded(table: str, message_ids: Collection[str]) -> None:
     """Delete the items of these messages, if there are any; repeat it after an ArchiveError.
 
     The key is the message id of the copy that failed. Of a dead letter's copies the archive knows
-    the first one, the parked ones, and those that a redrive sent. The items of replays in between
-    stay until the table's TTL deletes them.
+    the first one, the last ones that the consumer saw, the parked ones, and those that a redrive
+    sent. The items of replays in between stay until the table's TTL deletes them.
     """
     client = aws_client("dynamodb", table_client_config())
 

@@ -1,12 +1,19 @@
 """The verb ``show``: the history of one dead letter or of one run, read without Spark."""
 
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from botocore.exceptions import BotoCoreError
+
+from dlq_replay.aws.failure_table import FailureTable, table_client_config
+from dlq_replay.aws.sqs import describe
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.analysis.groups.signature import signature_of
 from spark_reprocess.archive.group_records import read_group_by
@@ -24,11 +31,12 @@ from spark_reprocess.archive.messages.message_index import (
     find_rows,
     find_sender,
     read_reasons,
+    shown_table,
 )
-from spark_reprocess.archive.messages.message_store import drain_ids
+from spark_reprocess.archive.messages.message_store import drain_ids, drain_of, rows_by_file
 from spark_reprocess.archive.storage.files import NEW_ID, Archive, open_archive
 from spark_reprocess.aws.actor import Caller
-from spark_reprocess.aws.clients import sqs_client
+from spark_reprocess.aws.clients import aws_client, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups.grouping import captured
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
@@ -37,7 +45,7 @@ from spark_reprocess.plan.plan_file import find_plan
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """Which message or run to show, and how much of it: the arguments of ``show``, see its help."""
+    """What to show, and how much of it: the arguments of ``show``, see its help."""
 
     archive: str
     message_id: str
@@ -45,7 +53,13 @@ class ShowOptions:
     is_unmasked: bool = False
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
+    plan: str | None = None
 
+
+NEWEST = 200
+"""So many messages of a group are looked up for its places."""
+
+_ERROR = ("error_type", "error_message", "error_code")
 
 _OUTCOME_TEXTS: dict[str | None, str] = {
     Disposition.FAILED: "not sent",
@@ -110,6 +124,7 @@ class ArchivedCopy:
         redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
         values: values of the attributes, bytes as hex digits; None unless requested.
         captured: what ``--group-by`` captures in its error; empty for nothing.
+        frames: where the consumer's own code raised the recorded error, a line each.
     """
 
     message_id: str
@@ -136,6 +151,7 @@ class ArchivedCopy:
     values: Mapping[str, str] | None = None
     logged: str = ""
     captured: str = ""
+    frames: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +174,63 @@ class RunHistory:
     outcomes: tuple[Outcome, ...]
 
 
-_ERROR = ("error_type", "error_message", "error_code")
+@dataclass(frozen=True, slots=True)
+class GroupPlaces:
+    """Where in their own code consumers failed on the newest messages of a group.
+
+    Attributes:
+        looked_up: how many messages; at most ``NEWEST``.
+        places: how many messages failed at each place, the most frequent first.
+        fault: why the failure table may not have answered in full; None without a fault.
+    """
+
+    group_id: str
+    messages: int
+    looked_up: int
+    places: Mapping[str, int]
+    fault: str | None
+
+
+def show_group(options: ShowOptions) -> GroupPlaces:
+    """Count the places at which consumers failed on a group's messages.
+
+    Raises:
+        InputError: there is no such plan or group.
+        ArchiveError: the archive cannot be read.
+    """
+    archive = open_archive(options.archive)
+    plan = find_plan(archive, options.plan).plan()
+    group_id = plan.full_id(options.message_id)
+    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    members = table.filter(pc.equal(table["group_id"].cast(pa.string()), pa.scalar(group_id)))
+    newest = members.sort_by([("sent_at", "descending")]).slice(0, NEWEST).to_pylist()
+    files, ids = {row["file"] for row in newest}, [row["message_id"] for row in newest]
+    found = rows_by_file(archive, sorted(files), ("message_id", "last_id"), ids)
+    rows = {row["message_id"]: row for _, part in found for row in part.to_pylist()}
+    frames, fault = _recorded_frames(options.failure_table, rows.values())
+    logged = read_reasons(archive, min(map(drain_of, files), default=""))
+    for message_id in rows.keys() & logged.keys():
+        # Behind where it was found, and a link.
+        lines = logged[message_id]["logged"].split("\n")[1:]
+        own = "\n".join(line for line in lines if not line.startswith("https://"))
+        frames.setdefault(message_id, own)
+    places = Counter(text.partition("\n")[0] for text in frames.values() if text)
+    return GroupPlaces(group_id, len(members), len(rows), dict(places.most_common()), fault)
+
+
+def _recorded_frames(
+    table: str | None, rows: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, str], str | None]:
+    """Return what consumers recorded of the copies that they saw last, by message id."""
+    keys = {row["message_id"]: row["last_id"] or row["message_id"] for row in rows}
+    if not table or not keys:
+        return {}, None
+    try:
+        client = aws_client("dynamodb", table_client_config())
+    except BotoCoreError as error:
+        return {}, describe(error)
+    found, fault = FailureTable(client, table).find([*keys.values()])
+    return {one: found[key].frames for one, key in keys.items() if key in found}, fault
 
 
 def show_run(options: ShowOptions) -> RunHistory | None:
@@ -199,7 +271,9 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
         if reason := reasons.get(row["message_id"]):
             error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}
             row.update(error, error_message=reason["log_error_message"])
+    frames, _ = _recorded_frames(options.failure_table, rows)
     for row in rows:
+        row["frames"] = frames.get(row["message_id"], "")
         by_id[row["message_id"]].append(row)
     copies = [
         _copy(
@@ -266,6 +340,7 @@ def _copy(
         entries=entries,
         logged=row.get("logged", ""),
         captured=captured(group_by, [key]).get(key, ""),
+        frames=row["frames"],
         body=mask(row["body"] or "") if shows_body else None,
         values={n: mask(_value(v)) for n, v in attributes.items()} if shows_body else None,
         **{name: row[name] for name in (*texts, *numbers, *times)},

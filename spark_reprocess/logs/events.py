@@ -20,6 +20,9 @@ TOKEN = re.compile(
 MOST_SECONDS = 900
 """The longest that a request takes: Lambda's limit."""
 
+LIMIT_MINUTES = 10
+"""So long log groups are read, unless an option says otherwise."""
+
 _TRACE_MS = 2000
 _TRACE_LINES = 100
 _LEVEL = re.compile(

@@ -9,6 +9,7 @@ Of exceptions that the id of the last copy finds the last one counts. All that o
 alike, and a value that more than three other requests name counts as nothing.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from spark_reprocess.logs.events import MOST_SECONDS, TOKEN, LogEvent, Record, r
 from spark_reprocess.logs.exceptions import LoggedError, logged_error
 
 _OTHER_REQUESTS = 3
+_NUMBERED = re.compile(r"\S*\d\S*")
+"""Ids and times."""
+
 _LINE_CHARACTERS = 4000
 _RECORDS_BETWEEN_SWEEPS = 10_000
 
@@ -116,7 +120,7 @@ class Matcher:
         if key is None:
             self._count_others(request)
             return
-        shape, ids = hash(TOKEN.sub("", line)), hash(words)
+        shape, ids = hash(_NUMBERED.sub("", line)), hash(words)
         request.is_batch |= request.ids_by_shape.setdefault(shape, ids) != ids
 
     def _close(self, before_ms: int | None) -> None:

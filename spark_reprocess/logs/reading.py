@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,26 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.aws.sqs import describe
 from spark_reprocess.errors import InputError
-from spark_reprocess.logs.events import LogEvent
+from spark_reprocess.logs.events import LIMIT_MINUTES, LogEvent
 
-LIMIT_BYTES = 1_000_000_000
-LIMIT_SECONDS = 600
+_BYTES = 100_000_000
+"""In a minute."""
+
 _SECONDS_BETWEEN_CALLS = 0.5
 
 LOGS_CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 10})
 """Of the client: CloudWatch Logs throttles soon."""
+
+Spans = Callable[[], Sequence[tuple[int, int]]]
+"""Returns first and last times, epoch milliseconds, in order."""
+
+
+@dataclass(slots=True)
+class _Left:
+    """What is left of a limit; *end* is a time of the clock."""
+
+    end: float
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -27,45 +39,67 @@ class LogReading:
 
     Attributes:
         client: boto3's for CloudWatch Logs, with ``LOGS_CONFIG``.
-        read_until_ms: where a limit ended the reading; None while none did.
+        limit_minutes: of reading all, with 100 MB for each; and as much again for the spans.
+        read_until_ms: where the limit ended the reading of all; None while it did not.
+        spans_until_ms: the same of the spans.
     """
 
     client: Any
+    limit_minutes: int = LIMIT_MINUTES
     sleep: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
-    bytes_left: int = LIMIT_BYTES
     read_until_ms: int | None = None
+    spans_until_ms: int | None = None
 
-    def read(self, groups: Iterable[str], first_ms: int, last_ms: int) -> Iterator[LogEvent]:
-        """Yield the events of these times, group by group.
+    def read(
+        self, groups: Iterable[str], first_ms: int, last_ms: int, spans: Spans = tuple
+    ) -> Iterator[LogEvent]:
+        """Yield the events of these times, group by group; beyond the limit those of *spans*.
 
         Raises:
             InputError: a log group does not exist, or may not be read.
         """
-        end = self.clock() + LIMIT_SECONDS
+        of_all, of_spans = self._limit(), None
         for group in groups:
             try:
-                yield from self._group(group, first_ms, last_ms, end)
+                until_ms = yield from self._span(group, first_ms, last_ms, of_all)
+                if until_ms is None:
+                    continue
+                self.read_until_ms = min(until_ms, self.read_until_ms or until_ms)
+                of_spans = of_spans or self._limit()
+                for first, last in spans():
+                    end_ms = yield from self._span(group, max(first, until_ms), last, of_spans)
+                    if end_ms is not None:
+                        self.spans_until_ms = min(end_ms, self.spans_until_ms or end_ms)
+                        break
             except (ClientError, BotoCoreError) as error:
                 raise InputError(
                     f"--logs {group}: {describe(error)}; check the name and the Region, and that "
                     "you may call logs:FilterLogEvents on it"
                 ) from error
 
-    def _group(self, group: str, first_ms: int, last_ms: int, end: float) -> Iterator[LogEvent]:
-        until_ms = first_ms
+    def _limit(self) -> _Left:
+        return _Left(self.clock() + 60 * self.limit_minutes, _BYTES * self.limit_minutes)
+
+    def _span(
+        self, group: str, first_ms: int, last_ms: int, left: _Left
+    ) -> Generator[LogEvent, None, int | None]:
+        """Yield the events of a span; return where the limit ended it, None if it did not."""
+        if first_ms > last_ms:
+            return None
         pages = self.client.get_paginator("filter_log_events").paginate(
             logGroupName=group, startTime=first_ms, endTime=last_ms + 1
         )
+        until_ms = first_ms
         for page in pages:
             for event in page.get("events", ()):
                 text, until_ms = event.get("message", ""), event.get("timestamp", until_ms)
-                self.bytes_left -= len(text)
+                left.bytes -= len(text)
                 yield LogEvent(group, event.get("logStreamName", ""), until_ms, text)
-            if "nextToken" in page and (self.clock() > end or self.bytes_left < 0):
-                self.read_until_ms = min(until_ms, self.read_until_ms or until_ms)
-                return
+            if "nextToken" in page and (self.clock() > left.end or left.bytes < 0):
+                return until_ms
             self.sleep(_SECONDS_BETWEEN_CALLS)
+        return None
 
 
 def exported_events(text: str, name: str) -> Iterator[LogEvent]:

@@ -35,6 +35,7 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp import Forecast, Steps, ended_steps, step_sizes
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
+from spark_reprocess.redrive.pointers import pointer_notes
 from spark_reprocess.redrive.ramp import Ramp
 from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
@@ -105,11 +106,9 @@ def redrive(
             *([why_no_ramp] if why_no_ramp else []),
         )
         if not options.execute:
-            samples = (
-                edit_samples(resolved.messages, resolved.dispositions.frame, context.editor, masks)
-                if options.has_samples
-                else ()
-            )
+            rows = resolved.messages, resolved.dispositions.frame
+            notes += tuple(pointer_notes(*rows, options.pointer_bucket))
+            samples = edit_samples(*rows, context.editor, masks) if options.has_samples else ()
             return replace(
                 dry_summary(plan.groups, resolved, context),
                 samples=samples,

@@ -64,6 +64,7 @@ class RedriveOptions(ResendOptions):
         allow_returns: how many messages of a group may come back; see ``returns_allowed``.
         minute_seconds: a period of CloudWatch; shorter in a demonstration.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
+        pointer_bucket: whose objects the dry run looks up; None for none.
         watches: whether the verb goes on after the send, to say what comes back.
     """
 
@@ -84,6 +85,7 @@ class RedriveOptions(ResendOptions):
     time_budget_seconds: float | None = None
     decisions_sha256: str | None = None
     watches: bool = False
+    pointer_bucket: str | None = None
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""

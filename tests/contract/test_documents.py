@@ -26,7 +26,13 @@ from spark_reprocess.command_line.verbs.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
 from spark_reprocess.inspect.outcomes import Outcome as OfGroup
-from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry, RunHistory
+from spark_reprocess.inspect.show import (
+    ArchivedCopy,
+    DeadLetterHistory,
+    GroupPlaces,
+    LedgerEntry,
+    RunHistory,
+)
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
 from spark_reprocess.ramp import Forecast, GroupRamp
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
@@ -186,7 +192,7 @@ def names(*values: type) -> set[str]:
         ("groups", names(ListedGroup)),
         ("status", names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker)),
         ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
-        ("show", names(RunHistory, RunRecord, OfGroup)),
+        ("show", names(RunHistory, RunRecord, OfGroup, GroupPlaces)),
         ("status without a stack", names(StackValues)),
         ("doctor", names(Finding, Check) | set(Severity)),
         ("collect", names(DrainSummary, QueueCounts)),

@@ -33,7 +33,7 @@ from tests.contract.template import (
 
 FILE = Path(__file__).with_name("stacks.yaml")
 POLICY = "s3://rules/dlq/(orders)!policy.yaml"
-LOGS = "arn:aws:logs:us-east-1:123456789012:log-group:/shop/orders-*:*"
+LOGS = "arn:aws:logs:us-east-1:123456789012:log-group:/shop/orders:*"
 FIRST = "with the Spark job"
 OF_THIS_ACCOUNT = {n: one.replace("210987654321", "123456789012") for n, one in OWN_QUEUES.items()}
 STACKS: Mapping[str, Mapping[str, str]] = {
@@ -66,6 +66,7 @@ STACKS: Mapping[str, Mapping[str, str]] = {
     "days without an archive": {"ArchiveRetentionDays": "90"},
     "samples": SPARK_JOB | {"SparkJobSamples": "true"},
     "logs of consumers": SPARK_JOB | {"ConsumerLogGroupArns": LOGS},
+    "bodies in S3": SPARK_JOB | {"PointerBucketName": "payloads"},
     "retention": SPARK_JOB | {"ArchiveRetentionDays": "90"},
     "all parts": ALL_PARTS,
 }

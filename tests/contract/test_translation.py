@@ -56,6 +56,7 @@ EVERYTHING = ALL_PARTS | {
     "SparkJobPolicySha256": "0a" * 32,
     "SparkJobExecute": "true",
     "ConsumerLogGroupArns": "arn:aws:logs:us-east-1:123456789012:log-group:/shop/orders:*",
+    "PointerBucketName": "payloads",
     "NonRetryableErrors": "ValidationError",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call",
 }

@@ -268,10 +268,11 @@ def recorded_failures() -> list[str]:
 def test_recorded_failures_go_by_every_id_that_is_known(
     spark: "SparkSession", table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    jane = message("m-jane", "Jane", context(first_id="f-jane"))
+    jane = message("m-jane", "Jane", context(first_id="f-jane", last_id="l-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
     recorded_as_sent(archive, "m-jane", "m-sent-again")
     record_failure("m-sent-again")
+    record_failure("l-jane")
     argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--reason", "asked to"]
 
     assert main([*argv, "--failure-table", "no-such-table", "--execute"]) == 2
@@ -279,8 +280,8 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     assert len(ids_in(spark, archive)) == 2
     assert main([*argv, "--failure-table", table]) == 0
     printed = capsys.readouterr().out
-    assert "3 recorded failures in the failure table\ndry run: nothing was erased" in printed
-    assert len(recorded_failures()) == 4
+    assert "4 recorded failures in the failure table\ndry run: nothing was erased" in printed
+    assert len(recorded_failures()) == 5
     assert main([*argv, "--failure-table", table, "--execute"]) == 0
     assert "erased 1 rows" in capsys.readouterr().out
 

@@ -71,6 +71,8 @@ BODIES = (
     *(json.dumps({"Message": json.dumps({"v": value})}) for value in ("it's", 5, None, ["u"])),
     *(json.dumps(value) for value in (*VALUES, "a text", json.dumps({"v": 5}))),
     *("", "  ", "\n", "plain text", "it's", "{broken", "<a/>", "null ", "NaN", "eyJ2Ijo1fQ=="),
+    *(json.dumps(["a.S3Pointer", {"s3BucketName": b, "s3Key": f"{b}/x/k"}]) for b in ("it's", "b")),
+    '["a.S3Pointer", {"s3BucketName": "b", "s3Key": "k"}]',
     *('{"v":\t5}', '{"v": "\\u0065"}', '{"v": -0}', '{"v": 1E2}', "[1, 2"),
 )
 ATTRIBUTES: tuple[dict[str, MessageAttribute], ...] = (

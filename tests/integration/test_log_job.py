@@ -1,15 +1,21 @@
 """Reasons that only a consumer's log has."""
 
+import itertools
 import json
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dlq_replay.rules.failures import Failure
+from spark_reprocess.analysis import log_search
 from spark_reprocess.archive.messages import frames
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
+from spark_reprocess.logs.reading import LogReading
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message
 
@@ -87,6 +93,71 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     assert "error type     com.shop.NoVat" in printed
     assert "error message  no VAT for ***" in printed
     assert "found by id" in printed
+
+
+@pytest.mark.parametrize("few_files", [frames.FEW_FILES, 0])
+def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
+    spark: "SparkSession", archive: Archive, few_files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "FEW_FILES", few_files)
+    asked = []
+
+    class _Log:
+        """Has an error just now, and any number of pages without events before."""
+
+        def get_paginator(self, _: str) -> Any:
+            return self
+
+        def paginate(self, **request: Any) -> Iterator[Any]:
+            asked.append((request["startTime"] - NOW * 1000, request["endTime"] - NOW * 1000))
+            if len(asked) == 1:
+                yield from itertools.repeat({"nextToken": "more"}, 20)
+            event = {"logStreamName": "s", "timestamp": NOW * 1000, "message": LINES[0][1]}
+            yield {"events": [event]}
+
+    clock = itertools.count(step=60)
+    reading = partial(LogReading, sleep=lambda _: None, clock=lambda: next(clock))
+    monkeypatch.setattr(log_search, "LogReading", reading)
+    monkeypatch.setattr(log_search, "aws_client", lambda *_: _Log())
+
+    findings = analyzed(spark, archive, logs=("arn:aws:logs:here:1:log-group:/shop/orders:*",))
+
+    assert findings.logs == (
+        "1 of 3 messages have an error in the logs, 1 by id; --logs-limit: read until 2023-11-14 "
+        "20:13 UTC, beyond that only around the newest 200 messages of each group"
+    )
+    assert asked[1:] == [(-3_600_000, 1)]
+    logged = {one.message_id: one.logged for group in findings.groups for one in group.samples}
+    assert logged["m-2"].startswith("found by id in /shop/orders, s, 2023")
+    assert "#logsV2:log-groups/log-group/$252Fshop$252Forders/log-events/s" in logged["m-2"]
+
+
+def test_a_group_shows_where_the_code_of_consumers_failed(
+    spark: "SparkSession",
+    archive: Archive,
+    log: str,
+    dynamodb: Any,
+    failure_table: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
+    frames = "/var/task/tax.py:17 in rate\n/var/task/app.py:3 in handle"
+    item = Failure("last-0004", "com.shop.NoVat", frames=frames).to_item()
+    dynamodb.put_item(TableName=failure_table, Item=item)
+    findings = analyzed(spark, archive, logs=(log,))
+    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVat")]
+    table = ["--archive", archive.root, "--failure-table", failure_table]
+
+    assert main(["show", group.group_id, *table]) == 0
+    printed = capsys.readouterr().out
+    assert f"{group.group_id}: 2 places in the code of consumers" in printed
+    assert "  com.A.b(A) (1 message)\n" in printed
+    assert "  /var/task/tax.py:17 in rate (1 message)\n" in printed
+    assert main(["show", "m-4", *table]) == 0
+    assert (
+        "frames         /var/task/tax.py:17 in rate\n    /var/task/app" in capsys.readouterr().out
+    )
 
 
 def test_an_erase_removes_what_is_kept_of_a_log(

@@ -396,12 +396,16 @@ def test_the_command_line_ends_with_one_summary_and_names_the_policy(
     used = sha256(installation.policy.read_bytes()).hexdigest()
     installation.park(1, 2)
 
-    exit_code = main([*installation.argv, "--policy-sha256", used])
+    log = installation.policy.with_name("log.jsonl")
+    log.touch()
+
+    exit_code = main([*installation.argv, "--policy-sha256", used, "--logs", str(log)])
 
     lines = capsys.readouterr().out.splitlines()
     assert exit_code == 0
     assert lines[-1].startswith("run ")
     assert "2 archived, 1 sent, 0 discarded; 1 are pending, the oldest for" in lines[-1]
     assert f"policy: SHA-256 {used}" in lines
+    assert "0 of 1 messages have an error in the logs" in lines
     [plan] = Path(installation.archive).glob("reports/*/plan.yaml")
     assert read_plan(plan.read_text()).snapshot.policy_sha256 == used

@@ -66,6 +66,8 @@ def unwrap(body: str) -> Payload:
             return payload
         if type(payload.value) is dict:
             unwrapped = _in_envelope(payload.value)
+        elif pointer := pointer_of(payload.value):
+            unwrapped = "S3 pointer:", dict(zip(("bucket", "prefix"), pointer, strict=False))
         elif type(payload.value) is str:
             unwrapped = "JSON string of", payload.value
         elif payload.value is NOT_JSON and payload.text:
@@ -74,6 +76,19 @@ def unwrap(body: str) -> Payload:
             return payload
         word, content = unwrapped
         wrappings += (word,)
+
+
+def pointer_of(value: object) -> tuple[str, str, str] | None:
+    """Return bucket, prefix and key of a pointer of the SQS extended client; None of all else.
+
+    The prefix is the key up to its last slash.
+    """
+    match value:
+        case [str() as name, {"s3BucketName": str() as bucket, "s3Key": str() as key}] if (
+            name.endswith("S3Pointer")
+        ):
+            return bucket, "".join(key.rpartition("/")[:2]), key
+    return None
 
 
 def in_base64(text: str) -> tuple[str, str | bytes] | None:

@@ -17,7 +17,13 @@ from functools import lru_cache
 from typing import Any
 
 from spark_reprocess.analysis.groups.names import mask_name
-from spark_reprocess.analysis.groups.payload import NOT_JSON, in_base64, parse_container, parse_json
+from spark_reprocess.analysis.groups.payload import (
+    NOT_JSON,
+    in_base64,
+    parse_container,
+    parse_json,
+    pointer_of,
+)
 
 TAG = "\t"
 NEWLINE = "\n"
@@ -32,6 +38,11 @@ BODY = "body"
 ATTRIBUTE = "attribute"
 COLUMNS = ("message_group_id", "sender_id", "source_arn")
 SIZE = "body_bytes"
+POINTERS: Mapping[str, str] = {
+    "s3_bucket": "get_json_object(body, '$[1].s3BucketName')",
+    "s3_prefix": "regexp_extract(get_json_object(body, '$[1].s3Key'), '^.*/', 0)",
+}
+"""Fields of a body that is a pointer of the SQS extended client, in SQL."""
 
 TEXT, NUMBER, BOOLEAN, NULL = "text", "number", "true or false", "null"
 OBJECT, ARRAY, BINARY, EMPTY = "object", "array", "bytes", "empty"
@@ -127,6 +138,10 @@ class _Features:
             text, value = held, parse_json(held)
         if value is NOT_JSON:
             self.add_type(path, TEXT if text.strip() else EMPTY)
+            return
+        if pointer := pointer_of(value):
+            for name, text in zip(POINTERS, pointer, strict=False):
+                self.text(name, text)
             return
         self._field(path, value, 0)
         # Breadth first, so that the deepest fields are the ones left out.

@@ -30,6 +30,7 @@ from spark_reprocess.analysis.leads.features import (
     NULL,
     NUMBER,
     OBJECT,
+    POINTERS,
     PRESENT,
     SIZE,
     STEP,
@@ -125,9 +126,11 @@ def condition(path: str, tag: str) -> str:
     if path == SIZE:
         least, end = _sizes(tag) if tag.startswith(MAGNITUDE) else (0, 0)
         return f"body_bytes >= {least} AND body_bytes < {end}" if end else ""
-    if path in COLUMNS:
-        is_value = tag.startswith(VALUE)
-        return f"{path} = {quoted(tag[1:])}" if is_value else f"{path} {_IS_NULL[tag == MISSING]}"
+    if path in COLUMNS or path in POINTERS:
+        is_value, column = tag.startswith(VALUE), POINTERS.get(path, path)
+        return (
+            f"{column} = {quoted(tag[1:])}" if is_value else f"{column} {_IS_NULL[tag == MISSING]}"
+        )
     if path.startswith(f"{ATTRIBUTE}{STEP}"):
         return _attribute(f"attributes[{quoted(path.partition(STEP)[2])}]", tag)
     return _in_body(path, tag)

@@ -77,14 +77,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "2026-11-01T09:30:00Z; the plan keeps the time",
     )
     add_shared(analysis, "--policy", "--policy-sha256")
-    add(
-        "--logs",
-        metavar="GROUP|FILE",
-        action="append",
-        default=[],
-        help="a log group of the consumer's, or a FILE.jsonl of its events: look there for the "
-        "errors of messages without a recorded one; may be repeated",
-    )
+    add_shared(analysis, "--logs", "--logs-limit")
     add(
         "--group-by",
         metavar="PATTERN",

@@ -87,6 +87,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_shared(rare, "--in-doubt", choices=("arrived", "send", "leave"))
     add_shared(rare, "--claim-ttl", "--time-budget-seconds", "--mask", "--no-samples")
+    add_shared(rare, "--pointer-bucket")
     rare.add_argument(
         "--include-foreign",
         action="store_true",

@@ -56,7 +56,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--parked-queue-url", required=True)
     add_shared(parser, "--main-queue-url", "--to-queue-url", "--policy", "--policy-sha256")
     add_shared(parser, "--time-budget-seconds", "--max-rate", "--failure-table")
-    add_shared(parser, "--mask", "--no-samples")
+    add_shared(parser, "--logs", "--logs-limit", "--pointer-bucket", "--mask", "--no-samples")
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
 

@@ -25,11 +25,14 @@ from spark_reprocess.figures import counted, second
 from spark_reprocess.groups.triage import is_group_id
 from spark_reprocess.inspect.export import STANDARD_OUTPUT, ExportOptions, ExportSummary, export
 from spark_reprocess.inspect.show import (
+    NEWEST,
     ArchivedCopy,
     DeadLetterHistory,
+    GroupPlaces,
     RunHistory,
     ShowOptions,
     show,
+    show_group,
     show_run,
 )
 from spark_reprocess.progress import silent
@@ -38,12 +41,17 @@ from spark_reprocess.report.texts import indented_json
 _ABOUT = """\
 Shows the history of one dead letter, by the id of any copy: every archived copy, why each was
 parked, and each run that sent or discarded one: who, why, when, where to, and under which new id.
-Of a run, by the id that redrive and restore print: the same, and what came back since. Bodies and
-values of attributes are shown only if you ask for them. Changes nothing; needs no Spark.
+Of a run, by the id that redrive and restore print: the same, and what came back since. Of a group:
+where in their own code consumers failed on its newest messages, as they recorded it in the last 14
+days, or as logs have it. Bodies and values of attributes are shown only if you ask for them.
+Changes nothing; needs no Spark.
 
 With --out, the id is that of a group of a plan, or its beginning. Its messages are written as JSON
 lines as they were archived; docs/reference.md lists the fields. Nothing is masked. A file gets mode
 0600, and a file that exists is not overwritten. Delete it after use: erase does not reach it."""
+
+
+_PLACES = 10
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,21 +84,21 @@ def _make_options(
     limit: int | None,
     **values: Any,  # noqa: ANN401 - argparse's
 ) -> ShowOptions | ExportOptions:
-    options = ShowOptions(**values)
+    options = ShowOptions(plan=plan, **values)
     if out:
         return ExportOptions(options.archive, plan, options.message_id, out, limit)
-    if plan or limit:
-        raise InputError("--plan and --limit need --out: they are of the messages of a group")
+    if limit:
+        raise InputError("--limit needs --out: it is of the messages of a group")
     return options
 
 
 def _run(options: ShowOptions | ExportOptions) -> int:
     if isinstance(options, ExportOptions):
         return _export(options)
-    if is_group_id(group_id := options.message_id):
-        groups = suggestion("groups", options.archive)
-        messages = suggestion("show", options.archive, group_id, "--out", f"{group_id}.jsonl")
-        raise InputError(f"{group_id}: that is a group: {groups}; its messages: {messages}")
+    if options.plan or is_group_id(options.message_id):
+        places = show_group(options)
+        print_answer(places, lambda: print_places(places, options.archive))
+        return DONE
     if of_run := show_run(options):
         print_answer(of_run, lambda: print_run(of_run, options.failure_table))
         return DONE
@@ -121,6 +129,24 @@ def print_export(summary: ExportSummary, group_id: str, out: str) -> None:
         print_error(answer)
     else:
         print_answer(summary, lambda: print_line(f"{out}: {answer}"))
+
+
+def print_places(found: GroupPlaces, archive: str) -> None:
+    """Print where a group's messages failed, and the command for its messages."""
+    group_id, known = found.group_id, sum(found.places.values())
+    places = [f"{place} ({counted(n, 'message')})" for place, n in found.places.items()]
+    more = ["…"] * (len(places) > _PLACES)
+    print_line(f"{group_id}: {counted(len(places), 'place')} in the code of consumers")
+    for line in (*places[:_PLACES], *more):
+        print_line(f"  {line}")
+    if without := found.looked_up - known:
+        print_line(f"of {counted(without, 'message')} none is recorded, and none is in a log")
+    if found.messages > NEWEST:
+        print_line(f"only the newest {NEWEST} of {found.messages:,} messages were looked up")
+    if found.fault:
+        print_line(f"failure table: {found.fault}")
+    out = suggestion("show", archive, group_id, "--out", f"{group_id}.jsonl")
+    print_line(f"its messages: {out}")
 
 
 def print_history(history: DeadLetterHistory) -> None:

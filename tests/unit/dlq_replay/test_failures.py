@@ -70,6 +70,35 @@ def test_a_text_is_masked_before_it_is_cut() -> None:
     assert len({one.error_message.partition(" <Job ")[0] for one in texts}) == 1
 
 
+def test_a_failure_says_where_the_consumers_own_code_raised_it() -> None:
+    def refuse() -> None:
+        json.loads("[")
+
+    try:
+        refuse()
+    except ValueError as error:
+        failure = failure_of(error)
+
+    own, caller = failure.frames.split("\n")
+    assert re.fullmatch(rf"{re.escape(__file__)}:\d+ in refuse", own)
+    assert caller.endswith("in test_a_failure_says_where_the_consumers_own_code_raised_it")
+    assert Failure.from_item(failure.to_item()).frames == failure.frames
+    assert failure_of(HiddenTraceError()).frames == ""
+
+
+def test_frames_are_masked_and_short() -> None:
+    code = compile("def f():\n  g()\ndef g():\n  h()\nh = 1", f"a@b.io/{'x' * 600}.py", "exec")
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - a file of this name
+    try:
+        names["f"]()
+    except TypeError as error:
+        frames = failure_of(error).frames
+
+    assert len(frames) == 1024
+    assert frames.startswith("***")
+
+
 def test_a_failure_is_kept_as_long_as_sqs_keeps_a_message() -> None:
     assert failure_of(ValueError()).expires_at_seconds - NOW == 1_209_600
 

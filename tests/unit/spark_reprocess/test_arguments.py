@@ -17,7 +17,8 @@ def test_collect_has_safe_defaults() -> None:
     values = parse(COLLECT).options
     given = {name: value for name, value in values.items() if value not in (None, ())}
 
-    assert given == {"archive": "a", "parked_queue_url": "u", "has_samples": True}
+    usual = {"has_samples": True, "logs_minutes": 10}
+    assert given == {"archive": "a", "parked_queue_url": "u", **usual}
 
 
 def test_collect_takes_the_options_of_both_parts() -> None:

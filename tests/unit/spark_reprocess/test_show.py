@@ -124,7 +124,6 @@ ASKED = {
     "with its body": ["copy-1", "--body"],
     "unmasked": ["copy-1", "--unmasked"],
     "an unknown id": ["nobody"],
-    "a group": ["g-53cb1ad25b"],
 }
 
 

@@ -28,6 +28,7 @@ ORDER_TITLE = (
 )
 TEXT = json.dumps(ORDER)
 SNS = json.dumps({"TopicArn": "arn:aws:sns:eu-west-1:1:orders", "Message": TEXT})
+POINTER = json.dumps(["a.PayloadS3Pointer", {"s3BucketName": "b", "s3Key": "orders/17"}])
 EVENT = json.dumps({"detail-type": "OrderPlaced", "source": "shop", "detail": ORDER})
 
 
@@ -55,6 +56,7 @@ def group_of(body: str, reason: str | None = "attempts_exhausted") -> tuple[str,
             "g-86da326904",
             f"base64 of gzip of {ORDER_TITLE}",
         ),
+        (POINTER, "g-f9edc10d0c", "S3 pointer: JSON {bucket:string, prefix:string}"),
         (json.dumps([ORDER, 1]), "g-8c6c51ea72", "JSON array of number or object"),
         ("12", "g-4b0d36009e", "JSON number"),
         ("<?xml version='1.0'?><!-- x --><s:Body a='1'/>", "g-5d8aeaf914", "XML s:Body"),
