@@ -11,9 +11,10 @@ from botocore.config import Config
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.replaying.returns import Returns
 from dlq_replay.rules.outgoing import redriven_entry
+from dlq_replay.wire.addresses import QueueAddress
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.support.builders import MAIN, message
+from tests.support.builders import message
 from tests.support.replay_stack import ReplayStack, invoke, moved
 from tests.support.sqs_driver import receive_all
 
@@ -69,8 +70,9 @@ def test_what_comes_back_of_a_redrive_is_counted_and_a_canary_goes_no_further(
     table = ReturnsTable(dynamodb, name, lambda: int(time.time()))
     table.begin("plan", ["group"])
     archived = [message(name, name) for name in ("plain", "canary")]
+    to = QueueAddress.from_url(stack.main.url)
     sent = [
-        redriven_entry(one, "plan", MAIN, group_id="group", is_canary=one.body == "canary")
+        redriven_entry(one, "plan", to, group_id="group", is_canary=one.body == "canary")
         for one in archived
     ]
     assert invoke(*(moved(copy.body, attributes=copy.attributes) for copy in sent)) == set()
