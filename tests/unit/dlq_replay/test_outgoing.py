@@ -15,7 +15,13 @@ from dlq_replay.rules.outgoing import (
     replay_entry,
 )
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, KEPT_ERROR_BYTES, FailureError, body_digest
+from dlq_replay.wire.context import (
+    CONTEXT_ATTRIBUTE,
+    KEPT_ERROR_BYTES,
+    SECONDS_MAX,
+    FailureError,
+    body_digest,
+)
 from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import (
     ACCOUNT,
@@ -118,7 +124,7 @@ def test_context_gives_way_where_it_would_pass_the_size_limit() -> None:
 
 def test_room_for_the_context_counts_what_it_carries() -> None:
     bare = message("m-1", attributes=context(first_id="m-0"))
-    far = 10**11 - 1
+    far = SECONDS_MAX
     held = held_entry(bare, far, 900, far, policy(), by_breaker=True)
     size = held.size_bytes + len("sqs-dlq-replay-nbNumber1")
     more = message("m-1", attributes=context(first_id="m-0!"))
@@ -173,7 +179,7 @@ def test_redrive_deduplication_id_is_hashed_above_128_characters(
 
 def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     """Whatever a producer wrote there; in JSON a quote has two bytes."""
-    quotes, moment = '"' * 128, 2**63 - 1
+    quotes, moment = '"' * 128, SECONDS_MAX
     wide = {"v": 1, "id": quotes, "plan": quotes, "src": "q" * 80, "t0": moment, "held": moment}
     marks = {"h": body_digest(BODY), "g": quotes, "back": 1, "canary": 1}
     made = json.dumps({**wide, **marks}, separators=(",", ":"))
@@ -197,7 +203,7 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
 
 def test_a_code_outlives_the_text_of_its_error() -> None:
     """Beside fields as wide as we and SQS make them."""
-    ids, moment = "m" * 100, 10**11 - 1
+    ids, moment = "m" * 100, SECONDS_MAX
     carried = context(
         first_id=ids,
         first_seen_seconds=moment,

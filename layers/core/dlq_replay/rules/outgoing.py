@@ -8,7 +8,7 @@ from typing import Any
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress, is_queue_name
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
-from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, SECONDS_MAX, FailureError, ReplayContext
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.wire.message import Message, SendEntry
 
@@ -16,8 +16,6 @@ DEDUPLICATION_ID_MAX_CHARACTERS = 128
 """SQSAPI, SendMessage."""
 
 _WIDEST_COUNTER, _WIDEST_QUEUE_NAME = "1000", "q" * 80
-_FAR = 10**11 - 1
-"""A moment with as many digits as there can be, epoch seconds."""
 
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
@@ -28,7 +26,7 @@ def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPol
 
 def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry its counter and all that a wait needs, the breaker's included."""
-    held = _context(message, _FAR, policy, due_seconds=_FAR, held_seconds=_FAR)
+    held = _context(message, SECONDS_MAX, policy, due_seconds=SECONDS_MAX, held_seconds=SECONDS_MAX)
     counted = _counted(message, replay_number)
     most_bytes = min(policy.limits.main_max_bytes, policy.limits.dlq_max_bytes)
     return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, most_bytes)
@@ -138,9 +136,9 @@ def has_room_for_redrive(
     redriven = _redriven_context(message, plan_id, group_id, name, is_canary=True)
     widest = replace(
         redriven,
-        first_seen_seconds=_FAR,
-        due_seconds=_FAR,
-        held_seconds=_FAR,
+        first_seen_seconds=SECONDS_MAX,
+        due_seconds=SECONDS_MAX,
+        held_seconds=SECONDS_MAX,
         is_back=True,
         last_id=message.message_id,
     )

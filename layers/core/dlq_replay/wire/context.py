@@ -24,7 +24,8 @@ KEPT_ERROR_BYTES = 200
 
 _ERROR_MESSAGE_CHARACTERS = 200
 _ERROR_CODE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
-_SECONDS_MAX = 2**63 - 1
+SECONDS_MAX = 10**11 - 1
+"""The latest time that a context may have: the room for a copy is measured with it."""
 
 # Made once: json.dumps would make one for each call that wants no blanks.
 _compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -194,8 +195,8 @@ def _queue_name(key: str, value: object) -> str:
 
 
 def _seconds(key: str, value: object) -> int:
-    if type(value) is not int or not 0 <= value <= _SECONDS_MAX:
-        raise ValueError(f"{key} must be epoch seconds, a whole number of at least 0")
+    if type(value) is not int or not 0 <= value <= SECONDS_MAX:
+        raise ValueError(f"{key} must be epoch seconds, a whole number of at most 11 digits")
     return value
 
 
