@@ -5,7 +5,13 @@ import string
 from hypothesis import strategies as st
 
 from dlq_replay.wire.attributes import MessageAttribute
-from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
+from dlq_replay.wire.context import (
+    CONTEXT_ATTRIBUTE,
+    SECONDS_MAX,
+    FailureError,
+    ReplayContext,
+    body_digest,
+)
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.wire.message import Message
 from tests.support.builders import BODY, NOW, message, queue_arn
@@ -39,7 +45,7 @@ own_attributes = st.dictionaries(names, text_attributes | binary_attributes, max
 ascii_words = st.text(
     st.characters(min_codepoint=ord("!"), max_codepoint=ord("~")), min_size=1, max_size=128
 )
-moments = st.integers(0, 2**40)
+moments = st.integers(0, SECONDS_MAX)
 queue_names = st.builds(
     "{}{}".format,
     st.text(_NAME_CHARACTERS, min_size=1, max_size=75),
@@ -85,7 +91,7 @@ system_attributes = st.fixed_dictionaries(
         "MessageGroupId": st.sampled_from(["group-a", "group-b", "group-c"]),
         "DeadLetterQueueSourceArn": st.sampled_from([queue_arn("main"), queue_arn("other"), "?"]),
         "AWSTraceHeader": st.sampled_from(["Root=1-5;Lineage=a:1", "Lineage=a:1", "Root=1-5"]),
-        "SentTimestamp": moments.map(str),
+        "SentTimestamp": st.integers(0, 2**41).map(str),
     },
 )
 
