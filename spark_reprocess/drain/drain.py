@@ -114,11 +114,10 @@ def drain(
             received.
     """
     address = require_queue_url("--parked-queue-url", options.parked_queue_url)
-    queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
+    at_start = require_queue("--parked-queue-url", options.parked_queue_url, make_client).counts
     archive = open_archive(options.archive, creates=True)
     started = time.time()
     drain_id = new_id(started)
-    at_start = QueueCounts.of(queue)
     waiting = at_start.visible + at_start.delayed
     expected = waiting if options.limit is None else min(waiting, options.limit)
     probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())

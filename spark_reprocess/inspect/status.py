@@ -121,7 +121,7 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     """
     archive = open_archive(options.archive)
     url = options.parked_queue_url
-    queue = QueueCounts.of(require_queue("--parked-queue-url", url, sqs_client)) if url else None
+    queue = require_queue("--parked-queue-url", url, sqs_client).counts if url else None
     with progress("counting", str):
         found = count(archive, options.claim_ttl_seconds)
     table, main_queue = options.failure_table, options.main_queue_url

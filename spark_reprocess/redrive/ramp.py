@@ -252,10 +252,10 @@ class Ramp:
         last = {of[-1].number: of[-1] for one in groups if (of := self._of(steps, one))}.values()
         if not last:
             return ""
-        began_at, redelivery = min(step.began_at for step in last), self.probe.redelivery
-        sent_at = max(step.sent_at or 0 for step in last) + redelivery.delay_seconds
+        began_at, queue = min(step.began_at for step in last), self.probe.queue
+        sent_at = max(step.sent_at or 0 for step in last) + queue.delay_seconds
         minute = self.options.minute_seconds
-        watch = StepWatch(sent_at, redelivery.failure_seconds, minute)
+        watch = StepWatch(sent_at, queue.failure_seconds, minute)
         looks, ready_at = list[Reading](), sent_at
         now_seconds = self.runner.deadline.now_seconds
         until = now_seconds() + PATIENCE_MINUTES * minute
