@@ -23,7 +23,8 @@ from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.failure_table import table_client_config
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue, client_config
-from dlq_replay.errors import QueueError
+from dlq_replay.errors import QueueError, TableError
+from dlq_replay.rules.breaker import BreakerView
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.errors import InputError
 
@@ -114,6 +115,37 @@ def breaker_table(failure_table: str, queue_url: str) -> DynamoDbBreaker:
     client = _client_beside(queue_url, "dynamodb", table_client_config())
     name = QueueAddress.from_url(queue_url).name
     return DynamoDbBreaker(client, failure_table, name, lambda: int(time.time()))
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a main queue may get.
+
+    Attributes:
+        per_minute: replays; None for no limit.
+        sentence: the limit in words; empty without one.
+        fault: why the limit is not known; empty if it is.
+    """
+
+    per_minute: int | None = None
+    sentence: str = ""
+    fault: str = ""
+
+    def least_rate(self, max_rate: float | None) -> float | None:
+        """The lower one of *max_rate*, messages a second, and the limit; None for neither."""
+        return min(filter(None, (max_rate, self.per_minute and self.per_minute / 60)), default=None)
+
+
+def read_limit(failure_table: str | None, queue_url: str) -> Limit:
+    """Read the limit of a queue; there is none without a table. Never raises for what AWS does."""
+    if failure_table is None:
+        return Limit()
+    try:
+        numbers = breaker_table(failure_table, queue_url).read()
+    except TableError as error:
+        return Limit(fault=str(error))
+    view = BreakerView(numbers, int(time.time()))
+    return Limit(view.limit, view.in_words)
 
 
 def returns_table(failure_table: str, queue_url: str) -> ReturnsTable:

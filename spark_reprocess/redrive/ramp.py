@@ -28,8 +28,7 @@ from spark_reprocess.archive.messages.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.aws.clients import returns_table
-from spark_reprocess.aws.limits import read_limit
+from spark_reprocess.aws.clients import read_limit, returns_table
 from spark_reprocess.groups.triage import Statement, is_group_id
 from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,

@@ -22,10 +22,10 @@ from spark_reprocess.aws.clients import (
     Queue,
     aws_client,
     queue_counts,
+    read_limit,
     region_of,
     require_queue,
 )
-from spark_reprocess.aws.limits import read_limit
 from spark_reprocess.errors import InputError
 from spark_reprocess.ramp import PATIENCE_MINUTES, Reading
 from spark_reprocess.redrive.redrive_values import RedriveOptions

@@ -25,11 +25,11 @@ from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import (
     ClientFactory,
     Queue,
+    read_limit,
     returns_table,
     sqs_client,
     sqs_sender,
 )
-from spark_reprocess.aws.limits import read_limit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent

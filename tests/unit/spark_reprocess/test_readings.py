@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
-from spark_reprocess.aws.clients import ClientFactory, Queue, QueueCounts
-from spark_reprocess.aws.limits import Limit
+from spark_reprocess.aws.clients import ClientFactory, Limit, Queue, QueueCounts
 from spark_reprocess.errors import InputError
 from spark_reprocess.ramp import Reading
 from spark_reprocess.redrive import readings
