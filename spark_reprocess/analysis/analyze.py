@@ -15,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.group_findings import (
     buckets_between,
-    expiry,
     group_findings,
     titles_before,
 )
@@ -278,10 +277,8 @@ class _Analysis:
         place = F.floor((F.unix_timestamp("sent_at") - buckets.start) / buckets.step)
         with self.progress("counting", str):
             tallied = tallies(slim, place).to_pylist()
-        lifetime = self.archive.lifetime(self.pending["file"][0].as_py())
         notes = read_notes(self.archive, memory, counts)
         for rank, row in enumerate(listed):
-            row["expires_at"] = expiry(row["first_drained_at"], lifetime)
             row["note"] = notes.get(row["group_id"], "")
             row["shown"] = row["shown"][: None if rank < _GROUPS_WITH_ALL_SAMPLES else 1]
         body_bytes = sum(row["body_bytes_sum"] for row in listed)
