@@ -182,7 +182,6 @@ class Trial:
         return tuple(dict.fromkeys(causes))
 
     def _compared(self, copy: Message, entry: SendEntry, message_id: str) -> Check:
-        """Return whether the parked copy is what the wire format promises."""
         context = copy.history.context
         counter = entry.attributes[REPLAY_COUNT_ATTRIBUTE].value
         pairs: list[tuple[str, object, object]] = [

@@ -312,7 +312,6 @@ class _Analysis:
 
 
 def _counted_by_family(findings: Findings) -> Findings:
-    """Return *findings* with the count and the share of its family for each group."""
     groups = []
     for family in by_family(findings.groups, findings.families):
         whole = merged(family)

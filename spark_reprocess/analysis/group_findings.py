@@ -134,7 +134,6 @@ def _replay_counts(counts: Mapping[str | None, int]) -> tuple[ReplayCount, ...]:
 
 
 def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ...]:
-    """Return the messages whose bodies may be shown, in the order in which they were chosen."""
     by_id = {row["message_id"]: row for row in messages if row["body"] is not None}
     return tuple(
         Sample(one, row["sent_at"], row["body"], dict(row["attributes"] or ()), row["logged"] or "")

@@ -60,7 +60,6 @@ def _page(
 
 
 def _preview_values(visit: Visit, plan: Plan, group: PlannedGroup, text: str) -> dict[str, Any]:
-    """Return what the preview shows: what the patch changes in messages of few files."""
     archive, group_id = visit.console.archive, group.group_id
     patch, faults = read_patch(text)
     members = group_members(archive, plan, group_id)

@@ -128,7 +128,6 @@ class S3Archive:
         return True
 
     def write(self, path: str, content: bytes) -> None:
-        """One PUT."""
         with self._explained("write", path):
             self._s3().put_object(Bucket=self.bucket, Key=self._key(path), Body=content)
 

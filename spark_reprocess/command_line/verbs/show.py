@@ -176,7 +176,6 @@ def print_run(history: RunHistory, failure_table: str | None) -> None:
 
 
 def _fields(record: Any, *left_out: str) -> list[tuple[str, str]]:  # noqa: ANN401 - a dataclass
-    """Return names and values of a record, as people read them; without the fields *left_out*."""
     names = [field.name for field in fields(record) if field.name not in left_out]
     return [(name.replace("_", " "), _text(getattr(record, name))) for name in names]
 
