@@ -72,9 +72,6 @@ def store_command(archive: Archive, words: Sequence[str]) -> str:
     """Write a command for one run durably; return its id, which nobody can guess or forge.
 
     The id is the digest of the file. So who may write files, and start no runs, cannot replace it.
-
-    Raises:
-        ArchiveError: it cannot be written.
     """
     content = json.dumps({"words": list(words), "mark": secrets.token_hex(16)}).encode()
     command_id = sha256(content).hexdigest()
@@ -171,11 +168,7 @@ def write_result(archive: Archive, job_run_id: str, result: RunResult) -> None:
 
 
 def read_result(archive: Archive, job_run_id: str) -> RunResult | None:
-    """Return the result of a run, None where it left none that can be understood.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-    """
+    """Return the result of a run, None where it left none that can be understood."""
     content = archive.read(f"runs/{job_run_id}/result.json")
     try:
         return record_of(RunResult, json.loads(content or b""))

@@ -151,7 +151,6 @@ def run(
 
     Raises:
         InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
-        ArchiveError: the archive cannot be used.
     """
     options.check()
     policy = None

@@ -91,7 +91,6 @@ def read_report(
 
     Raises:
         InputError: there is no such report, or its plan has faults.
-        ArchiveError: the archive cannot be read.
     """
     file = find_report(archive, plan_id)
     plan = file.plan()
@@ -116,7 +115,6 @@ def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
 
     Raises:
         InputError: the plan has no table, or the archive has another one.
-        ArchiveError: the archive cannot be read.
     """
     table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
     return table.filter(pc.equal(table["group_id"], pa.scalar(group_id)))

@@ -126,7 +126,6 @@ def analyze(
     Raises:
         InputError: the archive has no messages, or the condition or a mask is wrong.
         BusyError: an erase is under way. Nothing was written.
-        ArchiveError: the archive cannot be read or written, or the report cannot be written.
     """
     archive = open_archive(options.archive)
     masks = compile_masks(options.masks, shows_values=options.has_samples)
@@ -345,7 +344,6 @@ def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -
 
     Raises:
         InputError: there is no such file, or it has faults; all are named with their places.
-        ArchiveError: S3 does not let us read it.
     """
     try:
         text = read_text(location)

@@ -196,7 +196,6 @@ def show_group(options: ShowOptions) -> GroupPlaces:
 
     Raises:
         InputError: there is no such plan or group.
-        ArchiveError: the archive cannot be read.
     """
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan()

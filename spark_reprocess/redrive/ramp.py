@@ -89,11 +89,7 @@ class Ramp:
     _tallies: list[Tally] = field(default_factory=list)
 
     def send(self) -> Sent:
-        """Record what is not sent; send step after step, until nothing more may go in this run.
-
-        Raises:
-            ArchiveError: the archive cannot be read or written.
-        """
+        """Record what is not sent; send step after step, until nothing more may go in this run."""
         is_send = F.col("disposition") == Disposition.SEND
         sends = [one for one in self.work if one.word == Disposition.SEND]
         others = [one for one in self.work if one not in sends]

@@ -59,7 +59,6 @@ class RunContext:
 
         Raises:
             BusyError: another plan is being carried out, or an erase.
-            ArchiveError: the archive cannot be written.
         """
         if not self.request.execute:
             yield self
