@@ -54,6 +54,8 @@ class ShowOptions:
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
     plan: str | None = None
+    out: str | None = None
+    limit: int | None = None
 
 
 NEWEST = 200
