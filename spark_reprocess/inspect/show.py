@@ -4,7 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -95,14 +95,7 @@ class LedgerEntry:
     new_message_id: str
     detail: str
     step: int = 0
-    caller_arn: str | None = None
-    caller_fault: str = ""
-    job_run_id: str = ""
-
-    @property
-    def caller(self) -> Caller:
-        """The credentials of the run."""
-        return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
+    caller: Caller = field(default_factory=Caller)
 
     @property
     def outcome_text(self) -> str:
@@ -377,5 +370,5 @@ def _entries(
             new_message_id=result.new_message_id if result else "",
             detail=result.detail if result else "",
             step=claim.step,
-            **asdict(run.caller if run else Caller()),
+            caller=run.caller if run else Caller(),
         )

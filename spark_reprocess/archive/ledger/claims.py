@@ -120,7 +120,7 @@ class RunRecord:
     Attributes:
         verb: ``redrive`` or ``restore``.
         actor: ``user@host``, as the environment said it.
-        caller_arn: see ``Caller``, as for the next two.
+        caller: whose credentials it acted with.
         time: when it began; ISO 8601, UTC.
         destinations: the URLs of all queues that it sends to; *destination* is the one that the
             operator named.
@@ -131,19 +131,12 @@ class RunRecord:
     plan_id: str
     verb: str
     actor: str
-    caller_arn: str | None
-    caller_fault: str
-    job_run_id: str
     reason: str
     time: str
     destination: str
     destinations: Sequence[str] = ()
     policy_sha256: str | None = None
-
-    @property
-    def caller(self) -> Caller:
-        """Whose credentials it acted with."""
-        return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
+    caller: Caller = field(default_factory=Caller)
 
 
 class AttemptName(NamedTuple):
