@@ -156,7 +156,6 @@ def run(
 class RunResult:
     """How a run ended; *answer* and *errors* are what it printed to its two outputs."""
 
-    verb: str
     exit_code: int
     answer: str
     errors: str
@@ -206,7 +205,7 @@ def _followed(
         # A request to stop comes too late now.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        result = RunResult(command[0], exit_code, answer.getvalue(), errors.getvalue())
+        result = RunResult(exit_code, answer.getvalue(), errors.getvalue())
         write_result(archive, job_run_id, result)
     except ArchiveError as error:
         # What the verb did is in the ledger. Only a follower misses this file.

@@ -155,7 +155,7 @@ def analyze(
         lock.require()
         _write(reports, findings, snapshot, rules)
         # Last: if the process dies before, the next analysis repeats what this one would have said.
-        write_seen(archive, plan_id, findings.analyzed_at, memory)
+        write_seen(archive, plan_id, memory)
     return findings
 
 

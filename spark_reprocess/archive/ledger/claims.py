@@ -164,22 +164,15 @@ class Attempt:
         return self.results is None and now_seconds - claimed < busy_seconds
 
 
-class OpenRange(NamedTuple):
-    """Places that claims of an attempt may cover; the next one begins at *first*."""
-
-    number: int
-    first: int
-    end: int
-
-
 def chunk_count(messages: int) -> int:
     """Return how many chunks so many messages without an order have, at least 1."""
     return max(1, -(-messages // CHUNK_MESSAGES))
 
 
-def open_ranges(attempts: Iterable[Attempt]) -> list[OpenRange]:
+def open_ranges(attempts: Iterable[Attempt]) -> list[tuple[int, int, int]]:
     """Return what can be claimed of a chunk with these attempts: every place once, in order.
 
+    Each is the number of an attempt, the place at which its next claim begins, and its end.
     Other runs may add claims while a run reads. So an attempt is never to cover a place of which
     this run has not seen the claim of each attempt before it.
     """
@@ -190,7 +183,7 @@ def open_ranges(attempts: Iterable[Attempt]) -> list[OpenRange]:
     for number in range(1, len(covered) + 2):
         first = covered.get(number, 0)
         if first < end:
-            ranges.append(OpenRange(number, first, end))
+            ranges.append((number, first, end))
         end = min(end, first)
     return ranges[::-1]
 
