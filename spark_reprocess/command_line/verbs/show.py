@@ -20,6 +20,7 @@ from spark_reprocess.command_line.terminal import (
     print_parts,
 )
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
+from spark_reprocess.editing.json_text import indented_json
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, second
 from spark_reprocess.groups.triage import is_group_id
@@ -36,7 +37,6 @@ from spark_reprocess.inspect.show import (
     show_run,
 )
 from spark_reprocess.progress import silent
-from spark_reprocess.report.texts import indented_json
 
 _ABOUT = """\
 Shows the history of one dead letter, by the id of any copy: every archived copy, why each was
