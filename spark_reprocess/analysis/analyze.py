@@ -283,10 +283,8 @@ class _Analysis:
         body_bytes = sum(row["body_bytes_sum"] for row in listed)
         shown_ids = [one for row in listed for one in row["shown"]]
         picks = picked(slim, sampling_rates(counts, body_bytes), shown_ids)
-        few, has_samples = self.is_few, self.options.has_samples
-        rows = with_features(
-            picks, messages, titles, self.masks, has_samples=has_samples, is_few=few
-        )
+        few = self.is_few
+        rows = with_features(picks, messages, titles, self.masks, is_few=few)
         with self.progress("looking for leads", str), ExitStack() as stack:
             extracted = self._kept(rows, stack)
             leads = leads_among(extracted, counts, self.masks, is_few=few).toArrow()
