@@ -80,13 +80,10 @@ def survey(session: "Session", stack: str) -> Installation:
     mappings = ask("event source mappings", list_mappings, client, FunctionName=name)
     pipes = ask("pipes", list_pipes, client, TargetPrefix=function)
     role = configuration["Role"]
-    given = ask("the stack's parameters", _parameters, client, stack) or {}
-    arns = given.get("ConsumerLogGroupArns", "").split(",")
-    logs = [arn.partition(":log-group:")[2].removesuffix(":*") for arn in arns if arn]
     calls: dict[str, Callable[[], object]] = {
         # As ``collect --logs`` asks, which also shows whether it is allowed.
         name: partial(client("logs").filter_log_events, logGroupName=name, limit=1, endTime=1)
-        for name in logs
+        for name in values.log_groups
     }
     if table := settings.failure_table:
         calls[table] = partial(client("dynamodb").describe_table, TableName=table)
@@ -220,12 +217,6 @@ def _denied_sends(
         if not (queue is dlq and queue.is_fifo)
         and _is_denied(client, role, ["sqs:SendMessage"], queue.arn, over_tls)
     )
-
-
-def _parameters(client: Client, stack: str) -> dict[str, str]:
-    answer = client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
-    parameters = answer.get("Parameters", [])
-    return {one["ParameterKey"]: one.get("ParameterValue", "") for one in parameters}
 
 
 def _is_missing(call: Callable[[], object]) -> bool:
