@@ -29,8 +29,8 @@ from spark_reprocess.analysis.leads.comparison import Sample, SampledGroup
 from spark_reprocess.analysis.leads.features import COLUMNS, OUR_ATTRIBUTES, features_of
 from spark_reprocess.analysis.leads.leads import find_leads
 from spark_reprocess.analysis.leads.predicates import feature_table
-from spark_reprocess.analysis.outputs import arrow_type
 from spark_reprocess.archive.messages.frames import map_rows
+from spark_reprocess.archive.storage.table_parts import arrow_type
 from spark_reprocess.groups.findings import Lead
 from spark_reprocess.groups.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
 
