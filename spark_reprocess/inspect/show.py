@@ -40,6 +40,7 @@ from spark_reprocess.aws.clients import aws_client, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups.grouping import captured
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
+from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 
 
@@ -195,8 +196,7 @@ def show_group(options: ShowOptions) -> GroupPlaces:
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan()
     group_id = plan.full_id(options.message_id)
-    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
-    members = table.filter(pc.equal(table["group_id"].cast(pa.string()), pa.scalar(group_id)))
+    members = group_members(archive, plan, group_id)
     newest = members.sort_by([("sent_at", "descending")]).slice(0, NEWEST).to_pylist()
     files, ids = {row["file"] for row in newest}, [row["message_id"] for row in newest]
     found = rows_by_file(archive, sorted(files), ("message_id", "last_id"), ids)
@@ -210,6 +210,16 @@ def show_group(options: ShowOptions) -> GroupPlaces:
         frames.setdefault(message_id, own)
     places = Counter(text.partition("\n")[0] for text in frames.values() if text)
     return GroupPlaces(group_id, len(members), len(rows), dict(places.most_common()), fault)
+
+
+def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
+    """Return the rows of ``shown_table`` of the messages that the plan froze in a group.
+
+    Raises:
+        InputError: the plan has no table, or the archive has another one.
+    """
+    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    return table.filter(pc.equal(table["group_id"].cast(pa.string()), pa.scalar(group_id)))
 
 
 def _recorded_frames(

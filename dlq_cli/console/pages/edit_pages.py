@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from starlette.responses import Response
 
 from dlq_cli.console.deciding import MeanwhileError, set_patch
-from dlq_cli.console.reading import entry_digest, find_report, group_members
+from dlq_cli.console.reading import entry_digest, find_report
 from dlq_cli.console.site import GROUPS, Visit, page_route
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.archive.messages.message_index import Member, member_rows
 from spark_reprocess.editing.edit import Edit, EditError, read_patch
 from spark_reprocess.editing.json_text import write_json
+from spark_reprocess.inspect.show import group_members
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor, edit_sample
 
