@@ -121,7 +121,7 @@ def write_night(archive: Archive, parts: Sequence[pa.Table], ago: int, pending: 
     group = PlannedGroup("g-1", "an error", rows.num_rows, Action.REDRIVE)
     plan = Plan(plan_id, archive.root, Snapshot((drain_id,), rows.num_rows, digest), (group,))
     archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan, {"g-1": []}).encode())
-    who, then = ("me@here", None, "", "", "an old night"), at.isoformat()
+    who, then = ("me@here", "an old night"), at.isoformat()
     record_run(archive, RunRecord(run_id, plan_id, "redrive", *who, then, "https://q"))
     ids, ledger = list(map(str, rows["message_id"].to_pylist()))[pending:], Ledger(archive, plan_id)
     for chunk, first in enumerate(range(0, len(ids), CHUNK_MESSAGES)):

@@ -209,7 +209,6 @@ def _parser_of(name: str, words: Sequence[str] = ()) -> tuple[argparse.ArgumentP
 
 
 def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> Verb:
-    """Add the arguments of the verb *name* and those of the installation to *parser*."""
     verb = load(name)
     if name in cli.VERBS:
         cli.add_archive(parser)
@@ -266,7 +265,6 @@ def _words_of_stack(
 
 
 def _without_place(words: Sequence[str]) -> list[str]:
-    """Return *words* without the options of this command, which the job does not have."""
     _, rest = _place_parser().parse_known_args(words)
     return [word for word in rest if word != ON_GLUE]
 

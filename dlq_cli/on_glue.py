@@ -56,7 +56,6 @@ def run_on_glue(
     Raises:
         InputError: the stack has no job, the verb cannot run on Glue, or a call of Glue failed.
         BusyError: a run of the job is in progress.
-        ArchiveError: the command could not be written, or the answer not be read.
     """
     if why := VERBS[verb].not_on_glue:
         raise InputError(f"{verb} does not run on AWS Glue: {why}")
@@ -96,7 +95,6 @@ def run_job(
         BusyError: a run is in progress.
         InputError: a call of Glue failed. If a run did start at the first one, it finds no command,
             and ends.
-        ArchiveError: the command could not be written, or the result not be read.
     """
     command_id = store_command(archive, words)
     try:

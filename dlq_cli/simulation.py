@@ -369,7 +369,6 @@ class _World:
             self._push(math.ceil(at + timeout), _DLQ, dead)
 
     def _replay(self, at: float, messages: Sequence[Message]) -> None:
-        """Let the function handle a batch."""
         self._now = int(at)
         if self._breaker:
             self._breaker.now_seconds = self._now

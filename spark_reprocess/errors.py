@@ -29,7 +29,7 @@ class BusyError(InputError):
 
 
 class ArchiveError(JobError):
-    """The archive cannot be read or written.
+    """The archive cannot be read or written. Whatever reads or writes it may raise this.
 
     A drain deletes only messages that are written, so each is in the queue or in the archive.
     """

@@ -72,9 +72,6 @@ def store_command(archive: Archive, words: Sequence[str]) -> str:
     """Write a command for one run durably; return its id, which nobody can guess or forge.
 
     The id is the digest of the file. So who may write files, and start no runs, cannot replace it.
-
-    Raises:
-        ArchiveError: it cannot be written.
     """
     content = json.dumps({"words": list(words), "mark": secrets.token_hex(16)}).encode()
     command_id = sha256(content).hexdigest()
@@ -159,7 +156,6 @@ def run(
 class RunResult:
     """How a run ended; *answer* and *errors* are what it printed to its two outputs."""
 
-    verb: str
     exit_code: int
     answer: str
     errors: str
@@ -171,11 +167,7 @@ def write_result(archive: Archive, job_run_id: str, result: RunResult) -> None:
 
 
 def read_result(archive: Archive, job_run_id: str) -> RunResult | None:
-    """Return the result of a run, None where it left none that can be understood.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-    """
+    """Return the result of a run, None where it left none that can be understood."""
     content = archive.read(f"runs/{job_run_id}/result.json")
     try:
         return record_of(RunResult, json.loads(content or b""))
@@ -213,7 +205,7 @@ def _followed(
         # A request to stop comes too late now.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        result = RunResult(command[0], exit_code, answer.getvalue(), errors.getvalue())
+        result = RunResult(exit_code, answer.getvalue(), errors.getvalue())
         write_result(archive, job_run_id, result)
     except ArchiveError as error:
         # What the verb did is in the ledger. Only a follower misses this file.

@@ -5,7 +5,6 @@ is not seen is never taken for success: the step stays *unknown*, with the reaso
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -16,6 +15,7 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import read_record, record_bytes
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.figures import counted, duration
+from spark_reprocess.plan.policy import ALLOWED_RETURNS
 
 PATIENCE_MINUTES = 15
 """How long a run waits for a verdict. Also how old an error of the replay function must be so that
@@ -26,8 +26,6 @@ LOOKS_A_MINUTE = 6
 _GROWTH = 2
 _FIRST, _FEW = 20, 100
 """None of the first 20 messages may come back, and one of the first 100."""
-
-_ALLOWED = re.compile(r"([0-9]{1,9})|((?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%)")
 
 _LOOKS = 2
 """SQS's counts are approximate: one look proves nothing."""
@@ -56,7 +54,7 @@ def step_sizes(messages: int) -> list[int]:
 
 def read_allowed(text: str) -> str:
     """Return ``3`` or ``2.5%`` as it is. Raises ValueError, whose message names the rule."""
-    if not _ALLOWED.fullmatch(text):
+    if not ALLOWED_RETURNS.fullmatch(text):
         raise ValueError("must be a whole number, or a percentage from 0% to 100%")
     return text
 

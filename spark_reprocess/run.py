@@ -27,7 +27,6 @@ from spark_reprocess.logs.events import LIMIT_MINUTES
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.ramp import read_allowed
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Deadline
@@ -82,16 +81,10 @@ class RunOptions(RedriveOptions):
         """Return these options, with what they leave open taken from a policy.
 
         The masks of both hold, and the shorter time budget.
-
-        Raises:
-            InputError: ``allow_returns`` is neither a number nor a percentage.
         """
         allowed = self.allow_returns
         if allowed is None and settings.allow_returns is not None:
-            try:
-                allowed = read_allowed(str(settings.allow_returns))
-            except ValueError as error:
-                raise InputError(f"the policy: run.allow_returns: {error}") from error
+            allowed = str(settings.allow_returns)
         budgets = (self.time_budget_seconds, settings.time_budget_seconds)
         return replace(
             self,
@@ -151,7 +144,6 @@ def run(
 
     Raises:
         InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
-        ArchiveError: the archive cannot be used.
     """
     options.check()
     policy = None

@@ -6,13 +6,9 @@ from datetime import datetime
 from functools import partial
 from hashlib import sha256
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from spark_reprocess.analysis.outputs import read_findings
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
-from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
 from spark_reprocess.groups.findings import Findings, GroupFinding
@@ -91,7 +87,6 @@ def read_report(
 
     Raises:
         InputError: there is no such report, or its plan has faults.
-        ArchiveError: the archive cannot be read.
     """
     file = find_report(archive, plan_id)
     plan = file.plan()
@@ -109,14 +104,3 @@ def read_report(
     )
     is_newest = not newest or newest == plan.plan_id
     return Report(plan, findings, memory, groups, "" if is_newest else newest or "")
-
-
-def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
-    """Return the rows of ``shown_table`` of the messages that the plan froze in a group.
-
-    Raises:
-        InputError: the plan has no table, or the archive has another one.
-        ArchiveError: the archive cannot be read.
-    """
-    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
-    return table.filter(pc.equal(table["group_id"], pa.scalar(group_id)))

@@ -38,7 +38,6 @@ ENTRY = "/open"
 ASSETS = "/assets/"
 """Files of the package: everybody has them, so no session is needed."""
 
-MOST_BODY_BYTES = 1024 * 1024
 _HOST_NAMES = ("127.0.0.1", "localhost")
 _MOST_FIELDS = 10_000
 
@@ -134,7 +133,7 @@ class Security:
             await send(message)
 
         try:
-            await self._check(Request(scope, _bounded(receive)))
+            await self._check(Request(scope, receive))
         except Refusal as refusal:
             answer = PlainTextResponse(f"{refusal.detail}\n", refusal.status_code)
             await answer(scope, receive, send_with_headers)
@@ -182,22 +181,6 @@ async def _form_of(request: Request, csrf: str) -> FormData:
             "This form is not of this session. Open its page again, then send it.",
         )
     return form
-
-
-def _bounded(receive: Receive) -> Receive:
-    """Return a *receive* that raises ``HTTPException`` once a body is too long."""
-    length = 0
-
-    async def receive_bounded() -> Message:
-        nonlocal length
-        message = await receive()
-        length += len(message.get("body", b""))
-        if length > MOST_BODY_BYTES:
-            why = f"A form has {MOST_BODY_BYTES:,} bytes at most."
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
-        return message
-
-    return receive_bounded
 
 
 def _same(one: str, other: str) -> bool:

@@ -28,7 +28,7 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.verb import PROGRAM
 from spark_reprocess.errors import JobError
 from spark_reprocess.report.page import REPORT, make_environment
-from spark_reprocess.report.texts import quoted
+from spark_reprocess.report.views import quoted
 
 CONSOLE = files("dlq_cli.console")
 

@@ -1,79 +1,10 @@
 """Facts of an installation. Pure; None stands for an unknown fact."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dlq_replay.settings import ReplaySettings
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFacts:
-    """One queue.
-
-    Attributes:
-        role: ``main``, ``dlq`` or ``parked``.
-        attributes: as GetQueueAttributes names and spells them.
-    """
-
-    role: str
-    url: str
-    attributes: Mapping[str, str]
-
-    @property
-    def arn(self) -> str:
-        """Its ARN."""
-        return self.attributes["QueueArn"]
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.arn.rpartition(":")[2]
-
-    @property
-    def is_fifo(self) -> bool:
-        """True for a FIFO queue."""
-        return self.name.endswith(".fifo")
-
-    @property
-    def retention_seconds(self) -> int:
-        """MessageRetentionPeriod."""
-        return int(self.attributes["MessageRetentionPeriod"])
-
-    @property
-    def visibility_timeout_seconds(self) -> int:
-        """VisibilityTimeout: of a receive that requests no other."""
-        return int(self.attributes["VisibilityTimeout"])
-
-    @property
-    def customer_key(self) -> str | None:
-        """The KMS key that encrypts it, None where that is SQS's own or AWS's for SQS."""
-        key = self.attributes.get("KmsMasterKeyId")
-        return None if not key or key.endswith("alias/aws/sqs") else key
-
-    @property
-    def redrive_target_arn(self) -> str | None:
-        """Where SQS moves messages that were received too often."""
-        return self._policy("RedrivePolicy").get("deadLetterTargetArn")
-
-    @property
-    def max_receive_count(self) -> int | None:
-        """After how many receives."""
-        count = self._policy("RedrivePolicy").get("maxReceiveCount")
-        return None if count is None else int(count)
-
-    def lets_in(self, source_arn: str) -> bool:
-        """Return whether its redrive allow policy admits dead letters of *source_arn*."""
-        policy = self._policy("RedriveAllowPolicy")
-        permission = policy.get("redrivePermission", "allowAll")
-        if permission == "byQueue":
-            return source_arn in policy.get("sourceQueueArns", [])
-        return bool(permission == "allowAll")
-
-    def _policy(self, name: str) -> dict[str, Any]:
-        return dict(json.loads(self.attributes.get(name) or "{}"))
-
+from spark_reprocess.aws.clients import Queue
 
 _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
 """States of event source mappings and of pipes, which AWS spells differently."""
@@ -132,10 +63,10 @@ class Installation:
     function_name: str
     timeout_seconds: int
     settings: ReplaySettings
-    main: QueueFacts
-    dlq: QueueFacts
-    parked: QueueFacts
-    other_main: tuple[QueueFacts, ...] = ()
+    main: Queue
+    dlq: Queue
+    parked: Queue
+    other_main: tuple[Queue, ...] = ()
     triggers: tuple[TriggerFacts, ...] = ()
     other_readers: tuple[TriggerFacts, ...] = ()
     consumers: Mapping[str, int] = field(default_factory=dict)
@@ -160,11 +91,11 @@ class Installation:
         return (any(feeds) or not self.knows_triggers) and self.reserved_concurrency != 0
 
     @property
-    def main_queues(self) -> tuple[QueueFacts, ...]:
+    def main_queues(self) -> tuple[Queue, ...]:
         """The main queue, and the others."""
         return (self.main, *self.other_main)
 
     @property
-    def queues(self) -> tuple[QueueFacts, ...]:
+    def queues(self) -> tuple[Queue, ...]:
         """All of them."""
         return (*self.main_queues, self.dlq, self.parked)

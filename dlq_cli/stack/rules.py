@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from dlq_cli.stack.facts import Installation, QueueFacts
+from dlq_cli.stack.facts import Installation
 from dlq_replay.wire.addresses import QueueAddress
+from spark_reprocess.aws.clients import Queue
 
 LAMBDA_MIN_RECEIVE_COUNT = 5
 """Below it Lambda's own throttling sends good messages to the DLQ."""
@@ -314,7 +315,7 @@ def _errors_can_be_found(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _days(queue: QueueFacts) -> str:
+def _days(queue: Queue) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
 

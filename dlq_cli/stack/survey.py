@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack.facts import Installation, TriggerFacts
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack
 from dlq_replay.aws.sqs import SqsQueue, describe
 from dlq_replay.errors import QueueError, SettingsError
 from dlq_replay.settings import ReplaySettings
-from spark_reprocess.aws.clients import SOURCES_PAGE
+from spark_reprocess.aws.clients import SOURCES_PAGE, Queue
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ def survey(session: "Session", stack: str) -> Installation:
         unknown.append(f"{what}: {why}")
         return None
 
-    def queue(role: str, url: str) -> QueueFacts:
-        return QueueFacts(role, url, SqsQueue(client("sqs"), url).describe())
+    def queue(url: str) -> Queue:
+        return Queue(url, SqsQueue(client("sqs"), url).describe())
 
     try:
-        main = queue("main", settings.main_queue_url)
-        dlq, parked = queue("dlq", settings.dlq_url), queue("parked", settings.parked_queue_url)
+        main = queue(settings.main_queue_url)
+        dlq, parked = queue(settings.dlq_url), queue(settings.parked_queue_url)
     except QueueError as error:
         raise InputError(str(error)) from error
     others = [
-        ask(f"main queue {url.rpartition('/')[2]}", queue, "main", url)
+        ask(f"main queue {url.rpartition('/')[2]}", queue, url)
         for url in settings.other_main_queue_urls.values()
     ]
     other_main = tuple(other for other in others if other is not None)
@@ -80,13 +80,10 @@ def survey(session: "Session", stack: str) -> Installation:
     mappings = ask("event source mappings", list_mappings, client, FunctionName=name)
     pipes = ask("pipes", list_pipes, client, TargetPrefix=function)
     role = configuration["Role"]
-    given = ask("the stack's parameters", _parameters, client, stack) or {}
-    arns = given.get("ConsumerLogGroupArns", "").split(",")
-    logs = [arn.partition(":log-group:")[2].removesuffix(":*") for arn in arns if arn]
     calls: dict[str, Callable[[], object]] = {
         # As ``collect --logs`` asks, which also shows whether it is allowed.
         name: partial(client("logs").filter_log_events, logGroupName=name, limit=1, endTime=1)
-        for name in logs
+        for name in values.log_groups
     }
     if table := settings.failure_table:
         calls[table] = partial(client("dynamodb").describe_table, TableName=table)
@@ -106,7 +103,7 @@ def survey(session: "Session", stack: str) -> Installation:
         reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
         dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
         denied_keys=ask("KMS permissions", _denied_keys, client, role, queues),
-        denied_sends=ask("permissions to send", _denied_sends, client, role, queues),
+        denied_sends=ask("permissions to send", _denied_sends, client, role, queues, dlq),
         missing=tuple(name for name, call in calls.items() if ask(name, _is_missing, call)),
         unknown=tuple(unknown),
         replay_enabled=values.replay_enabled,
@@ -148,7 +145,7 @@ def list_pipes(client: Client, **selection: str) -> list[TriggerFacts]:
     ]
 
 
-def _other_readers(client: Client, function: str, *queues: QueueFacts) -> tuple[TriggerFacts, ...]:
+def _other_readers(client: Client, function: str, *queues: Queue) -> tuple[TriggerFacts, ...]:
     return tuple(
         one
         for queue in queues
@@ -161,14 +158,14 @@ def _other_readers(client: Client, function: str, *queues: QueueFacts) -> tuple[
     )
 
 
-def _consumers(client: Client, main: QueueFacts) -> dict[str, int]:
+def _consumers(client: Client, main: Queue) -> dict[str, int]:
     read = client("lambda").get_function_configuration
     mappings = list_mappings(client, EventSourceArn=main.arn)
     functions = [read(FunctionName=mapping.target) for mapping in mappings]
     return {function["FunctionName"]: function["Timeout"] for function in functions}
 
 
-def _sources(client: Client, dlq: QueueFacts) -> tuple[str, ...]:
+def _sources(client: Client, dlq: Queue) -> tuple[str, ...]:
     account = dlq.arn.rpartition(":")[0]
     paginator = client("sqs").get_paginator("list_dead_letter_source_queues")
     pages = paginator.paginate(QueueUrl=dlq.url, PaginationConfig=SOURCES_PAGE)
@@ -196,7 +193,7 @@ def _is_denied(
     return any(one["EvalDecision"] != "allowed" for one in answer["EvaluationResults"])
 
 
-def _denied_keys(client: Client, role: str, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
+def _denied_keys(client: Client, role: str, queues: Sequence[Queue]) -> tuple[str, ...]:
     denied = []
     for key in sorted({queue.customer_key for queue in queues if queue.customer_key}):
         arn = client("kms").describe_key(KeyId=key)["KeyMetadata"]["Arn"]
@@ -208,22 +205,18 @@ def _denied_keys(client: Client, role: str, queues: Sequence[QueueFacts]) -> tup
     return tuple(denied)
 
 
-def _denied_sends(client: Client, role: str, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
+def _denied_sends(
+    client: Client, role: str, queues: Sequence[Queue], dlq: Queue
+) -> tuple[str, ...]:
     # Every call has this key, and policies often ask for it.
     over_tls = ("aws:SecureTransport", "boolean", "true")
     return tuple(
         queue.name
         for queue in queues
         # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
-        if not (queue.role == "dlq" and queue.is_fifo)
+        if not (queue is dlq and queue.is_fifo)
         and _is_denied(client, role, ["sqs:SendMessage"], queue.arn, over_tls)
     )
-
-
-def _parameters(client: Client, stack: str) -> dict[str, str]:
-    answer = client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
-    parameters = answer.get("Parameters", [])
-    return {one["ParameterKey"]: one.get("ParameterValue", "") for one in parameters}
 
 
 def _is_missing(call: Callable[[], object]) -> bool:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from dlq_cli.stack.facts import Installation, QueueFacts
+from dlq_cli.stack.facts import Installation
 from dlq_cli.stack.rules import (
     NET_MIN_RECEIVE_COUNT,
     WHY_NOT_DEAD,
@@ -29,7 +29,7 @@ from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
 from dlq_replay.rules.decision import ParkReason
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.wire.message import Message, SendEntry
-from spark_reprocess.aws.clients import QueueCounts
+from spark_reprocess.aws.clients import Queue
 
 RECEIVABLE_MESSAGES = 100
 """The most messages in a queue that are received to find the test message among them. SQS cannot
@@ -182,7 +182,6 @@ class Trial:
         return tuple(dict.fromkeys(causes))
 
     def _compared(self, copy: Message, entry: SendEntry, message_id: str) -> Check:
-        """Return whether the parked copy is what the wire format promises."""
         context = copy.history.context
         counter = entry.attributes[REPLAY_COUNT_ATTRIBUTE].value
         pairs: list[tuple[str, object, object]] = [
@@ -202,7 +201,7 @@ class Trial:
         cause = broken(self.installation.function_name, fault, fix)
         return Check("as it was sent", works=False, observed="its copy differs", causes=(cause,))
 
-    def _sweep(self, queue: QueueFacts) -> tuple[Message | None, bool]:
+    def _sweep(self, queue: Queue) -> tuple[Message | None, bool]:
         """Receive all messages of *queue*, delete test messages, give all others back.
 
         Return the message of this test, or None, and whether SQS confirmed its deletion. Raise
@@ -211,11 +210,11 @@ class Trial:
         source, ends = SqsQueue(self.client("sqs"), queue.url), self.now() + _SWEEP_SECONDS
         tests: list[Message] = []
         others: list[Message] = []
-        attributes = source.describe()
-        count = QueueCounts.of(attributes).visible
+        now = Queue(queue.url, source.describe())
+        count = now.counts.visible
         if count > RECEIVABLE_MESSAGES:
             raise QueueError(f"{queue.name} has {count:,} messages")
-        limit = QueueFacts(queue.role, queue.url, attributes).max_receive_count
+        limit = now.max_receive_count
         if limit is not None and limit < NET_MIN_RECEIVE_COUNT:
             raise QueueError(f"{queue.name} moves messages after {limit} receives")
         try:

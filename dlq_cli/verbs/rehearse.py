@@ -221,7 +221,6 @@ def _require_agreement(session: "Session", function: str, messages: int) -> None
 
 
 def _source_arn(row: Row, main_queue_url: str | None, session: "Session") -> str:
-    """Return the ARN of the queue that a message is redriven to."""
     url, name = main_queue_url or row["queue_url"], row["source_queue"]
     if not name and not main_queue_url:
         raise InputError(

@@ -42,41 +42,34 @@ def switch(
     arn = read_stack(session, stack).function_arn
     client = clients_of(session)
     with aws_errors(f"stack {stack}"):
-        mappings = list_mappings(client, FunctionName=arn.rpartition(":")[2])
-        pipes = [pipe for pipe in list_pipes(client, TargetPrefix=arn) if pipe.target == arn]
-        triggers = (pipes or mappings) if on else [*mappings, *pipes]
+        triggers = _feeds(client, arn)
+        if on:
+            triggers = [one for one in triggers if one.is_pipe] or triggers
         if not triggers:
             raise InputError(f"stack {stack}: nothing feeds its function; deploy it again")
         for trigger in triggers:
-            _turn(client, trigger, on=on)
-        return {one.name: _settled(client, one, _ON if on else _OFF, sleep) for one in triggers}
+            name = trigger.name.rpartition(" ")[2]
+            if trigger.is_pipe:
+                pipes = client("pipes")
+                (pipes.start_pipe if on else pipes.stop_pipe)(Name=name)
+            else:
+                client("lambda").update_event_source_mapping(UUID=name, Enabled=on)
+        names, wanted = {one.name for one in triggers}, _ON if on else _OFF
+        for _ in range(_CHECKS):
+            states = {one.name: one.state for one in _feeds(client, arn) if one.name in names}
+            late = [name for name, state in states.items() if state not in wanted]
+            if not late:
+                return states
+            sleep(_CHECK_EVERY_SECONDS)
+    raise InputError(f"{late[0]} is still {states[late[0]]}; run the same command again to wait on")
 
 
-def _turn(client: Callable[[str], Any], trigger: TriggerFacts, *, on: bool) -> None:
-    name = trigger.name.rpartition(" ")[2]
-    if trigger.is_pipe:
-        pipes = client("pipes")
-        (pipes.start_pipe if on else pipes.stop_pipe)(Name=name)
-    else:
-        client("lambda").update_event_source_mapping(UUID=name, Enabled=on)
-
-
-def _settled(
-    client: Callable[[str], Any],
-    trigger: TriggerFacts,
-    wanted: set[str],
-    sleep: Callable[[float], object],
-) -> str:
-    name = trigger.name.rpartition(" ")[2]
-    for _ in range(_CHECKS):
-        if trigger.is_pipe:
-            state = str(client("pipes").describe_pipe(Name=name)["CurrentState"])
-        else:
-            state = str(client("lambda").get_event_source_mapping(UUID=name)["State"])
-        if state in wanted:
-            return state
-        sleep(_CHECK_EVERY_SECONDS)
-    raise InputError(f"{trigger.name} is still {state}; run the same command again to wait on")
+def _feeds(client: Callable[[str], Any], function_arn: str) -> list[TriggerFacts]:
+    pipes = list_pipes(client, TargetPrefix=function_arn)
+    return [
+        *list_mappings(client, FunctionName=function_arn.rpartition(":")[2]),
+        *(pipe for pipe in pipes if pipe.target == function_arn),
+    ]
 
 
 def _run(options: argparse.Namespace, *, on: bool) -> int:

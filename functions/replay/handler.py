@@ -274,7 +274,6 @@ def _log_tables(outcome: BatchOutcome) -> None:
 
 
 def _count(replayer: Replayer, outcome: BatchOutcome) -> None:
-    """Print the metrics of the main queue, and of each other that the batch has messages of."""
     now_seconds, policy = replayer.now_seconds(), replayer.policy
     retention_seconds = policy.limits.dlq_retention_seconds
     queues = {policy.main_queue, *(one.main_queue for one in outcome.outcomes)}

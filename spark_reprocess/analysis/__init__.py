@@ -1,1 +1,0 @@
-"""The verb ``analyze``: what failed, why, and what sets it apart."""

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.group_findings import (
     buckets_between,
-    expiry,
     group_findings,
     titles_before,
 )
@@ -127,7 +126,6 @@ def analyze(
     Raises:
         InputError: the archive has no messages, or the condition or a mask is wrong.
         BusyError: an erase is under way. Nothing was written.
-        ArchiveError: the archive cannot be read or written, or the report cannot be written.
     """
     archive = open_archive(options.archive)
     masks = compile_masks(options.masks, shows_values=options.has_samples)
@@ -157,7 +155,7 @@ def analyze(
         lock.require()
         _write(reports, findings, snapshot, rules)
         # Last: if the process dies before, the next analysis repeats what this one would have said.
-        write_seen(archive, plan_id, findings.analyzed_at, memory)
+        write_seen(archive, plan_id, memory)
     return findings
 
 
@@ -278,19 +276,15 @@ class _Analysis:
         place = F.floor((F.unix_timestamp("sent_at") - buckets.start) / buckets.step)
         with self.progress("counting", str):
             tallied = tallies(slim, place).to_pylist()
-        lifetime = self.archive.lifetime(self.pending["file"][0].as_py())
         notes = read_notes(self.archive, memory, counts)
         for rank, row in enumerate(listed):
-            row["expires_at"] = expiry(row["first_drained_at"], lifetime)
             row["note"] = notes.get(row["group_id"], "")
             row["shown"] = row["shown"][: None if rank < _GROUPS_WITH_ALL_SAMPLES else 1]
         body_bytes = sum(row["body_bytes_sum"] for row in listed)
         shown_ids = [one for row in listed for one in row["shown"]]
         picks = picked(slim, sampling_rates(counts, body_bytes), shown_ids)
-        few, has_samples = self.is_few, self.options.has_samples
-        rows = with_features(
-            picks, messages, titles, self.masks, has_samples=has_samples, is_few=few
-        )
+        few = self.is_few
+        rows = with_features(picks, messages, titles, self.masks, is_few=few)
         with self.progress("looking for leads", str), ExitStack() as stack:
             extracted = self._kept(rows, stack)
             leads = leads_among(extracted, counts, self.masks, is_few=few).toArrow()
@@ -315,7 +309,6 @@ class _Analysis:
 
 
 def _counted_by_family(findings: Findings) -> Findings:
-    """Return *findings* with the count and the share of its family for each group."""
     groups = []
     for family in by_family(findings.groups, findings.families):
         whole = merged(family)
@@ -349,7 +342,6 @@ def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -
 
     Raises:
         InputError: there is no such file, or it has faults; all are named with their places.
-        ArchiveError: S3 does not let us read it.
     """
     try:
         text = read_text(location)

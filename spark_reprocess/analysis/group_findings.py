@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from spark_reprocess.analysis.groups.mask import Masks
@@ -74,7 +74,7 @@ def group_findings(
 ) -> tuple[GroupFinding, ...]:
     """Build the finding of each group.
 
-    *rows* are as ``groups.group_rows`` returns them, with ``expires_at`` and ``note``, *tallies* as
+    *rows* are as ``groups.group_rows`` returns them, with ``note``, *tallies* as
     ``groups.tallies`` does, and *leads* as ``feature_extraction.leads_among``. *shown* are the
     messages to show, each with its group's title. *memory* is what is remembered from now on.
     """
@@ -114,7 +114,6 @@ def group_findings(
             samples=_samples(row["shown"], messages),
             status=seen.status.value,
             first_seen_at=seen.first_seen_at,
-            expires_at=row["expires_at"],
             resolved_at=state.resolved_at,
             last_action=state.action,
             note=row["note"],
@@ -135,25 +134,12 @@ def _replay_counts(counts: Mapping[str | None, int]) -> tuple[ReplayCount, ...]:
 
 
 def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ...]:
-    """Return the messages whose bodies may be shown, in the order in which they were chosen."""
     by_id = {row["message_id"]: row for row in messages if row["body"] is not None}
     return tuple(
         Sample(one, row["sent_at"], row["body"], dict(row["attributes"] or ()), row["logged"] or "")
         for one in chosen
         if (row := by_id.get(one))
     )
-
-
-def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> datetime | None:
-    """Return when the first message of a group is deleted, at the earliest; None if nothing does.
-
-    *lifetime* is that of a file of the archive, as ``Archive.lifetime`` returns it.
-    """
-    if first_drained_at is None or lifetime is None:
-        return None
-    kept_until = (first_drained_at + lifetime).astimezone(UTC)
-    midnight = kept_until.replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight if midnight == kept_until else midnight + timedelta(days=1)
 
 
 def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> dict[str, str]:

@@ -59,7 +59,6 @@ def message_table(spark: SparkSession, archive: Archive, plan: Plan) -> DataFram
 
     Raises:
         InputError: the archive lacks the plan's table, or has another one under its id.
-        ArchiveError: the table or the archive cannot be read.
     """
     folder, digest = table_folder(plan.plan_id), plan.snapshot.table_sha256
     if table_digest(archive, folder) is None:

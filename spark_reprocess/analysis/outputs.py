@@ -1,44 +1,20 @@
 """What an analysis writes: ``groups.parquet``, ``summary.json``, a plan's comments. Pure."""
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from datetime import datetime
 from shlex import quote
-from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
 from spark_reprocess.archive.storage.records import DAMAGE, record_of
+from spark_reprocess.archive.storage.table_parts import arrow_fields
 from spark_reprocess.figures import percent
 from spark_reprocess.groups.findings import Findings, GroupFinding, format_lead
 from spark_reprocess.groups.grouping import SIGNATURE_VERSION
 
-_ARROW_TYPES: dict[Any, pa.DataType] = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    datetime: pa.timestamp("us", tz="UTC"),
-}
-
-
-def arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type
-    """Return the Arrow type of a type of ``findings``: a dataclass is a struct of its fields."""
-    if kind in _ARROW_TYPES:
-        return _ARROW_TYPES[kind]
-    if is_dataclass(kind):
-        return pa.struct([(name, arrow_type(one)) for name, one in get_type_hints(kind).items()])
-    arguments = get_args(kind)
-    if get_origin(kind) is Mapping:
-        return pa.map_(arrow_type(arguments[0]), arrow_type(arguments[1]))
-    inside = arrow_type(arguments[0])
-    return pa.list_(inside) if get_origin(kind) is tuple else inside
-
-
-GROUPS_SCHEMA = pa.schema(
-    {name: arrow_type(kind) for name, kind in get_type_hints(GroupFinding).items()}
-)
+GROUPS_SCHEMA = pa.schema(arrow_fields(GroupFinding))
 """The columns of ``groups.parquet``: one row per listed group."""
 
 

@@ -13,7 +13,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import groupby
 from typing import TypeVar
 
@@ -45,7 +44,6 @@ class _Said:
 class _Memory:
     """What an analysis remembers; the daily notice reads the statuses of its groups."""
 
-    analyzed_at: datetime
     groups: Mapping[str, SeenGroup]
     said: Mapping[str, GroupState]
 
@@ -115,9 +113,9 @@ def read_notes(
     return {one: text for one, text in texts.items() if text}
 
 
-def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemory) -> None:
+def write_seen(archive: Archive, report_id: str, memory: GroupMemory) -> None:
     """Write down what is remembered after an analysis, durably, once its report is there."""
-    content = record_bytes(_Memory(at, memory.groups, memory.said))
+    content = record_bytes(_Memory(memory.groups, memory.said))
     archive.create(f"{SEEN}/{report_id}{_JSON}", content)
 
 

@@ -1,1 +1,0 @@
-"""Clients of AWS, who calls, and the limit of the circuit breaker."""

@@ -23,7 +23,8 @@ from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.failure_table import table_client_config
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue, client_config
-from dlq_replay.errors import QueueError
+from dlq_replay.errors import QueueError, TableError
+from dlq_replay.rules.breaker import BreakerView
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.errors import InputError
 
@@ -116,6 +117,37 @@ def breaker_table(failure_table: str, queue_url: str) -> DynamoDbBreaker:
     return DynamoDbBreaker(client, failure_table, name, lambda: int(time.time()))
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a main queue may get.
+
+    Attributes:
+        per_minute: replays; None for no limit.
+        sentence: the limit in words; empty without one.
+        fault: why the limit is not known; empty if it is.
+    """
+
+    per_minute: int | None = None
+    sentence: str = ""
+    fault: str = ""
+
+    def least_rate(self, max_rate: float | None) -> float | None:
+        """The lower one of *max_rate*, messages a second, and the limit; None for neither."""
+        return min(filter(None, (max_rate, self.per_minute and self.per_minute / 60)), default=None)
+
+
+def read_limit(failure_table: str | None, queue_url: str) -> Limit:
+    """Read the limit of a queue; there is none without a table. Never raises for what AWS does."""
+    if failure_table is None:
+        return Limit()
+    try:
+        numbers = breaker_table(failure_table, queue_url).read()
+    except TableError as error:
+        return Limit(fault=str(error))
+    view = BreakerView(numbers, int(time.time()))
+    return Limit(view.limit, view.in_words)
+
+
 def returns_table(failure_table: str, queue_url: str) -> ReturnsTable:
     """Return the counters of what comes back of a queue's redrives."""
     client = _client_beside(queue_url, "dynamodb", table_client_config())
@@ -140,21 +172,6 @@ def require_queue_url(option: str, url: str) -> QueueAddress:
         return QueueAddress.from_url(url)
     except ValueError as error:
         raise InputError(f"{option} {url}: {error}") from error
-
-
-def require_queue(option: str, url: str, make_client: ClientFactory) -> dict[str, str]:
-    """Return the attributes, by name, of the queue that was given as *option*.
-
-    Raises:
-        InputError: *url* is not a queue URL, or SQS does not return the queue's attributes.
-    """
-    require_queue_url(option, url)
-    try:
-        return dict(SqsQueue(make_client(url), url).describe())
-    except QueueError as error:
-        raise InputError(
-            f"{option}: {error}; check the URL, the Region, the credentials and AWS_ENDPOINT_URL"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +205,115 @@ class QueueCounts:
         return self.visible + self.in_flight + self.delayed
 
 
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue as GetQueueAttributes describes it. A policy that cannot be read is none.
+
+    Attributes:
+        attributes: as GetQueueAttributes names and spells them.
+    """
+
+    url: str
+    attributes: Mapping[str, str]
+
+    @property
+    def arn(self) -> str:
+        """Its ARN."""
+        return self.attributes["QueueArn"]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.arn.rpartition(":")[2]
+
+    @property
+    def is_fifo(self) -> bool:
+        """True for a FIFO queue."""
+        return self.name.endswith(".fifo")
+
+    @property
+    def counts(self) -> QueueCounts:
+        """How many messages SQS counts in it."""
+        return QueueCounts.of(self.attributes)
+
+    @property
+    def retention_seconds(self) -> int:
+        """MessageRetentionPeriod."""
+        return int(self.attributes["MessageRetentionPeriod"])
+
+    @property
+    def visibility_timeout_seconds(self) -> int:
+        """VisibilityTimeout: of a receive that requests no other."""
+        return int(self.attributes.get("VisibilityTimeout", 30))
+
+    @property
+    def delay_seconds(self) -> int:
+        """How long the queue itself delays every message."""
+        return int(self.attributes.get("DelaySeconds", 0))
+
+    @property
+    def customer_key(self) -> str | None:
+        """The KMS key that encrypts it, None where that is SQS's own or AWS's for SQS."""
+        key = self.attributes.get("KmsMasterKeyId")
+        return None if not key or key.endswith("alias/aws/sqs") else key
+
+    @property
+    def redrive_target_arn(self) -> str | None:
+        """Where SQS moves messages that were received too often."""
+        return self._policy("RedrivePolicy").get("deadLetterTargetArn")
+
+    @property
+    def max_receive_count(self) -> int | None:
+        """After how many receives."""
+        count = self._policy("RedrivePolicy").get("maxReceiveCount")
+        return None if count is None else int(count)
+
+    @property
+    def failure_seconds(self) -> int:
+        """How long a message that always fails takes from its first receive to the DLQ."""
+        return self.visibility_timeout_seconds * (self.max_receive_count or 0)
+
+    @property
+    def dead_letter_url(self) -> str | None:
+        """The URL of the DLQ, in the Region of this queue; None without a DLQ."""
+        arn = self.redrive_target_arn
+        return QueueAddress.from_arn(arn).url_beside(self.url) if arn else None
+
+    def lets_in(self, source_arn: str) -> bool:
+        """Return whether its redrive allow policy admits dead letters of *source_arn*."""
+        policy = self._policy("RedriveAllowPolicy")
+        permission = policy.get("redrivePermission", "allowAll")
+        if permission == "byQueue":
+            return source_arn in policy.get("sourceQueueArns", [])
+        return bool(permission == "allowAll")
+
+    def _policy(self, name: str) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self.attributes.get(name) or "{}"))
+        except (TypeError, ValueError):
+            return {}
+
+
+def described(url: str, make_client: ClientFactory) -> Queue:
+    """Ask SQS for a queue; raise QueueError if it does not describe it."""
+    return Queue(url, SqsQueue(make_client(url), url).describe())
+
+
+def require_queue(option: str, url: str, make_client: ClientFactory) -> Queue:
+    """Describe the queue that was given as *option*.
+
+    Raises:
+        InputError: *url* is not a queue URL, or SQS does not return the queue's attributes.
+    """
+    require_queue_url(option, url)
+    try:
+        return described(url, make_client)
+    except QueueError as error:
+        raise InputError(
+            f"{option}: {error}; check the URL, the Region, the credentials and AWS_ENDPOINT_URL"
+        ) from error
+
+
 def queue_counts(queue: SqsQueue) -> QueueCounts | None:
     """Return the counts of a queue; None if SQS does not answer."""
     try:
@@ -207,42 +333,3 @@ def dead_letter_sources(
     except (ClientError, BotoCoreError):
         return None
     return {QueueAddress.from_url(url): url for url in urls}
-
-
-@dataclass(frozen=True, slots=True)
-class Redelivery:
-    """How a queue redelivers messages that were not deleted.
-
-    Attributes:
-        visibility_timeout_seconds: how long each receive hides a message.
-        max_receive_count: after how many receives it moves to the DLQ.
-        dead_letter_arn: of the DLQ; empty if the queue has none.
-        delay_seconds: how long the queue itself delays every message.
-    """
-
-    visibility_timeout_seconds: int
-    max_receive_count: int
-    dead_letter_arn: str
-    delay_seconds: int = 0
-
-    @classmethod
-    def of(cls, attributes: Mapping[str, str]) -> Self:
-        """Read a queue's attributes."""
-        try:
-            policy = json.loads(attributes["RedrivePolicy"])
-            count, arn = int(policy["maxReceiveCount"]), str(policy["deadLetterTargetArn"])
-        except (KeyError, TypeError, ValueError):
-            count, arn = 0, ""
-        hidden = int(attributes.get("VisibilityTimeout", 30))
-        return cls(hidden, count, arn, int(attributes.get("DelaySeconds", 0)))
-
-    @property
-    def failure_seconds(self) -> int:
-        """How long a message that always fails takes from its first receive to the DLQ."""
-        return self.visibility_timeout_seconds * self.max_receive_count
-
-    def dead_letter_url(self, url: str) -> str | None:
-        """Return the URL of the DLQ, in the Region of the queue at *url*; None without a DLQ."""
-        if not self.dead_letter_arn:
-            return None
-        return QueueAddress.from_arn(self.dead_letter_arn).url_beside(url)

@@ -1,1 +1,0 @@
-"""The verb ``drain``: parked queue to archive."""

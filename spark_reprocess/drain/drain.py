@@ -62,7 +62,6 @@ class DrainOptions:
         time_budget_seconds: when to stop receiving; received messages are still written and
             deleted.
         wait_seconds: of one long poll, 0 to 20.
-        visibility_timeout_seconds: how long a received message stays hidden from others.
     """
 
     parked_queue_url: str
@@ -71,7 +70,6 @@ class DrainOptions:
     limit: int | None = None
     time_budget_seconds: float | None = None
     wait_seconds: int = 1
-    visibility_timeout_seconds: int = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +112,10 @@ def drain(
             received.
     """
     address = require_queue_url("--parked-queue-url", options.parked_queue_url)
-    queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
+    at_start = require_queue("--parked-queue-url", options.parked_queue_url, make_client).counts
     archive = open_archive(options.archive, creates=True)
     started = time.time()
     drain_id = new_id(started)
-    at_start = QueueCounts.of(queue)
     waiting = at_start.visible + at_start.delayed
     expected = waiting if options.limit is None else min(waiting, options.limit)
     probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())
@@ -224,7 +221,6 @@ def rules_by_task(
     rules = DrainRules(
         is_fifo=is_fifo,
         wait_seconds=options.wait_seconds,
-        visibility_timeout_seconds=options.visibility_timeout_seconds,
         chunk_messages=max(1, min(FILE_MESSAGES, IN_FLIGHT_MESSAGES // count)),
         receives=1 if is_fifo else CONCURRENT_CALLS // 2,
         until_seconds=None if budget is None else started + budget,

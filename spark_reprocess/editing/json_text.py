@@ -95,6 +95,15 @@ def write_indented(value: Json) -> str:
     return write_json(value, (",", ": "), "  ")
 
 
+def indented_json(text: str) -> str | None:
+    """Indent a JSON object or array with its digits; None for anything else, or a key twice."""
+    try:
+        value = read_json(text)
+        return write_indented(value) if isinstance(value, dict | list) else None
+    except JsonTextError:
+        return None
+
+
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) != len(pairs):

@@ -1,1 +1,0 @@
-"""Groups of messages: their ids, what was found of them, what people said about them."""

@@ -140,7 +140,6 @@ class GroupFinding:
     samples: tuple[Sample, ...]
     status: str = Status.NEW.value
     first_seen_at: datetime | None = None
-    expires_at: datetime | None = None
     resolved_at: datetime | None = None
     last_action: str | None = None
     note: str = ""

@@ -19,21 +19,11 @@ from spark_reprocess.archive.messages.message_index import member_rows, read_mem
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import in_utc
+from spark_reprocess.inspect.show import ShowOptions
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 
 STANDARD_OUTPUT = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """Which messages to write, and where to: the arguments of ``show --out``, see its help."""
-
-    archive: str
-    plan: str | None
-    group: str
-    out: str
-    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +35,11 @@ class ExportSummary:
     missing: int
 
 
-def export(options: ExportOptions, *, progress: Progress = silent) -> ExportSummary:
+def export(options: ShowOptions, out: str, *, progress: Progress = silent) -> ExportSummary:
     """Write the messages of one group of a plan, as they were archived, one JSON object per line.
 
-    Neither masks nor edits of the plan apply. What runs did with a message does not matter.
+    *out* is a file to create, or ``STANDARD_OUTPUT``. Neither masks nor edits of the plan apply.
+    What runs did with a message does not matter.
 
     Raises:
         InputError: the plan has faults or is of another archive, or has no such group, or the file
@@ -57,13 +48,13 @@ def export(options: ExportOptions, *, progress: Progress = silent) -> ExportSumm
     """
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan()
-    group_id = plan.full_id(options.group)
+    group_id = plan.full_id(options.message_id)
     written = 0
-    with opened(options.out) as out, progress("exporting", lambda: f"{written:,} messages"):
+    with opened(out) as lines, progress("exporting", lambda: f"{written:,} messages"):
         members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
         planned = len(members)
         for row in member_rows(archive, members[: options.limit]):
-            out.write(f"{json_line(row, group_id)}\n")
+            lines.write(f"{json_line(row, group_id)}\n")
             written += 1
     wanted = planned if options.limit is None else min(planned, options.limit)
     return ExportSummary(planned, written, wanted - written)

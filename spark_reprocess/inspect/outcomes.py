@@ -16,7 +16,7 @@ from spark_reprocess.archive.ledger.message_state import SETTLED
 from spark_reprocess.archive.ledger.open_set import claimed_table, planned_states, since_plan
 from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.aws.clients import ClientFactory, Redelivery, require_queue, returns_table
+from spark_reprocess.aws.clients import ClientFactory, require_queue, returns_table
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Plan
@@ -149,7 +149,7 @@ def _failure_seconds(archive: Archive, plan_id: str, make_client: ClientFactory)
     seconds = list[int]()
     for url in _destinations(archive, plan_id):
         try:
-            of_queue = Redelivery.of(require_queue("destination", url, make_client))
+            of_queue = require_queue("destination", url, make_client)
         except InputError:
             return None
         if not of_queue.failure_seconds:

@@ -4,7 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,7 @@ from spark_reprocess.aws.clients import aws_client, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups.grouping import captured
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
+from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 
 
@@ -54,6 +55,8 @@ class ShowOptions:
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
     plan: str | None = None
+    out: str | None = None
+    limit: int | None = None
 
 
 NEWEST = 200
@@ -93,14 +96,7 @@ class LedgerEntry:
     new_message_id: str
     detail: str
     step: int = 0
-    caller_arn: str | None = None
-    caller_fault: str = ""
-    job_run_id: str = ""
-
-    @property
-    def caller(self) -> Caller:
-        """The credentials of the run."""
-        return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
+    caller: Caller = field(default_factory=Caller)
 
     @property
     def outcome_text(self) -> str:
@@ -196,13 +192,11 @@ def show_group(options: ShowOptions) -> GroupPlaces:
 
     Raises:
         InputError: there is no such plan or group.
-        ArchiveError: the archive cannot be read.
     """
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan()
     group_id = plan.full_id(options.message_id)
-    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
-    members = table.filter(pc.equal(table["group_id"].cast(pa.string()), pa.scalar(group_id)))
+    members = group_members(archive, plan, group_id)
     newest = members.sort_by([("sent_at", "descending")]).slice(0, NEWEST).to_pylist()
     files, ids = {row["file"] for row in newest}, [row["message_id"] for row in newest]
     found = rows_by_file(archive, sorted(files), ("message_id", "last_id"), ids)
@@ -216,6 +210,16 @@ def show_group(options: ShowOptions) -> GroupPlaces:
         frames.setdefault(message_id, own)
     places = Counter(text.partition("\n")[0] for text in frames.values() if text)
     return GroupPlaces(group_id, len(members), len(rows), dict(places.most_common()), fault)
+
+
+def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
+    """Return the rows of ``shown_table`` of the messages that the plan froze in a group.
+
+    Raises:
+        InputError: the plan has no table, or the archive has another one.
+    """
+    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    return table.filter(pc.equal(table["group_id"].cast(pa.string()), pa.scalar(group_id)))
 
 
 def _recorded_frames(
@@ -376,5 +380,5 @@ def _entries(
             new_message_id=result.new_message_id if result else "",
             detail=result.detail if result else "",
             step=claim.step,
-            **asdict(run.caller if run else Caller()),
+            caller=run.caller if run else Caller(),
         )

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dlq_replay.aws.sqs import SqsQueue
 from spark_reprocess.archive.ledger.claims import list_runs
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, field_in
@@ -17,8 +18,14 @@ from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.messages.message_store import first_rows, is_in, rows_by_file
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.aws.clients import QueueCounts, require_queue, sqs_client
-from spark_reprocess.aws.limits import DlqStatus, dlq_status
+from spark_reprocess.aws.clients import (
+    Limit,
+    QueueCounts,
+    queue_counts,
+    read_limit,
+    require_queue,
+    sqs_client,
+)
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan_file import find_plan
@@ -73,6 +80,17 @@ class Blocker:
 
 
 @dataclass(frozen=True, slots=True)
+class DlqStatus(Limit):
+    """The limit of a main queue, and while there is one, its dead-letter queue.
+
+    Attributes:
+        waiting: messages that wait in the DLQ, about; None where SQS does not say.
+    """
+
+    waiting: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ArchiveStatus:
     """All counts; docs/reference.md describes the fields, under "status".
 
@@ -121,17 +139,27 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     """
     archive = open_archive(options.archive)
     url = options.parked_queue_url
-    queue = QueueCounts.of(require_queue("--parked-queue-url", url, sqs_client)) if url else None
+    queue = require_queue("--parked-queue-url", url, sqs_client).counts if url else None
     with progress("counting", str):
         found = count(archive, options.claim_ttl_seconds)
-    table, main_queue = options.failure_table, options.main_queue_url
-    dlq = (
-        dlq_status(table, main_queue, options.dlq_url, sqs_client) if table and main_queue else None
-    )
-    if table:
+    if table := options.failure_table:
         latest = [_with_returns(archive, one, table) for one in found.plans[-LATEST:]]
         found = replace(found, plans=(*found.plans[:-LATEST], *latest))
-    return replace(found, queue=queue, dlq=dlq)
+    return replace(found, queue=queue, dlq=_dlq_status(options))
+
+
+def _dlq_status(options: StatusOptions) -> DlqStatus | None:
+    """Ask for the limit of a queue, and for what waits. Never raises for what AWS answers."""
+    if not options.failure_table or not options.main_queue_url:
+        return None
+    limit = read_limit(options.failure_table, options.main_queue_url)
+    if limit.per_minute is None:
+        return DlqStatus(fault=limit.fault)
+    url = options.dlq_url
+    counts = queue_counts(SqsQueue(sqs_client(url), url)) if url else None
+    # Held by a delayed re-send, or on FIFO by visibility.
+    waiting = counts.delayed + counts.in_flight if counts else None
+    return DlqStatus(limit.per_minute, limit.sentence, waiting=waiting)
 
 
 def _with_returns(archive: Archive, plan: PlanCount, failure_table: str) -> PlanCount:

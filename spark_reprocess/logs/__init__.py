@@ -1,1 +1,0 @@
-"""The reasons of failures that only a consumer's log has: events, exceptions, whose they are."""

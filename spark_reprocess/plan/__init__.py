@@ -1,1 +1,0 @@
-"""plan.yaml as a value and as a text."""

@@ -37,7 +37,6 @@ class PlanFile:
 
         Raises:
             InputError: it is not there, or has faults; the message names file and places.
-            ArchiveError: it cannot be read.
         """
         return read_plan(self.read(), sql_check, self.path)
 
@@ -69,7 +68,6 @@ def find_plan(archive: Archive, plan: str | None, *, takes_files: bool = True) -
     Raises:
         InputError: it is a file, and may not be one.
         NoReportError: no plan is given, and the archive has no report.
-        ArchiveError: the archive cannot be listed.
     """
     if plan is None:
         names = [one for one in archive.list(REPORTS) if one.endswith(f"/{PLAN}")]

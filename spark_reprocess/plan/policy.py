@@ -6,6 +6,7 @@ verb ``run``, for a schedule that gives it none. docs/schedule.md has an example
 """
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,6 +15,8 @@ from typing import Any
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.yaml_text import Fault, Keys, key_faults, read_document, refuse
+
+ALLOWED_RETURNS = re.compile(r"([0-9]{1,9})|((?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%)")
 
 
 def _is_said(value: object) -> bool:
@@ -50,7 +53,7 @@ _RUN: Keys = {
     ),
     "ramp": _TRUE_OR_FALSE,
     "allow_returns": (
-        lambda value: isinstance(value, int | str | None),
+        lambda value: value is None or ALLOWED_RETURNS.fullmatch(str(value)) is not None,
         "a whole number of messages, or a percentage from 0% to 100%",
     ),
 }

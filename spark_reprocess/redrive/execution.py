@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -322,7 +322,7 @@ def carry_out(
         plan_id=context.plan_id,
         verb="restore" if isinstance(context.request, RestoreOptions) else "redrive",
         actor=context.who,
-        **asdict(caller(spark.sparkContext.applicationId, region)),
+        caller=caller(spark.sparkContext.applicationId, region),
         reason=context.request.reason,
         time=timestamp(time.time()),
         destination=context.destination,

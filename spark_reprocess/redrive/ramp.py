@@ -28,8 +28,7 @@ from spark_reprocess.archive.messages.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.aws.clients import returns_table
-from spark_reprocess.aws.limits import read_limit
+from spark_reprocess.aws.clients import read_limit, returns_table
 from spark_reprocess.groups.triage import Statement, is_group_id
 from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,
@@ -90,11 +89,7 @@ class Ramp:
     _tallies: list[Tally] = field(default_factory=list)
 
     def send(self) -> Sent:
-        """Record what is not sent; send step after step, until nothing more may go in this run.
-
-        Raises:
-            ArchiveError: the archive cannot be read or written.
-        """
+        """Record what is not sent; send step after step, until nothing more may go in this run."""
         is_send = F.col("disposition") == Disposition.SEND
         sends = [one for one in self.work if one.word == Disposition.SEND]
         others = [one for one in self.work if one not in sends]
@@ -252,10 +247,10 @@ class Ramp:
         last = {of[-1].number: of[-1] for one in groups if (of := self._of(steps, one))}.values()
         if not last:
             return ""
-        began_at, redelivery = min(step.began_at for step in last), self.probe.redelivery
-        sent_at = max(step.sent_at or 0 for step in last) + redelivery.delay_seconds
+        began_at, queue = min(step.began_at for step in last), self.probe.queue
+        sent_at = max(step.sent_at or 0 for step in last) + queue.delay_seconds
         minute = self.options.minute_seconds
-        watch = StepWatch(sent_at, redelivery.failure_seconds, minute)
+        watch = StepWatch(sent_at, queue.failure_seconds, minute)
         looks, ready_at = list[Reading](), sent_at
         now_seconds = self.runner.deadline.now_seconds
         until = now_seconds() + PATIENCE_MINUTES * minute

@@ -19,13 +19,13 @@ from dlq_replay.replaying.measures import (
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.aws.clients import (
     ClientFactory,
-    Redelivery,
+    Queue,
     aws_client,
     queue_counts,
+    read_limit,
     region_of,
     require_queue,
 )
-from spark_reprocess.aws.limits import read_limit
 from spark_reprocess.errors import InputError
 from spark_reprocess.ramp import PATIENCE_MINUTES, Reading
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -36,20 +36,21 @@ _MAX_POINTS = 1440
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Reads what tells whether a step's failures have returned.
-
-    *main* is the URL of the destination, of which *redelivery* is known.
-    """
+    """Reads what tells whether a step's failures have returned to the DLQ of *queue*."""
 
     options: RedriveOptions
-    main: str
-    redelivery: Redelivery
+    queue: Queue
     make_client: ClientFactory
+
+    @property
+    def main(self) -> str:
+        """The URL of the destination."""
+        return self.queue.url
 
     @property
     def dead_letters(self) -> str:
         """The URL of the destination's DLQ; empty if there is none."""
-        return self.redelivery.dead_letter_url(self.main) or ""
+        return self.queue.dead_letter_url or ""
 
     def check(self) -> None:
         """Raise InputError where a failure would not come to the parked queue of the run."""
@@ -58,8 +59,8 @@ class Probe:
             raise InputError(f"queue {name} has no redrive policy, so what fails stays there")
         if parked is None:
             raise InputError("no --parked-queue-url says where failures come back")
-        of_dlq = Redelivery.of(require_queue("DLQ", self.dead_letters, self.make_client))
-        feeds, wanted = of_dlq.dead_letter_arn, QueueAddress.from_url(parked)
+        feeds = require_queue("DLQ", self.dead_letters, self.make_client).redrive_target_arn
+        wanted = QueueAddress.from_url(parked)
         if not feeds or QueueAddress.from_arn(feeds) != wanted:
             raise InputError(
                 f"the dead letters of queue {name} do not go to parked queue {wanted.name}: see "

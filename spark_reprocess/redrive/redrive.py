@@ -24,12 +24,12 @@ from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import (
     ClientFactory,
-    Redelivery,
+    Queue,
+    read_limit,
     returns_table,
     sqs_client,
     sqs_sender,
 )
-from spark_reprocess.aws.limits import read_limit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
@@ -41,7 +41,7 @@ from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import DESTINATION
 from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
-from spark_reprocess.redrive.resolving.queues import Attributes, Queues, find_queues
+from spark_reprocess.redrive.resolving.queues import Queues, find_queues
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import Deadline, is_waiting, waiting_for
@@ -144,7 +144,7 @@ def redrive(
 
 
 def _probes(
-    options: RedriveOptions, destinations: Mapping[str, Attributes], make_client: ClientFactory
+    options: RedriveOptions, destinations: Mapping[str, Queue], make_client: ClientFactory
 ) -> tuple[dict[str, Probe], str]:
     """Return what tells whether a step to each destination was good; none where all goes at once.
 
@@ -155,10 +155,7 @@ def _probes(
     """
     if options.ramp is False:
         return {}, ""
-    probes = {
-        url: Probe(options, url, Redelivery.of(attributes), make_client)
-        for url, attributes in destinations.items()
-    }
+    probes = {url: Probe(options, queue, make_client) for url, queue in destinations.items()}
     try:
         with _counters(options) as counters:
             counters.read("", [""])
@@ -187,7 +184,7 @@ def _forecast(
 ) -> Forecast:
     counts = [t.count for of in work.values() for t in of if t.word == Disposition.SEND]
     sizes = tuple(step_sizes(max(counts, default=0)))
-    failure_seconds = max(probe.redelivery.failure_seconds for probe in probes.values())
+    failure_seconds = max(probe.queue.failure_seconds for probe in probes.values())
     # Nobody waits for the last step.
     waits = max(0, len(sizes) - 1)
     return Forecast(sizes, waits * (failure_seconds + 2 * options.minute_seconds))

@@ -13,7 +13,7 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
 from spark_reprocess.archive.storage.files import Archive, Probe, new_id
 from spark_reprocess.aws.actor import actor
-from spark_reprocess.aws.limits import Limit
+from spark_reprocess.aws.clients import Limit
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
 from spark_reprocess.redrive.resolving.editor import Editor
@@ -59,7 +59,6 @@ class RunContext:
 
         Raises:
             BusyError: another plan is being carried out, or an erase.
-            ArchiveError: the archive cannot be written.
         """
         if not self.request.execute:
             yield self

@@ -1,1 +1,0 @@
-"""The report of an analysis as one self-contained HTML page."""

@@ -1,20 +1,24 @@
 """The values that the templates print: groups, samples, and arrivals as charts. No I/O."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from shlex import quote
 from typing import Any
 
+from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.editing.json_text import indented_json
 from spark_reprocess.figures import cut, epoch, moment, visible
 from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Findings,
     GroupFinding,
+    Lead,
     Sample,
     by_family,
     merged,
 )
-from spark_reprocess.report.texts import indented_json, lead_with_option, places, quoted
 
 COLOURS = 6
 """Groups with a colour of their own: not everybody can distinguish more."""
@@ -28,6 +32,10 @@ SAMPLE_CHARACTERS = 8_000
 _COUNTS = 12
 _LARGEST_GROUPS = 100
 """Smaller groups are shown without samples: a page must stay small."""
+
+_SPECIAL = re.compile(r'[\\$"`]')
+_WITH_BACKSLASH = r"\\\g<0>"
+_CONDITION_CHARACTERS = 2_000
 
 View = dict[str, Any]
 
@@ -158,3 +166,31 @@ def _columns(findings: Findings) -> list[list[int]]:
     buckets = len(findings.bucket_starts)
     arrivals = (group.arrivals[:buckets] for group in findings.groups)
     return [[*one, *[0] * (buckets - len(one))] for one in arrivals]
+
+
+def places(findings: Findings) -> str:
+    """Format the options that say in which archive a plan is, and which plan."""
+    is_in_archive = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
+    plan = findings.plan_id if is_in_archive else findings.plan_path
+    return f"--archive {quoted(findings.archive)} --plan {quoted(plan)}"
+
+
+def lead_with_option(leads: Sequence[Lead]) -> tuple[Lead | None, str]:
+    """Return the strongest lead with a condition, and the option that selects its messages.
+
+    Conditions that cannot be seen, or as long as a page, are left out. None and "" without any.
+    """
+    for lead in leads:
+        if 0 < len(lead.condition) <= _CONDITION_CHARACTERS and lead.condition.isprintable():
+            return lead, f"--where {quoted(lead.condition)}"
+    return None, ""
+
+
+def quoted(text: str) -> str:
+    """Quote *text* as one shell word, in double quotes if that is easier to read.
+
+    Never with ``!`` in double quotes, which an interactive shell expands.
+    """
+    if "'" in text and "!" not in text:
+        return f'"{_SPECIAL.sub(_WITH_BACKSLASH, text)}"'
+    return quote(text)

@@ -1,1 +1,0 @@
-"""What the job needs of Spark itself: a session, conditions, failures."""

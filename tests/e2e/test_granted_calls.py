@@ -36,7 +36,7 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.aws.clients import Redelivery, sqs_client
+from spark_reprocess.aws.clients import Queue, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command
 from spark_reprocess.redrive.pointers import gone_objects
@@ -386,10 +386,10 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "9"
     assert archive.list("commands") == []
     # The DLQ feeds no parked queue, so all went at once. A ramp also asks for what this reads.
-    main, dead_letters = queues["MainQueue"].url, queues["DeadLetterQueue"].describe()["QueueArn"]
+    main = Queue(queues["MainQueue"].url, queues["MainQueue"].describe())
     function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
-    asked = RedriveOptions("a", main_queue_url=main, function_arn=function)
-    probe = Probe(asked, main, Redelivery(30, 5, dead_letters), sqs_client)
+    asked = RedriveOptions("a", main_queue_url=main.url, function_arn=function)
+    probe = Probe(asked, main, sqs_client)
     probe.read(time.time() - 600, time.time())
     # A dry run looks up bodies in S3, which needs a right to list to say that one is gone.
     assert gone_objects(s3, "payloads", ["gone"]) == 1

@@ -7,16 +7,13 @@ import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from io import BytesIO
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import rows_of_file, write_messages
@@ -262,7 +259,7 @@ class TestS3:
         self, s3: Archive, server: S3Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         large = message("m-001", random.Random(1).randbytes(200_000).hex())
-        path = write_messages(s3, "d-1", 0, [to_row(large, "u", CREATED)])
+        path = write_messages(s3, "d-1", 0, [to_row(large, "u", datetime(2026, 11, 1, tzinfo=UTC))])
         server.faults.append(S3Fault("GET", path, None, is_done=True))
         server.requests.clear()
 
@@ -310,41 +307,3 @@ class TestS3:
     def test_place_without_a_bucket_is_refused(self, location: str) -> None:
         with pytest.raises(InputError, match="names no bucket; give s3://BUCKET/PREFIX"):
             open_archive(location)
-
-
-CREATED = datetime(2026, 11, 1, tzinfo=UTC)
-
-
-def archive_answering(answer: Any) -> S3Archive:
-    """An archive whose S3 answers every HeadObject so."""
-
-    def head_object(**_: Any) -> Any:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    archive = S3Archive.at("s3://bucket/archive")
-    archive._client = SimpleNamespace(head_object=head_object)  # type: ignore[assignment]  # noqa: SLF001
-    return archive
-
-
-@pytest.mark.parametrize("age", [timedelta(0), timedelta(seconds=1), timedelta(hours=23.9)])
-def test_the_lifetime_of_a_file_is_what_s3_says_of_its_lifecycle_rule(age: timedelta) -> None:
-    """S3 adds the days of the rule to the time of creation and rounds up to the next midnight."""
-    expiration = 'expiry-date="Wed, 02 Dec 2026 00:00:00 GMT", rule-id="thirty%20days"'
-    archive = archive_answering({"LastModified": CREATED + age, "Expiration": expiration})
-
-    assert archive.lifetime("messages/x.parquet") == timedelta(days=30)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"LastModified": CREATED},
-        {"LastModified": CREATED, "Expiration": "NotImplemented"},
-        {"LastModified": CREATED, "Expiration": 'expiry-date="soon"'},
-        ClientError({"Error": {"Code": "403"}}, "HeadObject"),
-    ],
-)
-def test_a_lifetime_that_s3_does_not_say_is_unknown(answer: Any) -> None:
-    assert archive_answering(answer).lifetime("messages/x.parquet") is None

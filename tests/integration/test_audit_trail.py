@@ -64,9 +64,7 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
         "run_id": record["run_id"],
         "plan_id": record["plan_id"],
         "verb": "redrive",
-        "caller_arn": MOTO_S_CALLER,
-        "caller_fault": "",
-        "job_run_id": "jr_17",
+        "caller": {"caller_arn": MOTO_S_CALLER, "caller_fault": "", "job_run_id": "jr_17"},
         "reason": "it is fixed",
         "destination": queue.url,
         "destinations": [queue.url],
@@ -75,7 +73,7 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
     capsys.readouterr()
     assert main(["show", "--archive", archive.root, "m-000"]) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert {f"who {actor}", f"caller arn {MOTO_S_CALLER}", "job run id jr_17"} < set(shown)
+    assert {f"who {actor}", f"caller {MOTO_S_CALLER}, job run jr_17"} < set(shown)
 
 
 def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
@@ -91,10 +89,10 @@ def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
 
     assert sent.count("sent") == 3
     (record,) = records(archive)
-    assert record["caller_arn"] is None
-    assert "EndpointConnectionError" in record["caller_fault"]
+    assert record["caller"]["caller_arn"] is None
+    assert "EndpointConnectionError" in record["caller"]["caller_fault"]
     main(["show", "--archive", archive.root, "m-000"])
-    assert "    caller fault  EndpointConnectionError" in capsys.readouterr().out
+    assert "    caller       unknown (EndpointConnectionError" in capsys.readouterr().out
 
 
 def test_a_restore_is_recorded(
@@ -106,7 +104,7 @@ def test_a_restore_is_recorded(
     assert main(["restore", *place, "--execute", "--reason", "look again"]) == 0
 
     (record,) = records(archive)
-    assert (record["verb"], record["caller_arn"]) == ("restore", MOTO_S_CALLER)
+    assert (record["verb"], record["caller"]["caller_arn"]) == ("restore", MOTO_S_CALLER)
     assert record["plan_id"].startswith("restore-")
 
 

@@ -575,8 +575,10 @@ def test_a_mapping_is_paused_and_no_test_message_sent_until_it_is_resumed(
 
 
 def test_what_does_not_settle_in_time_is_no_success(stack: str) -> None:
+    (mapping,) = client("lambda").list_event_source_mappings()["EventSourceMappings"]
+    listed = {"EventSourceMappings": [{"UUID": mapping["UUID"], "State": "Disabling"}]}
     answers: dict[str, Answer] = {
-        "lambda.GetEventSourceMapping": lambda _: ("application/json", '{"State": "Disabling"}')
+        "lambda.ListEventSourceMappings": lambda _: ("application/json", json.dumps(listed))
     }
     session = session_answering(answers, region_name=REGION)
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack.facts import Installation, TriggerFacts
 from dlq_cli.stack.trial import Check, Trial
 from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.attributes import MessageAttribute
 from local_sqs.client import client_for
 from local_sqs.model_queue import ModelQueue
+from spark_reprocess.aws.clients import Queue
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 from tests.support.builders import environment
@@ -82,9 +83,9 @@ class TrialStack:
             function_name=f"replay{suffix}",
             timeout_seconds=30,
             settings=settings,
-            main=self.facts("main", stack.main),
-            dlq=self.facts("dlq", stack.dlq),
-            parked=self.facts("parked", stack.parked),
+            main=self.facts(stack.main),
+            dlq=self.facts(stack.dlq),
+            parked=self.facts(stack.parked),
             triggers=(trigger,),
         )
 
@@ -96,9 +97,9 @@ class TrialStack:
         )
         self.client.client.send_message(QueueUrl=queue.url, MessageBody=body, **group, **more)
 
-    def facts(self, role: str, queue: ModelQueue) -> QueueFacts:
+    def facts(self, queue: ModelQueue) -> Queue:
         answer = self.client.client.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])
-        return QueueFacts(role, queue.url, answer["Attributes"])
+        return Queue(queue.url, answer["Attributes"])
 
     def pass_time(self, seconds: float) -> None:
         run(self.stack.model, self.sources, self.stack.clock.now_ms() + round(seconds * 1000))

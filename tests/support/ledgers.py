@@ -124,7 +124,7 @@ def begin(
 ) -> Ledger:
     """Write the record of a run, unless there is one."""
     if (plan_id, run_id) not in list_runs(archive, plan_id):
-        who = ("me@here", None, "", "", "why")
+        who = ("me@here", "why")
         run = RunRecord(run_id, plan_id, verb, *who, timestamp(seconds), "https://q")
         record_run(archive, run)
     return Ledger(archive, plan_id)

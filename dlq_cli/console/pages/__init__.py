@@ -1,1 +1,0 @@
-"""The pages of the console, by what they show."""

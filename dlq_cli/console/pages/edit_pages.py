@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from starlette.responses import Response
 
 from dlq_cli.console.deciding import MeanwhileError, set_patch
-from dlq_cli.console.reading import entry_digest, find_report, group_members
+from dlq_cli.console.reading import entry_digest, find_report
 from dlq_cli.console.site import GROUPS, Visit, page_route
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.archive.messages.message_index import Member, member_rows
 from spark_reprocess.editing.edit import Edit, EditError, read_patch
 from spark_reprocess.editing.json_text import write_json
+from spark_reprocess.inspect.show import group_members
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor, edit_sample
 
@@ -60,7 +61,6 @@ def _page(
 
 
 def _preview_values(visit: Visit, plan: Plan, group: PlannedGroup, text: str) -> dict[str, Any]:
-    """Return what the preview shows: what the patch changes in messages of few files."""
     archive, group_id = visit.console.archive, group.group_id
     patch, faults = read_patch(text)
     members = group_members(archive, plan, group_id)

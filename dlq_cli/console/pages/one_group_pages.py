@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow.compute as pc
 from starlette.responses import Response
 
-from dlq_cli.console.reading import find_report, group_members, read_report
+from dlq_cli.console.reading import find_report, read_report
 from dlq_cli.console.site import GROUPS, PAGE_ROWS, Console, Visit, page_route
 from dlq_replay.replaying.returns import Returns
 from spark_reprocess.analysis.groups.mask import excerpt
@@ -16,7 +16,7 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.groups.findings import Sample
 from spark_reprocess.groups.triage import Statement, is_group_id, note_of
 from spark_reprocess.inspect.outcomes import read_returns
-from spark_reprocess.inspect.show import ArchivedCopy, ShowOptions, show
+from spark_reprocess.inspect.show import ArchivedCopy, ShowOptions, group_members, show
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.views import View, group_view, shown_sample
 

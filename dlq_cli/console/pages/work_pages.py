@@ -24,7 +24,7 @@ from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.reading import ID
 from spark_reprocess.redrive.redrive_values import Tally
-from spark_reprocess.report.texts import quoted
+from spark_reprocess.report.views import quoted
 
 STOP_POLLING = 286
 """The status with which htmx takes a fragment and then asks no more."""

@@ -1,1 +1,0 @@
-"""Which failures are one group: masks, shapes and signatures."""

@@ -29,7 +29,6 @@ SLIM_COLUMNS = (
     "source_queue",
     "source_arn",
     "body_bytes",
-    "drained_at",
 )
 
 _SIGNED = ("body", "parked_reason", "error_type", "error_message", "error_code")
@@ -105,7 +104,7 @@ def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
     Returns:
         ``group_id, count, body_bytes_sum``; ``_QUANTILES`` of ``body_bytes`` and of ``failed_at``
         (the first failure that is known of, epoch seconds), null where no message has it;
-        ``first_sent_at, last_sent_at, first_drained_at``; ``shown``: up to five message ids: the
+        ``first_sent_at, last_sent_at``; ``shown``: up to five message ids: the
         first sent, the last, the shortest, the longest, and one by chance.
     """
     numbers = {
@@ -121,7 +120,6 @@ def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
         F.sum("body_bytes").alias("body_bytes_sum"),
         F.min("sent_at").alias("first_sent_at"),
         F.max("sent_at").alias("last_sent_at"),
-        F.min("drained_at").alias("first_drained_at"),
         *(
             F.percentile_approx(number, list(_QUANTILES), _ACCURACY).alias(name)
             for name, number in numbers.items()

@@ -27,7 +27,7 @@ class Masks:
     Attributes:
         patterns: what the caller wants hidden wherever it stands, besides our own patterns.
         fields: paths of fields that are hidden with all that is below them, without ``[]``.
-        shows_values: False hides every value, whatever it is.
+        shows_values: False hides every value, whatever it is, and all bodies.
     """
 
     patterns: tuple[re.Pattern[str], ...] = ()

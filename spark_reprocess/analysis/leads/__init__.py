@@ -1,1 +1,0 @@
-"""What sets a group apart: features, contrasts and their words."""

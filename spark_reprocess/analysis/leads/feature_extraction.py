@@ -29,8 +29,8 @@ from spark_reprocess.analysis.leads.comparison import Sample, SampledGroup
 from spark_reprocess.analysis.leads.features import COLUMNS, OUR_ATTRIBUTES, features_of
 from spark_reprocess.analysis.leads.leads import find_leads
 from spark_reprocess.analysis.leads.predicates import feature_table
-from spark_reprocess.analysis.outputs import arrow_type
 from spark_reprocess.archive.messages.frames import map_rows
+from spark_reprocess.archive.storage.table_parts import arrow_type
 from spark_reprocess.groups.findings import Lead
 from spark_reprocess.groups.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
 
@@ -74,7 +74,6 @@ def with_features(
     titles: Mapping[str, Pattern | str],
     masks: Masks,
     *,
-    has_samples: bool,
     is_few: bool,
 ) -> DataFrame:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
@@ -82,7 +81,7 @@ def with_features(
     *picks* is what ``groups.picked`` returned; *titles* are those of ``grouping.Grouping``.
     """
     rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
-    return map_rows(rows, _Extractor(titles, masks, has_samples).read, _EXTRACTED, is_few=is_few)
+    return map_rows(rows, _Extractor(titles, masks).read, _EXTRACTED, is_few=is_few)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,6 @@ class _Extractor:
 
     titles: Mapping[str, Pattern | str]
     masks: Masks
-    has_samples: bool
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -121,10 +119,10 @@ class _Extractor:
             extracted["message_id"] = row["message_id"]
             extracted["sent_at"] = row["sent_at"]
             extracted["logged"] = row["logged"]
-            extracted["body"] = excerpt(body, self.masks) if self.has_samples else None
+            extracted["body"] = excerpt(body, self.masks) if self.masks.shows_values else None
             extracted["attributes"] = {
                 name: self._attribute_text(name, value)
-                for name, value in (sorted(attributes) if self.has_samples else ())
+                for name, value in (sorted(attributes) if self.masks.shows_values else ())
                 if name not in OUR_ATTRIBUTES
             }
         return extracted
@@ -134,7 +132,7 @@ class _Extractor:
             return OTHERS_TITLE
         if title := self.titles.get(group_id):
             return title if isinstance(title, str) else hidden(signature.text, title)
-        return signature.text if self.has_samples else signature.textless
+        return signature.text if self.masks.shows_values else signature.textless
 
     def _attribute_text(self, name: str, value: dict[str, Any]) -> str:
         text = value["string_value"]

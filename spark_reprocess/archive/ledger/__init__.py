@@ -1,1 +1,0 @@
-"""What happened to each message: claims, results, states, and what is pending."""

@@ -120,7 +120,7 @@ class RunRecord:
     Attributes:
         verb: ``redrive`` or ``restore``.
         actor: ``user@host``, as the environment said it.
-        caller_arn: see ``Caller``, as for the next two.
+        caller: whose credentials it acted with.
         time: when it began; ISO 8601, UTC.
         destinations: the URLs of all queues that it sends to; *destination* is the one that the
             operator named.
@@ -131,19 +131,12 @@ class RunRecord:
     plan_id: str
     verb: str
     actor: str
-    caller_arn: str | None
-    caller_fault: str
-    job_run_id: str
     reason: str
     time: str
     destination: str
     destinations: Sequence[str] = ()
     policy_sha256: str | None = None
-
-    @property
-    def caller(self) -> Caller:
-        """Whose credentials it acted with."""
-        return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
+    caller: Caller = field(default_factory=Caller)
 
 
 class AttemptName(NamedTuple):
@@ -171,22 +164,15 @@ class Attempt:
         return self.results is None and now_seconds - claimed < busy_seconds
 
 
-class OpenRange(NamedTuple):
-    """Places that claims of an attempt may cover; the next one begins at *first*."""
-
-    number: int
-    first: int
-    end: int
-
-
 def chunk_count(messages: int) -> int:
     """Return how many chunks so many messages without an order have, at least 1."""
     return max(1, -(-messages // CHUNK_MESSAGES))
 
 
-def open_ranges(attempts: Iterable[Attempt]) -> list[OpenRange]:
+def open_ranges(attempts: Iterable[Attempt]) -> list[tuple[int, int, int]]:
     """Return what can be claimed of a chunk with these attempts: every place once, in order.
 
+    Each is the number of an attempt, the place at which its next claim begins, and its end.
     Other runs may add claims while a run reads. So an attempt is never to cover a place of which
     this run has not seen the claim of each attempt before it.
     """
@@ -197,7 +183,7 @@ def open_ranges(attempts: Iterable[Attempt]) -> list[OpenRange]:
     for number in range(1, len(covered) + 2):
         first = covered.get(number, 0)
         if first < end:
-            ranges.append(OpenRange(number, first, end))
+            ranges.append((number, first, end))
         end = min(end, first)
     return ranges[::-1]
 

@@ -49,43 +49,22 @@ from spark_reprocess.archive.storage.records import (
     record_of,
     values_of,
 )
+from spark_reprocess.archive.storage.table_parts import arrow_fields
 from spark_reprocess.errors import ArchiveError
 
-_MESSAGE = pa.struct(
-    [
-        pa.field("message_id", pa.string(), nullable=False),
-        pa.field("outcome", pa.string()),
-        pa.field("time", pa.string()),
-        pa.field("new_message_id", pa.string()),
-        pa.field("detail", pa.string()),
-        pa.field("drain_id", pa.string()),
-    ]
-)
-_COLUMNS: "list[pa.Field[Any]]" = [
-    pa.field("plan_id", pa.string(), nullable=False),
-    pa.field("unit", pa.string(), nullable=False),
-    pa.field("chunk", pa.int64(), nullable=False),
-    pa.field("number", pa.int64(), nullable=False),
-    pa.field("first", pa.int64(), nullable=False),
-    pa.field("end", pa.int64(), nullable=False),
-    pa.field("run_id", pa.string()),
-    pa.field("who", pa.string()),
-    pa.field("reason", pa.string()),
-    pa.field("destination", pa.string()),
-    pa.field("time", pa.string()),
-    pa.field("ttl_seconds", pa.float64()),
-    pa.field("edits", pa.map_(pa.string(), pa.string())),
-    pa.field("step", pa.int64()),
-    pa.field("has_result", pa.bool_(), nullable=False),
-    pa.field("messages", pa.list_(pa.field("element", _MESSAGE))),
-]
+_MESSAGE = pa.struct([*arrow_fields(Result).items(), ("drain_id", pa.string())])
+_COLUMNS = {
+    **arrow_fields(AttemptName),
+    **arrow_fields(Claim),
+    "has_result": pa.bool_(),
+    "messages": pa.list_(pa.field("element", _MESSAGE)),
+}
+_SCHEMA = pa.schema({n: of for n, of in _COLUMNS.items() if n not in ("message_ids", "drain_ids")})
 """Columns are named like the JSON keys of claims and results.
 
 ``messages`` has an element for each message of the claim, in the claim's order; where no result
 names a message, all but ``message_id`` and ``drain_id`` is null.
 """
-
-_SCHEMA = pa.schema(_COLUMNS)
 
 _ATTEMPTS_AT_ONCE = 500
 """With 100 messages each: about 10 MB of rows, and one row group of the file."""

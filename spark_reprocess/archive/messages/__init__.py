@@ -1,1 +1,0 @@
-"""The archived messages: their columns, files, frames and order."""

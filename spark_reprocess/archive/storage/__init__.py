@@ -1,1 +1,0 @@
-"""Files on disk or S3, records and tables in them."""

@@ -89,13 +89,6 @@ class Archive(Protocol):
         A read raises FileNotFoundError if the file is gone since.
         """
 
-    def lifetime(self, path: str) -> timedelta | None:
-        """Return after how many days the storage itself deletes a file, by a rule of its owner.
-
-        It does so at the midnight in UTC that follows; at the earliest. None if it keeps the file,
-        or does not say. Never raises.
-        """
-
     def remove(self, path: str, *, keeps_current: bool = False) -> None:
         """Remove a file with all versions that the storage keeps of it. Safe to repeat.
 

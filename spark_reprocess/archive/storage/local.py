@@ -81,9 +81,6 @@ class LocalArchive:
             except FileNotFoundError:
                 return None
 
-    def lifetime(self, path: str) -> None:
-        """A disk keeps what it has."""
-
     def remove(self, path: str, *, keeps_current: bool = False) -> None:
         """A disk keeps one version of a file."""
         target = self._path(path)

@@ -9,15 +9,12 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
 
 import io
-import math
 import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
-from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
@@ -44,13 +41,9 @@ _LOCATION = re.compile(r"(?P<scheme>s3a?)://(?P<bucket>[^/]*)/?(?P<prefix>.*)")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 """https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
 
-_EXPIRY = re.compile(r'expiry-date="([^"]+)"')
-"""https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html: x-amz-expiration"""
-
 _WRITER = "writer"
 """Metadata of an object that ``create`` made: a mark that no other call has."""
 
-_DAY = timedelta(days=1)
 _PROBE = ".writable"
 _CONCURRENT_CALLS = 16
 _END_BYTES = 64 * 1024
@@ -135,7 +128,6 @@ class S3Archive:
         return True
 
     def write(self, path: str, content: bytes) -> None:
-        """One PUT."""
         with self._explained("write", path):
             self._s3().put_object(Bucket=self.bucket, Key=self._key(path), Body=content)
 
@@ -158,23 +150,6 @@ class S3Archive:
         try:
             return cast("BinaryIO", _Ranges(fetch))
         except FileNotFoundError:
-            return None
-
-    def lifetime(self, path: str) -> timedelta | None:
-        """S3 names the end with each object that a lifecycle rule of the bucket expires.
-
-        The end is the time of creation and the days of the rule, rounded up to midnight in UTC. For
-        an object made exactly at midnight this may be a day too few, never one too many.
-        https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
-        """
-        try:
-            head = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
-            ends_at = _EXPIRY.search(head.get("Expiration", ""))
-            if ends_at is None:
-                return None
-            kept = parsedate_to_datetime(ends_at[1]) - head["LastModified"]
-            return timedelta(days=math.ceil(kept / _DAY) - 1)
-        except (ClientError, BotoCoreError, ValueError, TypeError):
             return None
 
     def remove(self, path: str, *, keeps_current: bool = False) -> None:

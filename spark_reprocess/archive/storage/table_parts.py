@@ -7,9 +7,11 @@ task attempt that was repeated, or a writer that was killed, left them.
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from datetime import datetime
 from hashlib import sha256
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,9 +35,33 @@ _PART_BYTES = 64 * 1024 * 1024
 """A task starts a new file when its rows take so much memory: this bounds what it holds."""
 
 _BATCH_ROWS = 10_000
-_TYPES: dict[str, pa.DataType] = {"name": pa.string(), "rows": pa.int64(), "sha256": pa.string()}
-PARTS = pa.schema(_TYPES)
-"""The fields of a ``Part``."""
+
+_ARROW_TYPES: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    datetime: pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_fields(record: Any) -> dict[str, pa.DataType]:  # noqa: ANN401 - a type
+    """Return the Arrow types of a record's fields by name."""
+    return {name: arrow_type(kind) for name, kind in get_type_hints(record).items()}
+
+
+def arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type
+    """Return the Arrow type of a type of a field; a dataclass is a struct of its fields."""
+    if kind in _ARROW_TYPES:
+        return _ARROW_TYPES[kind]
+    if is_dataclass(kind):
+        return pa.struct([*arrow_fields(kind).items()])
+    if isinstance(kind, type) and issubclass(kind, str):
+        return pa.string()
+    arguments = get_args(kind)
+    if get_origin(kind) is Mapping:
+        return pa.map_(arrow_type(arguments[0]), arrow_type(arguments[1]))
+    inside = arrow_type(arguments[0])
+    return pa.list_(inside) if get_origin(kind) is tuple else inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +71,9 @@ class Part:
     name: str
     rows: int
     sha256: str
+
+
+PARTS = pa.schema(arrow_fields(Part))
 
 
 def table_digest(archive: Archive, folder: str) -> str | None:

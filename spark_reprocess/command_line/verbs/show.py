@@ -20,10 +20,11 @@ from spark_reprocess.command_line.terminal import (
     print_parts,
 )
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
+from spark_reprocess.editing.json_text import indented_json
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, second
 from spark_reprocess.groups.triage import is_group_id
-from spark_reprocess.inspect.export import STANDARD_OUTPUT, ExportOptions, ExportSummary, export
+from spark_reprocess.inspect.export import STANDARD_OUTPUT, ExportSummary, export
 from spark_reprocess.inspect.show import (
     NEWEST,
     ArchivedCopy,
@@ -36,7 +37,6 @@ from spark_reprocess.inspect.show import (
     show_run,
 )
 from spark_reprocess.progress import silent
-from spark_reprocess.report.texts import indented_json
 
 _ABOUT = """\
 Shows the history of one dead letter, by the id of any copy: every archived copy, why each was
@@ -77,24 +77,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(group, "--plan", "--limit")
 
 
-def _make_options(
-    *,
-    out: str | None,
-    plan: str | None,
-    limit: int | None,
-    **values: Any,  # noqa: ANN401 - argparse's
-) -> ShowOptions | ExportOptions:
-    options = ShowOptions(plan=plan, **values)
-    if out:
-        return ExportOptions(options.archive, plan, options.message_id, out, limit)
-    if limit:
+def _run(options: ShowOptions) -> int:
+    if options.out:
+        return _export(options, options.out)
+    if options.limit:
         raise InputError("--limit needs --out: it is of the messages of a group")
-    return options
-
-
-def _run(options: ShowOptions | ExportOptions) -> int:
-    if isinstance(options, ExportOptions):
-        return _export(options)
     if options.plan or is_group_id(options.message_id):
         places = show_group(options)
         print_answer(places, lambda: print_places(places, options.archive))
@@ -107,16 +94,16 @@ def _run(options: ShowOptions | ExportOptions) -> int:
     return DONE
 
 
-def _export(options: ExportOptions) -> int:
+def _export(options: ShowOptions, out: str) -> int:
     # On a terminal, progress lines would be written between the messages.
-    is_shown = options.out == STANDARD_OUTPUT and sys.stdout.isatty()
+    is_shown = out == STANDARD_OUTPUT and sys.stdout.isatty()
     try:
-        summary = export(options, progress=silent if is_shown else progress_here())
+        summary = export(options, out, progress=silent if is_shown else progress_here())
     except BrokenPipeError:
         # The reader, such as head, has enough. Python would flush once more at its end, and fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    print_export(summary, options.group, options.out)
+    print_export(summary, options.message_id, out)
     return DONE
 
 
@@ -162,7 +149,7 @@ def print_history(history: DeadLetterHistory) -> None:
             sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
             detail = f" ({entry.detail})" if entry.detail else ""
             step = f", in step {entry.step} of a ramp" if entry.step else ""
-            time = _format_time(entry.claimed_at)
+            time = second(datetime.fromisoformat(entry.claimed_at))
             print_parts((f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}", "bold"))
             said = ("claimed_at", "outcome", "new_message_id", "detail", "step")
             print_fields(_fields(entry, *said), indent="    ")
@@ -176,7 +163,6 @@ def print_run(history: RunHistory, failure_table: str | None) -> None:
 
 
 def _fields(record: Any, *left_out: str) -> list[tuple[str, str]]:  # noqa: ANN401 - a dataclass
-    """Return names and values of a record, as people read them; without the fields *left_out*."""
     names = [field.name for field in fields(record) if field.name not in left_out]
     return [(name.replace("_", " "), _text(getattr(record, name))) for name in names]
 
@@ -201,8 +187,4 @@ def _content(copy: ArchivedCopy) -> list[tuple[str, str]]:
     return [("attributes", "\n".join([f"{len(lines)}", *lines])), ("body", f"\n{body}")]
 
 
-def _format_time(time: str) -> str:
-    return second(datetime.fromisoformat(time)) if time else ""
-
-
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, ShowOptions, _run)

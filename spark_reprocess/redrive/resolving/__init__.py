@@ -1,1 +1,0 @@
-"""What a plan means for each message now: its queue, its edit, its disposition."""

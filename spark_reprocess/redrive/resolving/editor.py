@@ -89,7 +89,6 @@ class Editor:
 
 
 def _attribute_change(change: Mapping[str, Any]) -> AttributeChange:
-    """Return one element of ``CHANGES`` as a name and its new value."""
     name, data_type = change["name"], change["data_type"]
     value = change["binary_value"] if data_type == "Binary" else change["string_value"]
     return name, None if value is None else MessageAttribute(data_type, value)
@@ -120,7 +119,6 @@ def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) ->
 
 
 def _lines(message: Message, masks: Masks) -> Iterator[str]:
-    """Yield the masked lines of a message."""
     try:
         body = write_indented(masks.tree("body", read_json(message.body)))
     except JsonTextError:

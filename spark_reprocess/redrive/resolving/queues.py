@@ -9,7 +9,6 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.errors import QueueError
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.addresses import QueueAddress
@@ -17,8 +16,9 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_order import PARKED_QUEUE
 from spark_reprocess.aws.clients import (
     ClientFactory,
-    Redelivery,
+    Queue,
     dead_letter_sources,
+    described,
     require_queue,
     require_queue_url,
 )
@@ -28,8 +28,6 @@ SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at"
 """What tells which queue a message came from first."""
 
 _REASON_FOREIGN = "foreign_source"
-
-Attributes = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,7 @@ def _has_context() -> Column:
 
 def find_queues(
     options: RedriveOptions, make_client: ClientFactory
-) -> tuple[Queues, dict[str, Attributes]]:
+) -> tuple[Queues, dict[str, Queue]]:
     """Find the queues that the run's messages pass, and the source queues that it may send to.
 
     Any producer can write a source queue's name into a message. So a queue counts as one only if
@@ -134,8 +132,8 @@ def find_queues(
     the account of the destination, and if the run may see it.
 
     Returns:
-        The queues, and the attributes of each possible destination by its URL; the one that the
-        operator gave is the first.
+        The queues, and each possible destination by its URL; the one that the operator gave is the
+        first.
 
     Raises:
         InputError: ``--parked-queue-url`` is no queue URL, or SQS does not describe the operator's
@@ -143,12 +141,12 @@ def find_queues(
     """
     main, parked = options.destination, options.parked_queue_url
     option = "--to-queue-url" if options.to_queue_url else "--main-queue-url"
-    attributes = require_queue(option, main, make_client)
+    given = require_queue(option, main, make_client)
     if parked is not None:
         require_queue_url("--parked-queue-url", parked)
-    dead_letters = Redelivery.of(attributes).dead_letter_url(main)
+    dead_letters = given.dead_letter_url
     sources, is_shared = _sources(main, dead_letters, parked, make_client)
-    destinations: dict[str, Attributes] = {main: attributes}
+    destinations = {main: given}
     if not options.to_queue_url:
         destinations |= dict(_described(sources, make_client))
     queues = Queues(
@@ -189,23 +187,23 @@ def _sources(
 
 
 def _sizes(
-    destinations: Mapping[str, Attributes], parked: str | None, make_client: ClientFactory
+    destinations: Mapping[str, Queue], parked: str | None, make_client: ClientFactory
 ) -> dict[str, int]:
     """Return the smallest limit of each destination, its DLQ and the parked queue."""
     paths = {
-        url: {url, Redelivery.of(one).dead_letter_url(url) or url, parked or url}
-        for url, one in destinations.items()
+        url: {url, one.dead_letter_url or url, parked or url} for url, one in destinations.items()
     }
     others = set[str]().union(*paths.values()) - destinations.keys()
     known = {**destinations, **dict(_described(sorted(others), make_client))}
     limits = {
-        url: int(one.get("MaximumMessageSize", MAX_MESSAGE_BYTES)) for url, one in known.items()
+        url: int(one.attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
+        for url, one in known.items()
     }
     return {url: min(limits[one] for one in path & limits.keys()) for url, path in paths.items()}
 
 
-def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tuple[str, Attributes]]:
+def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tuple[str, Queue]]:
     """Describe the queues that the run may see; the others are left out."""
     for url in urls:
         with suppress(QueueError):
-            yield url, SqsQueue(make_client(url), url).describe()
+            yield url, described(url, make_client)

@@ -203,7 +203,6 @@ def _pending_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> Dat
 
 
 def _tallies(counts: Iterable[dict[str, Any]]) -> tuple[Tally, ...]:
-    """Add up the counts by group and disposition."""
     found = Counter[tuple[str, str]]()
     for row in counts:
         found[row["group_id"], row["disposition"]] += row["count"]

@@ -1,1 +1,0 @@
-"""One task that sends: claims, rate, limits and stops."""

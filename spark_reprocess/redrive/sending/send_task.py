@@ -44,8 +44,7 @@ from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Di
 from spark_reprocess.archive.ledger.message_state import states_of
 from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.aws.clients import CONCURRENT_CALLS, ClientFactory
-from spark_reprocess.aws.limits import read_limit
+from spark_reprocess.aws.clients import CONCURRENT_CALLS, ClientFactory, read_limit
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import repeating

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from spark_reprocess.archive.ledger.claims import plan_folder
 from spark_reprocess.archive.plan_lock import LockObserver, LockView
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.aws.limits import Limit
+from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError
 
 LOOK_SECONDS = 1.0

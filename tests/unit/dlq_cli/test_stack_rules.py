@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack.facts import Installation, TriggerFacts
 from dlq_cli.stack.rules import Severity, examine
 from dlq_replay.settings import ReplaySettings
+from spark_reprocess.aws.clients import Queue
 from tests.support.builders import environment, queue_arn, queue_url
 from tests.support.golden import assert_stored, stored_texts
 
@@ -22,7 +23,7 @@ PIPE = replace(TRIGGER, name="pipe p", state="RUNNING")
 OTHER = replace(PIPE, target="arn:aws:lambda:eu-west-1:123456789012:function:other")
 
 
-def queue(role: str, **attributes: Any) -> QueueFacts:
+def queue(role: str, **attributes: Any) -> Queue:
     name = attributes.pop("name", role)
     targets = {"main": ("dlq", 5), "dlq": ("parked", 1000)}
     policy = {}
@@ -39,7 +40,7 @@ def queue(role: str, **attributes: Any) -> QueueFacts:
         **policy,
         **attributes,
     }
-    return QueueFacts(role, queue_url(name), facts)
+    return Queue(queue_url(name), facts)
 
 
 def installation(**changes: Any) -> Installation:

@@ -265,7 +265,7 @@ def analyzed(
     result = outcome(memory, REPORT, now - timedelta(hours=2), groups)
     with tempfile.TemporaryDirectory() as folder:
         archive = open_archive(folder)
-        write_seen(archive, REPORT, now, result.memory)
+        write_seen(archive, REPORT, result.memory)
         (path,) = archive.list("groups")
         account.s3.put_object(Bucket=BUCKET, Key=f"archive/{path}", Body=archive.read(path) or b"")
 

@@ -39,7 +39,7 @@ def archive(tmp_path: Path) -> Archive:
     archive = open_archive(str(tmp_path / "archive"))
     now = datetime(2026, 11, 1, tzinfo=UTC)
     found = outcome(GroupMemory(), "r-1", now, [Found(GROUP, 1, now)])
-    write_seen(archive, "r-1", now, found.memory)
+    write_seen(archive, "r-1", found.memory)
     archive.write(PLAN_PATH, PLAN.encode())
     return archive
 

@@ -102,14 +102,14 @@ def test_a_stop_that_comes_when_the_verb_has_ended_changes_nothing(
 
     monkeypatch.setattr(glue_job, "write_result", write)
 
-    assert followed(tmp_path, lambda _: 0) == RunResult("redrive", 0, "", "")
+    assert followed(tmp_path, lambda _: 0) == RunResult(0, "", "")
 
 
 def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path) -> None:
     def main(_: Sequence[str]) -> int:
         raise KeyboardInterrupt
 
-    assert followed(tmp_path, main) == RunResult("redrive", INTERRUPTED, "", "")
+    assert followed(tmp_path, main) == RunResult(INTERRUPTED, "", "")
 
 
 def test_a_stored_command_is_run_once(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def analyze(archive: Archive, number: float, *group_ids: str) -> GroupMemory:
     report_id, now = f"{day(number):%Y%m%dT%H%M%SZ}-aaaaaa", day(number)
     groups = [Found(one, 3, day(number - 1)) for one in group_ids]
     after = outcome(read_memory(archive), report_id, now, groups).memory
-    write_seen(archive, report_id, now, after)
+    write_seen(archive, report_id, after)
     return after
 
 

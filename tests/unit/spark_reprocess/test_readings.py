@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
-from spark_reprocess.aws.clients import ClientFactory, QueueCounts, Redelivery
-from spark_reprocess.aws.limits import Limit
+from spark_reprocess.aws.clients import ClientFactory, Limit, Queue, QueueCounts
 from spark_reprocess.errors import InputError
 from spark_reprocess.ramp import Reading
 from spark_reprocess.redrive import readings
@@ -101,8 +100,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
 
 def probe_of(aws: FakeAws, **changes: Any) -> Probe:
     given = {"parked_queue_url": queue_url("parked"), "function_arn": ARN, **changes}
-    redelivery, make_client = Redelivery.of(aws.queues["main"]), cast("ClientFactory", aws)
-    return Probe(RedriveOptions("a", **given), queue_url("main"), redelivery, make_client)
+    queue = Queue(queue_url("main"), aws.queues["main"])
+    return Probe(RedriveOptions("a", **given), queue, cast("ClientFactory", aws))
 
 
 def test_reading_has_everything(aws: FakeAws) -> None:

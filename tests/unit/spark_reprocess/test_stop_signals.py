@@ -10,7 +10,7 @@ from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.plan_lock import LockHolder, PlanLock, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.aws.limits import Limit
+from spark_reprocess.aws.clients import Limit
 from spark_reprocess.redrive.sending.stop_signals import (
     LOOK_SECONDS,
     StopSignals,

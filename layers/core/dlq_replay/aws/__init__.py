@@ -1,1 +1,0 @@
-"""Adapters: queues and tables on AWS, by botocore."""

@@ -81,7 +81,6 @@ class ReturnsTable:
     def _update(
         self, plan_id: str, group_id: str, change: str, values: Mapping[str, Any], **condition: str
     ) -> tuple[bool, Mapping[str, Any]]:
-        """See ``update_item``."""
         return update_item(
             self.client,
             TableName=self.table_name,

@@ -127,7 +127,6 @@ class ReturnsCounter:
 
 
 def _of_redrives(messages: Iterable[Message]) -> dict[Key, list[Message]]:
-    """Return the messages that a redrive sent, by plan and group."""
     found: defaultdict[Key, list[Message]] = defaultdict(list)
     for message in messages:
         context = message.history.context

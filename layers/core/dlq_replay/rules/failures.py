@@ -191,7 +191,6 @@ def _own_frames(exception: BaseException) -> str:
 
 
 def _type_name(kind: type[BaseException]) -> str:
-    """Return the class name with its module; without it for builtins."""
     module, name = kind.__module__, kind.__qualname__
     qualified = name if module == "builtins" else f"{module}.{name}"
     return one_line(qualified) or "Exception"

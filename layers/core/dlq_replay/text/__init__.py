@@ -1,1 +1,0 @@
-"""Text of errors: what is masked, and what two errors have in common."""

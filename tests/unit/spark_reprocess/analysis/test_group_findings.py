@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from spark_reprocess.analysis.group_findings import (
     MOST_BUCKETS,
     buckets_between,
-    expiry,
     group_findings,
     trend_of,
 )
@@ -41,7 +40,6 @@ ROW: dict[str, Any] = {
         LATE.timestamp(),
     ],
     "shown": ["m-3", "m-1", "m-gone"],
-    "expires_at": None,
     "note": "why",
 }
 TALLIES = [
@@ -107,19 +105,6 @@ def test_a_group_has_its_own_counts_sorted_and_what_is_remembered_of_it() -> Non
     hour = 3600.0
     assert group.body_bytes == Spread(10.0, 50.0, 700.0, 900.0)
     assert group.age_seconds == Spread(hour, 2 * hour, 3 * hour - 600, 3 * hour)
-
-
-def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() -> None:
-    month = timedelta(days=30)
-    morning = datetime(2026, 11, 2, 5, 30, tzinfo=UTC)
-    end = datetime(2026, 12, 3, tzinfo=UTC)
-
-    assert found(expires_at=expiry(morning, month)).expires_at == end
-    assert expiry(morning.replace(hour=23, minute=59), month) == end
-    assert expiry(datetime(2026, 11, 2, tzinfo=UTC), month) == end - timedelta(days=1)
-    assert expiry(morning, timedelta(0)) == datetime(2026, 11, 3, tzinfo=UTC)
-    assert expiry(None, month) is None
-    assert expiry(EARLY, None) is None
 
 
 def test_an_age_is_never_negative_and_unknown_where_no_time_is_known() -> None:

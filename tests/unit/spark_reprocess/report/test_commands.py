@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.report.texts import lead_with_option, places, quoted
+from spark_reprocess.report.views import lead_with_option, places, quoted
 from tests.support.findings_builder import HOSTILE_TEXTS, a_group, a_lead, some_findings
 
 SH = shutil.which("dash") or "sh"

@@ -55,7 +55,6 @@ EVERYTHING = a_group(
     samples=(a_sample(), a_sample(message_id="m-2", body="", attributes={})),
     status="regressed",
     first_seen_at=ANALYZED_AT - timedelta(days=3),
-    expires_at=ANALYZED_AT + timedelta(days=9),
     resolved_at=ANALYZED_AT - timedelta(days=1),
     last_action="redrive",
     note="HR is missing",

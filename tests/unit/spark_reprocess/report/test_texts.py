@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_reprocess.editing.json_text import indented_json
 from spark_reprocess.figures import cut, visible
-from spark_reprocess.report.texts import indented_json
 from spark_reprocess.report.views import SAMPLE_CHARACTERS, shown_sample
 from tests.support.findings_builder import HOSTILE_TEXTS, a_sample
 
