@@ -22,7 +22,6 @@ from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import ClientFactory, sqs_sender
-from spark_reprocess.errors import ArchiveError
 from spark_reprocess.groups.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
@@ -86,16 +85,6 @@ class LoggedReads(LocalArchive):
     def _note(self, path: str) -> None:
         with Path(self.log).open("a") as file:
             file.write(f"{path}\n")
-
-
-@dataclass(frozen=True, slots=True)
-class FullAtTheEnd(LocalArchive):
-    """An archive whose disk is full when a run's results go into one file."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        if path.startswith("ledger/runs/") and path.endswith(".parquet"):
-            raise ArchiveError("no space left on device")
-        return LocalArchive.create(self, path, content)
 
 
 receive_all = sqs_driver.receive_all
