@@ -58,17 +58,6 @@ def archive_of(
 
 
 @dataclass(frozen=True, slots=True)
-class SlowClaims(LocalArchive):
-    """An archive whose claims take two seconds to be confirmed."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        created = LocalArchive.create(self, path, content)
-        if path.endswith(".claim.json"):
-            time.sleep(2)
-        return created
-
-
-@dataclass(frozen=True, slots=True)
 class LoggedReads(LocalArchive):
     """An archive that appends to the file *log* which paths are read, also by tasks."""
 
