@@ -15,13 +15,12 @@ from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
     archive_of,
-    bodies,
     executed,
     parked,
     receive_all,
     recorded_as_sent,
 )
-from tests.support.approved_plan import approve, planned
+from tests.support.approved_plan import approve
 from tests.support.builders import context, message
 
 if TYPE_CHECKING:
@@ -38,24 +37,6 @@ def everything(archive: Archive) -> bytes:
 def expired_a_month_later(archive: Archive) -> EraseSummary:
     options = EraseOptions(archive.root, older_than_days=30, execute=True)
     return erase(None, options, now_seconds=lambda: time.time() + MONTH_SECONDS)
-
-
-def test_plan_says_that_messages_expired_and_goes_on_with_the_rest(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in (0, 2)])
-    archive_of(tmp_path, [parked(n) for n in (4, 6)], drain_id=LATER)
-    plan = planned(archive)
-    for message_id in ("m-000", "m-002", "m-004"):
-        recorded_as_sent(archive, message_id)
-
-    assert expired_a_month_later(archive).messages == 3
-    known = executed(spark, archive, plan, destination.url)
-
-    assert known.count("sent") == 1
-    assert bodies(receive_all(destination)) == [parked(6).body]
-    assert "3 messages of the plan are gone: erased or expired" in known.notes
 
 
 def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
