@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_reprocess import run as run_verb
 from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
-from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER
 from spark_reprocess.run import RunOptions, RunSummary, run
-from tests.integration.desk import SEND, Desk, MakeDesk, standard
+from tests.integration.desk import SEND, Desk, MakeDesk
 from tests.integration.spark_world import entry_of, parked, receive_all, sender_at
 
 if TYPE_CHECKING:
@@ -52,18 +50,6 @@ def is_free(desk: Desk) -> bool:
     """Whether another plan could be carried out at once."""
     with plan_lock(desk.archive, LockHolder("another", "another", "another plan", "me")):
         return True
-
-
-def test_budget_that_is_over_before_the_first_chunk_claims_nothing(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(250))
-
-    summary = redriven(desk, lambda: any("/runs/" in one for one in desk.archive.list("ledger")))
-
-    assert (summary.count("not_reached"), summary.count("sent")) == (250, 0)
-    assert (summary.stopped_by, exit_code_of(summary)) == (TIME_IS_OVER, NOT_ALL_SENT)
-    assert attempt_names(desk.archive) == []
-    assert is_free(desk)
-    assert desk.redrive().count("sent") == 250
 
 
 @pytest.mark.parametrize("name", ["main", "main.fifo"])
@@ -143,18 +129,3 @@ def test_run_whose_budget_ends_in_the_redrive_says_what_was_not_reached(
         TIME_IS_OVER,
     )
     assert summary.pending.messages == 12
-
-
-def test_drain_of_a_run_has_half_of_its_budget(
-    start: Callable[..., tuple[RunSummary, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[float] = []
-
-    def options(*, time_budget_seconds: float, **values: Any) -> DrainOptions:
-        given.append(time_budget_seconds)
-        return DrainOptions(**values, wait_seconds=0)
-
-    monkeypatch.setattr(run_verb, "DrainOptions", options)
-    start("nothing")
-
-    assert given == [BUDGET_SECONDS / 2]
