@@ -1,7 +1,6 @@
 """``redrive`` in a real Spark session, against an SQS server over HTTP."""
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,8 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.reading import read_plan
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
-from tests.integration.spark_world import archive_of, bodies, parked, receive_all
+from tests.integration.spark_world import archive_of, parked, receive_all
 from tests.support.approved_plan import planned
-from tests.support.builders import message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,21 +46,6 @@ def test_message_without_group_is_left_by_a_fifo_queue(make_desk: MakeDesk) -> N
 
     assert (summary.count("sent"), summary.count("no_group")) == (1, 1)
     assert [(p.word, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
-
-
-def test_refused_message_fails_and_exits_with_four(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    destination = make_queue("main", MaximumMessageSize="1024")
-    archive = archive_of(tmp_path, [parked(0), message("m-big", "x" * 2000)])
-    plan = planned(archive)
-    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
-
-    assert main([*argv, "--execute", "--reason", "fixed"]) == 4
-    assert re.search(
-        r"1 failed: not sent.*\[.*InvalidParameterValue\]: m-big", capsys.readouterr().out
-    )
-    assert bodies(receive_all(destination)) == [parked(0).body]
 
 
 @pytest.mark.usefixtures("driver_rows")
