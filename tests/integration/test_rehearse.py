@@ -14,7 +14,6 @@ import pytest
 from dlq_cli.__main__ import main
 from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages
 from spark_reprocess.archive.storage.files import Archive
 from tests.support.builders import NOW, context, message, queue_arn
 from tests.support.ledgers import Try, write
@@ -221,19 +220,6 @@ def test_group_without_a_pending_message_is_refused(
 
     assert rehearse(archive, "--endpoint", function.url, group=group) == 2
     assert "no message is pending" in capsys.readouterr().err
-
-
-def test_messages_are_found_in_the_files_that_an_erasure_left(
-    archive: Archive, function: Function, capsys: Capture
-) -> None:
-    (group,) = plan_of(archive).groups
-    for drain_id in drain_ids(archive):
-        remove_messages(archive, drain_id, {"m-000", "m-001"}, lambda: None)
-
-    assert rehearse(archive, "--endpoint", function.url, group=group.group_id) == 0
-
-    assert [body["id"] for body in function.bodies()] == [2, 3]
-    assert "2 of 4 messages rehearsed" in capsys.readouterr().out
 
 
 def test_source_queue_that_nothing_names_has_to_be_given(
