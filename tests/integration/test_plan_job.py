@@ -11,20 +11,13 @@ from spark_reprocess.archive.ledger.claims import Claim, timestamp
 from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
-from tests.integration.desk import MakeDesk, standard
+from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.approved_plan import approve, planned
 from tests.support.builders import queue_url
 from tests.support.ledgers import begin
 
 LATER = "20261122T000000Z-000000"
-
-
-def test_large_group_is_sent_in_chunks_at_a_rate(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(130))
-
-    assert desk.redrive(max_rate=500.0).count("sent") == 130
-    assert len([p for p in desk.archive.list("ledger") if p.endswith("result.jsonl")]) == 2
 
 
 def test_a_plan_has_what_is_pending_and_nothing_else(make_desk: MakeDesk) -> None:
@@ -55,12 +48,3 @@ def test_plan_of_another_archive_is_refused(make_desk: MakeDesk, tmp_path: Path)
         replace(desk, archive=other).redrive()
     assert other.list("ledger") == []
     assert not desk.arrived()
-
-
-def test_what_is_drained_since_does_not_disturb_a_plan(make_desk: MakeDesk) -> None:
-    """By a drain that goes on, or a later one."""
-    desk = make_desk([parked(0)])
-    archive_of(Path(desk.archive.root), [parked(2)])
-    archive_of(Path(desk.archive.root), [parked(4)], drain_id=LATER)
-
-    assert desk.redrive().count("sent") == 1
