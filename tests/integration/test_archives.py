@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import pickle
 import random
 import threading
 from collections.abc import Iterator
@@ -170,14 +169,6 @@ class TestEveryArchive:
         assert archive.list("x") == ["x/2", "x/deep/1", "x/ü {*}"]
         assert archive.list("") == ["x/2", "x/deep/1", "x/ü {*}", "xy/1", "y/3"]
         assert archive.list("nowhere") == []
-
-    def test_pickled_archive_is_the_same_place(self, archive: Archive) -> None:
-        archive.write("a", b"here")
-
-        copy: Archive = pickle.loads(pickle.dumps(archive))  # noqa: S301 - our own bytes
-
-        assert copy == archive
-        assert copy.read("a") == b"here"
 
 
 @pytest.mark.usefixtures("quick_retries")
