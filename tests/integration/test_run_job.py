@@ -372,20 +372,13 @@ def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
         assert result
         return result
 
-    refused = run_with("{max_rate: 0}", "jr_1")
-    assert refused.exit_code == 2
-    assert "run.max_rate: 0: must be a number above 0" in refused.errors
-    assert drain_ids(archive) == []
-    planned = run_with("{max_rate: 2.5}", "jr_2")
+    planned = run_with("{max_rate: 2.5}", "jr_1")
     assert planned.exit_code == 0
     assert "at 2.5 a second" in planned.answer
-    by_ramp = run_with("{ramp: true}", "jr_3")
-    assert by_ramp.exit_code == 2
-    assert "--ramp: no --failure-table counts what comes back" in by_ramp.errors
     argv = [*ANALYZE, "--archive", archive.root]
-    assert run_with("{}", "jr_4").exit_code == 0
+    assert run_with("{}", "jr_2").exit_code == 0
     reports = [archive.read(one) or b"" for one in archive.list("reports") if "report.html" in one]
-    assert [b"stack shop: 10 messages pending</title>" in one for one in reports] == [True] * 3
+    assert [b"stack shop: 10 messages pending</title>" in one for one in reports] == [True] * 2
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(
