@@ -1,7 +1,6 @@
 """SQL of operators, plans and policies cannot run code, read files or change its meaning."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,18 +10,16 @@ import yaml
 from spark_reprocess.archive.messages.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.reading import read_plan
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
     archive_of,
-    bodies,
     executed,
     parked,
     receive_all,
 )
 from tests.support.approved_plan import approve, planned
-from tests.support.builders import NOW, message
+from tests.support.builders import message
 from tests.support.small_jobs import ANALYZE
 
 if TYPE_CHECKING:
@@ -140,37 +137,6 @@ def test_a_name_in_braces_is_text_and_no_variable_of_the_machine(
 
     [sent] = receive_all(queue)
     assert (sent.body, sent.attributes["given"].value) == (name, name)
-
-
-def test_since_is_a_fixed_time_that_the_plan_keeps(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    def sent(seconds: float) -> str:
-        return str(round(seconds * 1000))
-
-    old, new = sent(NOW - 86_400), sent(NOW - 60)
-    archive = archive_of(
-        tmp_path,
-        [
-            message("m-old", "old", SentTimestamp=old),
-            message("m-new", "new", SentTimestamp=new),
-            message("m-other", "other", SentTimestamp=new),
-        ],
-    )
-    queue = make_queue("queue")
-    out = tmp_path / "out"
-    since = datetime.fromtimestamp(NOW - 3600, timezone(timedelta(hours=1))).isoformat()
-    argv = [*ANALYZE, "--archive", archive.root, "--out", str(out), "--since", since]
-
-    assert main([*argv, "--where", "body <> 'other' -- not that"]) == 0
-
-    plan = approve(out / "plan.yaml")
-    snapshot = read_plan(plan.read_text()).snapshot
-    fixed = datetime.fromtimestamp(NOW - 3600, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    where = f"sent_at >= timestamp '{fixed}' AND (body <> 'other' -- not that\n)"
-    assert (snapshot.where, snapshot.messages) == (where, 1)
-    executed(spark, archive, str(plan), queue.url)
-    assert bodies(receive_all(queue)) == ["new"]
 
 
 def test_a_condition_beside_since_must_be_one_by_itself(
