@@ -177,43 +177,6 @@ def test_claim_stands_before_anything_is_sent(bench: Bench) -> None:
     assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00000.claim.json"]]
 
 
-def test_at_a_low_rate_a_claim_covers_a_part_and_the_next_run_goes_on_behind_it(
-    bench: Bench,
-) -> None:
-    """The first run is killed between its third claim and the result."""
-
-    class Killed(Ledger):
-        def record(self, *name_and_results: Any, **first: Any) -> None:
-            if first["first"] == 20:
-                raise KeyboardInterrupt
-            Ledger.record(self, *name_and_results, **first)
-
-    items = [item(f"m-{n:02d}", place=n) for n in range(100)]
-    queue = FakeQueue()
-    slow = replace(
-        bench.sender(queue, ledger=Killed(bench.archive, "p-1")), claim_messages=lambda: 10
-    )
-    with pytest.raises(KeyboardInterrupt):
-        list(slow.settle("g-1", 1, items))
-
-    in_doubt = {one.message_id for one in items[20:30]}
-    states = bench.states(in_seconds=901)
-    assert {one for one, state in states.items() if state is Disposition.IN_DOUBT} == in_doubt
-    assert len(queue.sent) == 30
-
-    later = replace(bench.sender(queue), now_seconds=lambda: time.time() + 901)
-    assert words(later.settle("g-1", 1, items)) == [
-        *["sent"] * 20,
-        *["in_doubt"] * 10,
-        *["sent"] * 70,
-    ]
-    assert sorted(entry.body for entry in queue.sent) == [f"body of m-{n:02d}" for n in range(100)]
-    names = [path.partition("/g-1/")[2] for path in bench.archive.list("ledger")]
-    assert [name for name in names if name.endswith(".claim.json")] == [
-        f"chunk-00001.attempt-1.from-{first:05d}.claim.json" for first in (0, 10, 20, 30)
-    ]
-
-
 def test_no_claim_is_made_once_the_run_is_stopped(bench: Bench) -> None:
     sender = replace(bench.sender(FakeQueue()), claim_messages=lambda: 1)
     settled = sender.settle("g-1", 1, [item(f"m-{n}", place=n) for n in range(3)])
