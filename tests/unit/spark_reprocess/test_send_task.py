@@ -187,20 +187,6 @@ def test_no_claim_is_made_once_the_run_is_stopped(bench: Bench) -> None:
     assert len(bench.archive.list("ledger")) == 2
 
 
-def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
-    queue = FakeQueue()
-
-    class Raced(Ledger):
-        def claim(self, *name_and_claim: Any) -> bool:
-            Ledger(bench.archive, "p-1").claim(*name_and_claim)
-            return Ledger(bench.archive, "p-1").claim(*name_and_claim)
-
-    sender = bench.sender(queue, ledger=Raced(bench.archive, "p-1"))
-
-    assert words(sender.settle("g-1", 1, [item("m-1")])) == ["busy"]
-    assert queue.calls == []
-
-
 def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
     class Full(Ledger):
         def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
