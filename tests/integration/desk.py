@@ -13,12 +13,12 @@ from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer
-from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at
 from tests.support.approved_plan import planned
+from tests.support.ledgers import attempts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,8 +52,7 @@ class Desk:
 
     def recorded(self, outcome: Disposition) -> set[str]:
         """The messages of which some result says so."""
-        attempts = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
-        results = [r for a in attempts if a for r in a.results or ()]
+        results = [r for attempt in attempts_of(self.archive) for r in attempt.results or ()]
         return {r.message_id for r in results if r.outcome is outcome}
 
     def arrived(self) -> Counter[str]:
