@@ -54,31 +54,16 @@ EVERY_ROW = list(
 
 def destination_of(queues: Queues, row: tuple[Any, ...]) -> str | None:
     """The rule of docs/redrive.md, in plain Python; None where the message must not be sent."""
-    name = source_of(row)
-    if may_be_sent_to_main(queues, row):
-        return queue_url("main")
-    return queues.sources.get(name or "") if row[0] == "123456789012/parked" else None
-
-
-def source_of(row: tuple[Any, ...]) -> str | None:
-    _, source, arn, reason, first_seen, plan_id = row
-    if source is None and (reason, first_seen, plan_id) == (None, None, None):
-        return arn.rpartition(":")[2] if arn and arn != queue_arn("dlq") else None
-    return source  # type: ignore[no-any-return]
-
-
-def may_be_sent_to_main(queues: Queues, row: tuple[Any, ...]) -> bool:
-    """What ``destination_of`` says of the main queue alone."""
     parked_queue, source, arn, reason, first_seen, plan_id = row
     if parked_queue != "123456789012/parked":
-        return False
+        return None
+    has_record = (reason, first_seen, plan_id) != (None, None, None)
+    if source is None and not has_record and arn not in (None, queue_arn("dlq")):
+        source = arn.rpartition(":")[2]
     if source is not None:
-        return bool(source == "main")
-    if reason is not None or first_seen is not None or plan_id is not None:
-        return bool(reason != "foreign_source")
-    if arn is not None and arn != queue_arn("dlq"):
-        return bool(arn == queue_arn("main"))
-    return not queues.is_shared
+        return queue_url("main") if source == "main" else queues.sources.get(source)
+    is_ours = reason != "foreign_source" if has_record else not queues.is_shared
+    return queue_url("main") if is_ours else None
 
 
 @pytest.mark.parametrize("sources", [{}, {"invoices": queue_url("invoices")}])
