@@ -239,29 +239,21 @@ def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_la
 
 
 @pytest.fixture
-def table(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def table(failure_table: str, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A failure table with what consumers recorded of three copies."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
-    client = aws_client("dynamodb")
-    client.create_table(
-        TableName="failures",
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
     for key in ("f-jane", "m-jane", "somebody-else"):
-        record_failure(key)
-    yield "failures"
-    client.delete_table(TableName="failures")
+        record_failure(failure_table, key)
+    return failure_table
 
 
-def record_failure(message_id: str) -> None:
+def record_failure(table: str, message_id: str) -> None:
     item = {"message_id": {"S": message_id}, "error_message": {"S": "Jane is unknown"}}
-    aws_client("dynamodb").put_item(TableName="failures", Item=item)
+    aws_client("dynamodb").put_item(TableName=table, Item=item)
 
 
-def recorded_failures() -> list[str]:
-    answer = aws_client("dynamodb").scan(TableName="failures")
+def recorded_failures(table: str) -> list[str]:
+    answer = aws_client("dynamodb").scan(TableName=table)
     return sorted(item["message_id"]["S"] for item in answer["Items"])
 
 
@@ -271,8 +263,8 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     jane = message("m-jane", "Jane", context(first_id="f-jane", last_id="l-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
     recorded_as_sent(archive, "m-jane", "m-sent-again")
-    record_failure("m-sent-again")
-    record_failure("l-jane")
+    record_failure(table, "m-sent-again")
+    record_failure(table, "l-jane")
     argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--reason", "asked to"]
 
     assert main([*argv, "--failure-table", "no-such-table", "--execute"]) == 2
@@ -281,11 +273,11 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     assert main([*argv, "--failure-table", table]) == 0
     printed = capsys.readouterr().out
     assert "4 recorded failures in the failure table\ndry run: nothing was erased" in printed
-    assert len(recorded_failures()) == 5
+    assert len(recorded_failures(table)) == 5
     assert main([*argv, "--failure-table", table, "--execute"]) == 0
     assert "erased 1 rows" in capsys.readouterr().out
 
-    assert recorded_failures() == ["somebody-else"]
+    assert recorded_failures(table) == ["somebody-else"]
     assert erasures(archive, unfinished=True) == []
 
 
@@ -302,9 +294,9 @@ def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
         patch.setattr(erase_module, "_delete_recorded", die)
         with pytest.raises(KeyboardInterrupt):
             erased(spark, archive, "m-jane", failure_table=table)
-    assert len(recorded_failures()) == 3
+    assert len(recorded_failures(table)) == 3
 
     erased(spark, archive, "m-000")
 
-    assert recorded_failures() == ["somebody-else"]
+    assert recorded_failures(table) == ["somebody-else"]
     assert erasures(archive, unfinished=True) == []

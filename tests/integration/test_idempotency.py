@@ -17,6 +17,7 @@ from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.wire.message import Message
 from tests.support.builders import context, lambda_record, message, received
+from tests.support.failure_table import create_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,12 +46,7 @@ class Table:
         make: Callable[..., Any] = boto3.client
         self.client = make("dynamodb", endpoint_url=endpoint, region_name="us-east-1")
         self.name = f"processed-{next(_numbers)}"
-        self.client.create_table(
-            TableName=self.name,
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        create_table(self.client, self.name, "id")
 
     def items(self) -> list[dict[str, Any]]:
         return list(self.client.scan(TableName=self.name)["Items"])

@@ -16,6 +16,7 @@ from dlq_replay.rules.failures import Failure
 from dlq_replay.wire.message import Message
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.support.builders import lambda_record
+from tests.support.failure_table import create_table
 from tests.support.sqs_driver import Driver, QueueDriver, Received
 
 _numbers = itertools.count(1)
@@ -87,7 +88,7 @@ def make_consumer(
         tables = {"PROCESSED_TABLE": "id", "FAILURE_TABLE": "message_id"}
         for variable, key in tables.items():
             table = f"{unique}-{variable}"
-            _create_table(dynamodb, table, key)
+            create_table(dynamodb, table, key)
             monkeypatch.setenv(variable, table)
         monkeypatch.setenv("QUEUE_URL", queue.url)
         consumer = Consumer(cold_start("sample_consumer"), queue, dynamodb)
@@ -95,15 +96,6 @@ def make_consumer(
         return consumer
 
     return make
-
-
-def _create_table(dynamodb: Any, name: str, key: str) -> None:
-    dynamodb.create_table(
-        TableName=name,
-        KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
 
 
 MakeConsumer = Callable[..., Consumer]
