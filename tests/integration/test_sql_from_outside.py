@@ -10,10 +10,10 @@ import yaml
 from spark_reprocess.archive.messages.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
+from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import (
     analyzed,
     archive_of,
-    executed,
     parked,
     receive_all,
 )
@@ -96,21 +96,20 @@ def test_a_plan_with_a_refused_condition_does_not_keep_a_message_from_being_eras
 
 
 def test_a_name_in_braces_is_text_and_no_variable_of_the_machine(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    make_desk: MakeDesk,
 ) -> None:
     """Spark by itself replaces ``${env:NAME}`` by the value that the environment has."""
     name = "${env:PATH}"
-    archive = archive_of(tmp_path, [message("m-1", name), message("m-2", "other")])
-    queue = make_queue("queue")
-    findings = analyzed(spark, archive, where=f"body = '{name}'")
+    desk = make_desk([message("m-1", name), message("m-2", "other")])
+    findings = analyzed(desk.spark, desk.archive, where=f"body = '{name}'")
     plan = approve(Path(findings.plan_path))
     content = yaml.safe_load(plan.read_text())
     content["groups"][0]["set_attributes"] = {"given": f"'{name}'"}
     plan.write_text(yaml.safe_dump(content))
 
-    executed(spark, archive, str(plan), queue.url)
+    desk.redrive(str(plan))
 
-    [sent] = receive_all(queue)
+    [sent] = receive_all(desk.destination)
     assert (sent.body, sent.attributes["given"].value) == (name, name)
 
 
