@@ -156,9 +156,8 @@ def with_a_consumer_that_is_slow() -> dict[str, Answer]:
 def with_a_log_group(*, is_there: bool) -> dict[str, Answer]:
     cloudformation = client("cloudformation")
     template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
-    given = {"MessageRetentionPeriod": "86400"}
-    groups = (f"arn:aws:logs:us-east-1:123456789012:log-group:/shop/{one}:*" for one in ("a",))
-    given["ConsumerLogGroupArns"] = ",".join(groups)
+    group = "arn:aws:logs:us-east-1:123456789012:log-group:/shop/a:*"
+    given = {"MessageRetentionPeriod": "86400", "ConsumerLogGroupArns": group}
     parameters = {name: {"Type": "String"} for name in given}
     cloudformation.update_stack(
         StackName=STACK,
