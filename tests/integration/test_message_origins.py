@@ -18,8 +18,9 @@ from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.resolving.queues import Queues
 from spark_reprocess.redrive.restore import restore
-from spark_reprocess.run import RunOptions, RunSummary, run
+from spark_reprocess.run import RunOptions, RunSummary
 from tests.integration.conftest import MakeQueue
+from tests.integration.desk import ScheduledRuns
 from tests.integration.spark_world import (
     archive_of,
     bodies,
@@ -107,17 +108,12 @@ def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(
 DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 
 
-class Stack:
+class Stack(ScheduledRuns):
     """A main queue, its DLQ and its parked queue, and runs and redrives over an archive."""
 
     def __init__(self, spark: "SparkSession", make_queue: MakeQueue, folder: Path) -> None:
-        self.spark = spark
-        self.make_queue = make_queue
-        self.archive = str(folder / "archive")
-        self.policy = folder / "policy.yaml"
-        self.policy.write_text(REDRIVE_ALL)
-        self.dlq: SqsQueue = make_queue("dlq")
-        self.parked: SqsQueue = make_queue("parked")
+        super().__init__(spark, make_queue, folder)
+        self.dlq = make_queue("dlq")
         self.main = self.make_source()
 
     def make_source(self, name: str = "main") -> SqsQueue:
@@ -125,23 +121,9 @@ class Stack:
         policy = {"deadLetterTargetArn": self.dlq.describe()["QueueArn"], "maxReceiveCount": 3}
         return self.make_queue(name, RedrivePolicy=json.dumps(policy))
 
-    @property
-    def main_name(self) -> str:
-        return self.main.url.rpartition("/")[2]
-
-    def park(self, *messages: Message) -> None:
-        self.parked.send([entry_of(one) for one in messages])
-
-    def run(self, **changes: Any) -> RunSummary:
-        usual = {
-            "archive": self.archive,
-            "parked_queue_url": self.parked.url,
-            "main_queue_url": self.main.url,
-            "policy": str(self.policy),
-            "execute": True,
-            "reason": "every night",
-        }
-        return run(self.spark, RunOptions(**{**usual, **changes}))
+    def options(self, **changes: Any) -> RunOptions:
+        own = {"to_queue_url": None, "main_queue_url": self.main.url}
+        return super().options(**{**own, **changes})
 
     def archived(self, *messages: Message) -> Archive:
         """What a drain of the parked queue leaves, if those are in it."""

@@ -16,9 +16,9 @@ from spark_reprocess.command_line.verbs.redrive import exit_code_of
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER
-from spark_reprocess.run import RunOptions, RunSummary, run
-from tests.integration.desk import SEND, Desk, MakeDesk
-from tests.integration.spark_world import entry_of, parked, receive_all, sender_at
+from spark_reprocess.run import RunSummary, run
+from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
+from tests.integration.spark_world import parked, receive_all, sender_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,26 +79,16 @@ def start(
     spark: "SparkSession", make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
 ) -> Callable[..., tuple[RunSummary, int]]:
     """Start ``run`` over twelve parked messages; return its summary and how many arrived."""
-    source, main = make_queue("parked"), make_queue("main")
-    for first in (0, 10):
-        source.send([entry_of(parked(2 * n)) for n in range(first, min(first + 10, 12))])
-    policy = tmp_path / "policy.yaml"
-    policy.write_text("version: 1\nrules: [{name: all, when: count > 0, action: redrive}]\n")
-    options = RunOptions(
-        str(tmp_path / "archive"),
-        parked_queue_url=source.url,
-        to_queue_url=main.url,
-        policy=str(policy),
-        execute=True,
-        reason="every night",
-        time_budget_seconds=BUDGET_SECONDS,
-    )
+    runs = ScheduledRuns(spark, make_queue, tmp_path)
+    for numbers in (range(10), range(10, 12)):
+        runs.park(*(parked(2 * n) for n in numbers))
+    options = runs.options(time_budget_seconds=BUDGET_SECONDS)
 
     def start(folder: str) -> tuple[RunSummary, int]:
         """The time is over when the archive has something in this folder."""
         archive = open_archive(options.archive, creates=True)
         summary = run(spark, options, now_seconds=clock(lambda: archive.list(folder)))
-        return summary, len(receive_all(main))
+        return summary, len(receive_all(runs.main))
 
     return start
 
