@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import boto3
-
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message, SendEntry
@@ -81,17 +79,6 @@ receive_all = sqs_driver.receive_all
 
 def bodies(messages: Iterable[Message]) -> list[str]:
     return [one.body for one in messages]
-
-
-@dataclass(frozen=True)
-class ClientAt:
-    """Makes clients of another server than the one that Spark's workers were started with."""
-
-    endpoint: str
-
-    def __call__(self, queue_url: str) -> "SQSClient":
-        region = os.environ["AWS_REGION"]
-        return boto3.client("sqs", endpoint_url=self.endpoint, region_name=region)
 
 
 def sender_at(endpoint: str, queue_url: str) -> "SQSClient":
