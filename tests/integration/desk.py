@@ -1,4 +1,4 @@
-"""An operator's desk: an archive, an approved plan, a queue on a server that can be disturbed."""
+"""An operator's desk, with a queue on a server that can be disturbed; and scheduled runs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,12 +13,22 @@ from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer
-from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at
+from spark_reprocess.run import Pending, RunOptions, RunSummary, run
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import (
+    archive_of,
+    entry_of,
+    executed,
+    parked,
+    receive_all,
+    sender_at,
+)
 from tests.support.approved_plan import planned
+from tests.support.ledgers import attempts_of
+from tests.support.small_jobs import REDRIVE_ALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,8 +62,7 @@ class Desk:
 
     def recorded(self, outcome: Disposition) -> set[str]:
         """The messages of which some result says so."""
-        attempts = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
-        results = [r for a in attempts if a for r in a.results or ()]
+        results = [r for attempt in attempts_of(self.archive) for r in attempt.results or ()]
         return {r.message_id for r in results if r.outcome is outcome}
 
     def arrived(self) -> Counter[str]:
@@ -82,3 +91,37 @@ def set_up(
 
 def standard(count: int) -> list[Message]:
     return [parked(2 * n) for n in range(count)]
+
+
+class ScheduledRuns:
+    """A parked and a main queue, an archive and a policy, and runs over them."""
+
+    def __init__(
+        self, spark: "SparkSession", make_queue: MakeQueue, folder: Path, policy: str = REDRIVE_ALL
+    ) -> None:
+        self.spark = spark
+        self.make_queue = make_queue
+        self.parked = make_queue("parked")
+        self.main = make_queue("main")
+        self.archive = str(folder / "archive")
+        self.policy = folder / "policy.yaml"
+        self.policy.write_text(policy)
+        self.published: list[Pending] = []
+
+    def park(self, *messages: Message) -> None:
+        """Put up to ten messages into the parked queue."""
+        self.parked.send([entry_of(one) for one in messages])
+
+    def options(self, **changes: Any) -> RunOptions:
+        usual = {
+            "archive": self.archive,
+            "parked_queue_url": self.parked.url,
+            "to_queue_url": self.main.url,
+            "policy": str(self.policy),
+            "execute": True,
+            "reason": "every night",
+        }
+        return RunOptions(**{**usual, **changes})
+
+    def run(self, **changes: Any) -> RunSummary:
+        return run(self.spark, self.options(**changes), publish=self.published.append)

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import boto3
-
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message, SendEntry
@@ -22,7 +20,6 @@ from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import ClientFactory, sqs_sender
-from spark_reprocess.errors import ArchiveError
 from spark_reprocess.groups.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
@@ -59,17 +56,6 @@ def archive_of(
 
 
 @dataclass(frozen=True, slots=True)
-class SlowClaims(LocalArchive):
-    """An archive whose claims take two seconds to be confirmed."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        created = LocalArchive.create(self, path, content)
-        if path.endswith(".claim.json"):
-            time.sleep(2)
-        return created
-
-
-@dataclass(frozen=True, slots=True)
 class LoggedReads(LocalArchive):
     """An archive that appends to the file *log* which paths are read, also by tasks."""
 
@@ -88,32 +74,11 @@ class LoggedReads(LocalArchive):
             file.write(f"{path}\n")
 
 
-@dataclass(frozen=True, slots=True)
-class FullAtTheEnd(LocalArchive):
-    """An archive whose disk is full when a run's results go into one file."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        if path.startswith("ledger/runs/") and path.endswith(".parquet"):
-            raise ArchiveError("no space left on device")
-        return LocalArchive.create(self, path, content)
-
-
 receive_all = sqs_driver.receive_all
 
 
 def bodies(messages: Iterable[Message]) -> list[str]:
     return [one.body for one in messages]
-
-
-@dataclass(frozen=True)
-class ClientAt:
-    """Makes clients of another server than the one that Spark's workers were started with."""
-
-    endpoint: str
-
-    def __call__(self, queue_url: str) -> "SQSClient":
-        region = os.environ["AWS_REGION"]
-        return boto3.client("sqs", endpoint_url=self.endpoint, region_name=region)
 
 
 def sender_at(endpoint: str, queue_url: str) -> "SQSClient":

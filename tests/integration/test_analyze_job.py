@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching
 from tests.integration.spark_world import analyzed, archive_of, parked
-from tests.support.builders import context, message, text
+from tests.support.builders import NOW, context, message, text
 from tests.support.event_faults import FAULTS, dead_letters
 from tests.support.findings_builder import HOSTILE_TEXTS
 from tests.support.page_outline import PageOutline
@@ -70,14 +71,19 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
     assert plan.count("action: leave\n") == 3
 
 
-def test_a_condition_narrows_what_is_analysed_and_planned(
+def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    archive = archive_of(tmp_path, [*(parked(n) for n in range(4)), parked(5, "too_old")])
-    condition = "parked_reason = 'too_old' AND attributes['own-text'].string_value = 'grüße'"
+    old, new = ({"SentTimestamp": str(1000 * (NOW + seconds))} for seconds in (0, 60))
+    letters = [parked(n, **new) for n in range(4)]
+    letters += [parked(5, "too_old", **old), parked(7, "too_old", **new)]
+    archive = archive_of(tmp_path, letters)
+    given = "parked_reason = 'too_old' AND attributes['own-text'].string_value = 'grüße' -- ours"
+    since = datetime.fromtimestamp(NOW + 60, UTC)
 
-    findings = analyzed(spark, archive, where=condition)
+    findings = analyzed(spark, archive, where=given, since=since)
 
+    condition = f"sent_at >= timestamp '{since:%Y-%m-%d %H:%M:%S}Z' AND ({given}\n)"
     assert (findings.messages, findings.where) == (1, condition)
     assert [group.reasons for group in findings.groups] == [{"too_old": 1}]
     snapshot = read_plan(Path(findings.plan_path).read_text()).snapshot

@@ -51,31 +51,26 @@ def opened_files(calls: list[str]) -> set[str]:
     return {one for one in calls if "part-" in one and "drain_id" in one}
 
 
-def test_the_list_of_groups(server: S3Server, archive: Archive) -> None:
-    """List reports, memory, ledger, erasures; read plan, summary, open set, the table's two files.
+PAGES = {
+    # List reports, memory, ledger, erasures; read plan, summary, open set, the table's two files.
+    # The open set says which result files need not be read.
+    "/": 9,
+    # List reports, ledger, erasures; read the plan, the table's manifest and part.
+    "/groups/{group}/messages?q=01": 7,
+    # Twice list messages and reports, read the table, and one file; list the ledger. And read the
+    # table of groups, for the pattern by which errors are grouped.
+    "/messages/m-0077": 13,
+}
 
-    The open set says which result files need not be read.
-    """
-    assert len(calls_of(server, archive, "/")) <= 9
 
-
-def test_a_page_of_the_largest_group(server: S3Server, archive: Archive) -> None:
-    """List reports, ledger, erasures; read the plan, the table's manifest and part."""
+@pytest.mark.parametrize(("path", "most"), PAGES.items())
+def test_a_page_takes_few_calls(server: S3Server, archive: Archive, path: str, most: int) -> None:
     group = plan_of(archive).groups[0].group_id
-    path = f"/groups/{group}/messages?q=01"
 
-    assert len(calls_of(server, archive, path)) <= 7
+    calls = calls_of(server, archive, path.format(group=group))
 
-
-def test_a_message_s_history(server: S3Server, archive: Archive) -> None:
-    """Twice list messages and reports, read the table, and one file; list the ledger.
-
-    And read the table of groups, for the pattern by which errors are grouped.
-    """
-    calls = calls_of(server, archive, "/messages/m-0077")
-
-    assert len(calls) <= 13
-    assert len(opened_files(calls)) == 1
+    assert len(calls) <= most
+    assert len(opened_files(calls)) <= 1
 
 
 def test_a_preview_of_an_edit_opens_four(server: S3Server, archive: Archive) -> None:

@@ -53,25 +53,29 @@ def started(works: Works, *words: str) -> Work:
 
 
 @pytest.mark.parametrize(
-    ("code", "status"),
+    ("command", "code", "status"),
     [
-        (0, "done"),
-        (1, "Spark failed"),
-        (2, "refused"),
-        (3, "stopped: too much came back"),
-        (4, "some messages were not sent"),
-        (130, "stopped"),
-        (77, "exit code 77"),
+        ("exit 0", 0, "done"),
+        ("break", 1, "Spark failed"),
+        ("exit 2", 2, "refused"),
+        ("exit 3", 3, "stopped: too much came back"),
+        ("exit 4", 4, "some messages were not sent"),
+        ("exit 130", 130, "stopped"),
+        ("exit 77", 77, "exit code 77"),
+        ("die", None, "died"),
     ],
 )
-def test_exit_code_is_kept_and_put_in_words(works: Works, code: int, status: str) -> None:
-    work = started(works, "exit", str(code))
+def test_exit_code_is_kept_and_put_in_words(
+    works: Works, command: str, code: int | None, status: str
+) -> None:
+    work = started(works, *command.split())
 
     ended = until(works, work, is_over)
 
-    assert (ended.state, ended.exit_code, ended.status) == (State.ENDED, code, status)
-    assert ended.ended_at
-    assert ended.ended_at >= ended.started_at
+    state = State.DIED if code is None else State.ENDED
+    assert (ended.state, ended.exit_code, ended.status) == (state, code, status)
+    assert code is None or (ended.ended_at and ended.ended_at >= ended.started_at)
+    assert ("ValueError: a bug" in ended.errors()) == (command == "break")
     works.stop(work.work_id, 2)
     assert not list(work.folder.glob("stop*"))
 
@@ -99,13 +103,6 @@ def test_command_is_one_of_ours(works: Works, tmp_path: Path) -> None:
     assert "--archive" in refused.errors()
 
 
-def test_bug_is_an_exit_code_and_its_traceback_is_kept(works: Works) -> None:
-    ended = until(works, started(works, "break"), is_over)
-
-    assert (ended.state, ended.exit_code) == (State.ENDED, 1)
-    assert "ValueError: a bug" in ended.errors()
-
-
 def test_what_it_does_is_shown_while_it_runs(works: Works) -> None:
     work = until(works, started(works, "sleep"), is_busy)
 
@@ -114,12 +111,6 @@ def test_what_it_does_is_shown_while_it_runs(works: Works) -> None:
     assert work.words == ["sleep"]
     assert work.step
     assert work.step.label == "sleeping"
-
-
-def test_killed_work_has_died(works: Works) -> None:
-    died = until(works, started(works, "die"), is_over)
-
-    assert (died.state, died.exit_code, died.status) == (State.DIED, None, "died")
 
 
 def test_stop_interrupts_and_the_second_one_again(works: Works) -> None:

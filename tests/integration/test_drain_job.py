@@ -20,7 +20,6 @@ from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain, rules_by_task
 from spark_reprocess.drain.drain_task import DrainRules
-from spark_reprocess.errors import ArchiveError
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     DRAIN_ID,
@@ -32,18 +31,6 @@ from tests.support.small_jobs import DRAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def test_unwritable_archive_is_noticed_before_a_receive(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    source = make_queue("parked")
-    source.send([entry_of(parked(1))])
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(ArchiveError, match="cannot read format: Not a directory"):
-        drain(spark, DrainOptions(source.url, str(tmp_path / "file" / "archive")))
-    assert [one.system["ApproximateReceiveCount"] for one in receive_all(source)] == ["1"]
 
 
 @pytest.mark.parametrize("url", ["parked", "http://127.0.0.1:1/123456789012/parked"])

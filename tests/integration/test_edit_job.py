@@ -137,6 +137,7 @@ def test_expressions_are_checked_with_the_whole_plan(make_desk: MakeDesk) -> Non
     keys = (
         "set_attributes:\n  a: nothing + 1\n  b: sum(body_bytes)\n  c: parked_reason is null\n"
         "  d: attributes\n  e: rand()\n  f: explode(array(1))\n  g: ')'\n"
+        "  h: java_method('java.lang.System', 'setProperty', 'dlq.test', 'x')\n"
     )
     faults = [
         ("a", "nothing"),
@@ -146,6 +147,7 @@ def test_expressions_are_checked_with_the_whole_plan(make_desk: MakeDesk) -> Non
         ("e", "rand(): is not allowed"),
         ("f", "explode(): is not allowed"),
         ("g", "cannot be read"),
+        ("h", "java_method(): is not allowed"),
     ]
 
     with pytest.raises(InputError) as caught:

@@ -1,8 +1,9 @@
-"""``erase`` in a real Spark session."""
+"""``erase`` in a real Spark session, and what other verbs do after messages have expired."""
 
 import itertools
 import os
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,10 +23,13 @@ from spark_reprocess.aws.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
-from spark_reprocess.errors import ArchiveError, BusyError
+from spark_reprocess.errors import ArchiveError, BusyError, InputError
 from spark_reprocess.glue_job import read_result
+from spark_reprocess.redrive.redrive_values import RestoreOptions
+from spark_reprocess.redrive.restore import restore
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
+    analyzed,
     archive_of,
     bodies,
     executed,
@@ -239,29 +243,21 @@ def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_la
 
 
 @pytest.fixture
-def table(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def table(failure_table: str, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A failure table with what consumers recorded of three copies."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
-    client = aws_client("dynamodb")
-    client.create_table(
-        TableName="failures",
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
     for key in ("f-jane", "m-jane", "somebody-else"):
-        record_failure(key)
-    yield "failures"
-    client.delete_table(TableName="failures")
+        record_failure(failure_table, key)
+    return failure_table
 
 
-def record_failure(message_id: str) -> None:
+def record_failure(table: str, message_id: str) -> None:
     item = {"message_id": {"S": message_id}, "error_message": {"S": "Jane is unknown"}}
-    aws_client("dynamodb").put_item(TableName="failures", Item=item)
+    aws_client("dynamodb").put_item(TableName=table, Item=item)
 
 
-def recorded_failures() -> list[str]:
-    answer = aws_client("dynamodb").scan(TableName="failures")
+def recorded_failures(table: str) -> list[str]:
+    answer = aws_client("dynamodb").scan(TableName=table)
     return sorted(item["message_id"]["S"] for item in answer["Items"])
 
 
@@ -271,8 +267,8 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     jane = message("m-jane", "Jane", context(first_id="f-jane", last_id="l-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
     recorded_as_sent(archive, "m-jane", "m-sent-again")
-    record_failure("m-sent-again")
-    record_failure("l-jane")
+    record_failure(table, "m-sent-again")
+    record_failure(table, "l-jane")
     argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--reason", "asked to"]
 
     assert main([*argv, "--failure-table", "no-such-table", "--execute"]) == 2
@@ -281,11 +277,11 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     assert main([*argv, "--failure-table", table]) == 0
     printed = capsys.readouterr().out
     assert "4 recorded failures in the failure table\ndry run: nothing was erased" in printed
-    assert len(recorded_failures()) == 5
+    assert len(recorded_failures(table)) == 5
     assert main([*argv, "--failure-table", table, "--execute"]) == 0
     assert "erased 1 rows" in capsys.readouterr().out
 
-    assert recorded_failures() == ["somebody-else"]
+    assert recorded_failures(table) == ["somebody-else"]
     assert erasures(archive, unfinished=True) == []
 
 
@@ -302,9 +298,74 @@ def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
         patch.setattr(erase_module, "_delete_recorded", die)
         with pytest.raises(KeyboardInterrupt):
             erased(spark, archive, "m-jane", failure_table=table)
-    assert len(recorded_failures()) == 3
+    assert len(recorded_failures(table)) == 3
 
     erased(spark, archive, "m-000")
 
-    assert recorded_failures() == ["somebody-else"]
+    assert recorded_failures(table) == ["somebody-else"]
     assert erasures(archive, unfinished=True) == []
+
+
+NEXT_DRAIN = "20231122T000000Z-000000"
+"""Of messages as old as those of ``archive_of``."""
+MONTH_SECONDS = 31 * 86_400
+
+
+def expired_a_month_later(archive: Archive) -> EraseSummary:
+    options = EraseOptions(archive.root, older_than_days=30, execute=True)
+    return erase(None, options, now_seconds=lambda: time.time() + MONTH_SECONDS)
+
+
+def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination, back = make_queue("main"), make_queue("parked")
+    archive = archive_of(tmp_path, [parked(0), parked(2)])
+    for message_id in ("m-000", "m-002"):
+        recorded_as_sent(archive, message_id)
+    expired_a_month_later(archive)
+
+    # A drain that was killed had archived a message without deleting it: it comes again.
+    archive_of(tmp_path, [parked(0)], drain_id=NEXT_DRAIN)
+    plan = analyzed(spark, archive).plan_path
+    again = executed(spark, archive, plan, destination.url)
+    restored = restore(
+        spark,
+        RestoreOptions(
+            archive.root, back.url, include_foreign=True, execute=True, reason="try again"
+        ),
+    )
+
+    assert (again.count("sent"), receive_all(destination)) == (0, [])
+    assert (restored.count("restored"), receive_all(back)) == (0, [])
+
+
+def test_erase_finds_the_reports_that_quote_a_message_that_expired(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    """Asked for by its own id, by its first id, and by the id of a copy that came later."""
+    destination = make_queue("main")
+    jane = message("m-jane", "Jane was here", context(first_id="f-jane"))
+    joan = message("m-joan", "Joan was here", context(first_id="f-joan"))
+    judy = message("m-judy", "Judy was here", context(first_id="f-judy"))
+    archive = archive_of(tmp_path, [parked(0), jane, joan, judy])
+    plan = analyzed(spark, archive).plan_path
+    approve(Path(plan))
+    where = "message_id IN ('m-jane', 'm-joan', 'm-judy')"
+    assert executed(spark, archive, plan, destination.url, where=where).count("sent") == 3
+    expired_a_month_later(archive)
+    again = message("m-judy-2", "Judy", context(first_id="f-judy", plan_id="p-0"))
+    archive_of(tmp_path, [again], drain_id=NEXT_DRAIN)
+    for name in (b"Jane", b"Joan", b"Judy"):
+        assert name in everything(archive)
+
+    asked = ("m-jane", "f-joan", "m-judy-2")
+    options = EraseOptions(archive.root, asked, execute=True, reason="asked to")
+    summary = erase(spark, options)
+
+    assert (summary.expired, summary.unknown_ids) == (3, ())
+    for name in (b"Jane", b"Joan", b"Judy"):
+        assert name not in everything(archive)
+    assert erase(spark, options).is_empty
+    with pytest.raises(InputError, match="analyze anew"):
+        executed(spark, archive, plan, destination.url)

@@ -25,6 +25,7 @@ from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
 from tests.integration.spark_world import analyzed, parked
 from tests.support.builders import NOW, context, message, queue_url
+from tests.support.failure_table import create_failure_table
 from tests.support.ledgers import begin
 from tests.support.recorded_aws import serve_recorded_aws
 
@@ -88,12 +89,7 @@ def erased(started_spark: "SparkSession") -> Erased:
         report = f"reports/{analyzed(started_spark, archive).plan_id}"
         for path in (with_jane, without, f"{report}/report.html"):
             s3.delete_object(Bucket=bucket, Key=f"archive/{path}")
-        dynamodb.create_table(
-            TableName="failures",
-            KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        create_failure_table(dynamodb, "failures")
         ledger = begin(archive, "p-old")
         ledger.claim("u", 1, 1, Claim("run-1", "me", "", "https://q", timestamp(NOW), ("m-000",)))
         ledger.record("u", 1, 1, [Result("m-000", Disposition.SENT, timestamp(NOW))])

@@ -4,12 +4,10 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.stub import Stubber
 
 from dlq_replay.aws.failure_table import MAX_READS, MAX_WRITES, FailureTable, table_client_config
-from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.rules.failures import Failure
-from tests.support.builders import NOW, lambda_record, message
+from tests.support.builders import NOW
 
 
 @pytest.fixture
@@ -67,36 +65,3 @@ def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(dynamodb: An
         assert found == {}
         assert str(recorded).startswith(f"2 of 2: {code}")
         assert str(fault).startswith(code)
-
-
-def test_the_requests_are_what_dynamodb_documents(dynamodb: Any) -> None:
-    table = FailureTable(dynamodb, "failures")
-    puts = [{"PutRequest": {"Item": one.to_item()}} for one in failures(2)]
-    keys = [{"message_id": {"S": one}} for one in ids(2)]
-    with Stubber(dynamodb) as stub:
-        stub.add_response("batch_write_item", {}, {"RequestItems": {"failures": puts}})
-        request = {"failures": {"Keys": keys, "ConsistentRead": True}}
-        stub.add_response("batch_get_item", {}, {"RequestItems": request})
-
-        assert table.record(failures(2)) is None
-        assert table.find(ids(2)) == ({}, None)
-        stub.assert_no_pending_responses()
-
-
-def test_a_consumer_in_a_lambda_needs_only_the_name_of_the_table(
-    table: FailureTable, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", moto_endpoint)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")  # as Lambda does
-    recorder = FailureRecorder.from_environment({"FAILURE_TABLE": table.table_name})
-
-    with recorder.batch():
-        for name in ("m-1", "m-2"):
-            with (
-                pytest.raises(ValueError, match="bad"),
-                recorder.recording(lambda_record(message(name))),
-            ):
-                raise ValueError("bad")
-
-    found, _ = table.find(["m-1", "m-2"])
-    assert [one.error_type for one in found.values()] == ["ValueError"] * 2

@@ -17,6 +17,7 @@ from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.wire.message import Message
 from tests.support.builders import context, lambda_record, message, received
+from tests.support.failure_table import create_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,12 +46,7 @@ class Table:
         make: Callable[..., Any] = boto3.client
         self.client = make("dynamodb", endpoint_url=endpoint, region_name="us-east-1")
         self.name = f"processed-{next(_numbers)}"
-        self.client.create_table(
-            TableName=self.name,
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        create_table(self.client, self.name, "id")
 
     def items(self) -> list[dict[str, Any]]:
         return list(self.client.scan(TableName=self.name)["Items"])
@@ -131,15 +127,6 @@ def test_message_that_comes_again_is_processed_once_whatever_its_copy(table: Tab
     assert handler.seen == ["first", "other"]
 
 
-def test_message_that_failed_is_processed_when_it_comes_again(table: Table) -> None:
-    handler = Handler(table)
-    handler.fail(ZeroDivisionError(), lambda_record(message("first")))
-    for copy in copies():
-        handler.handle(lambda_record(copy))
-
-    assert handler.seen == ["first", "first"]
-
-
 def test_crash_in_the_middle_refuses_the_message_until_its_worker_counts_as_crashed(
     table: Table,
 ) -> None:
@@ -156,16 +143,6 @@ def test_crash_in_the_middle_refuses_the_message_until_its_worker_counts_as_cras
     handler.handle(copy)
 
     assert handler.seen == ["first", "copy-1"]
-
-
-def test_consumers_of_one_table_do_not_take_each_others_messages_for_processed(
-    table: Table,
-) -> None:
-    handlers = [Handler(table, consumer=name) for name in ("orders", "mails")]
-    for handler in handlers:
-        handler.handle(lambda_record(message("first")))
-
-    assert [handler.seen for handler in handlers] == [["first"], ["first"]]
 
 
 def test_table_holds_nothing_of_the_message(table: Table) -> None:

@@ -22,7 +22,7 @@ from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
-from tests.integration.spark_world import ClientAt
+from tests.integration.client_at import client_at
 from tests.support.needs import needs_proc
 from tests.support.processes import Family
 from tests.support.small_jobs import DRAIN, QUICK_SPARK
@@ -111,7 +111,7 @@ def test_killed_job_is_completed_by_the_next(
         with job.served.model.changed:
             job.clock.advance(HIDDEN_SECONDS)
         options = DrainOptions(job.url, str(tmp_path), tasks=2, wait_seconds=1)
-        summary = drain(spark, options, make_client=ClientAt(job.served.url))
+        summary = drain(spark, options, make_client=client_at)
 
         assert summary.stopped_by == ()
         assert job.waiting() == set()

@@ -13,34 +13,25 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import boto3
 import pytest
 
-from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import RunningServer, serve_in_thread
-from spark_reprocess.archive.ledger.claims import Attempt, Ledger, attempt_names
+from spark_reprocess.archive.ledger.claims import Attempt
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.spark.interrupts import INTERRUPTED
-from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at
-from tests.support.approved_plan import planned
+from tests.integration.desk import SEND, Desk, MakeDesk, standard
+from tests.support.ledgers import attempts_of
 from tests.support.needs import needs_proc
 from tests.support.processes import Family, Process, send_signal
 from tests.support.small_jobs import QUICK_SPARK
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = needs_proc
 
 ROOT = Path(__file__).resolve().parents[2]
-SEND = "SendMessageBatch"
 MESSAGES = 1000
 TASKS = 2
 TTL_SECONDS = 5
@@ -97,15 +88,9 @@ def points(count: int) -> list[Point]:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Desk):
     """A plan over a thousand messages, and what may be known of its runs from outside."""
 
-    spark: "SparkSession"
-    world: RunningServer
-    archive: Archive
-    destination: SqsQueue
-    plan: str
-    ids: dict[str, str]
     family: Family = field(default_factory=Family)
 
     def start(self, *, in_own_group: bool = False, **options: Any) -> "subprocess.Popen[str]":
@@ -145,39 +130,17 @@ class Job:
     def run_again(self) -> RedriveSummary:
         """Send the rest, and what is in doubt, to a server that is well."""
         self.world.front.faults.clear()
-        return executed(
-            self.spark,
-            self.archive,
-            self.plan,
-            self.destination.url,
-            make_sender=partial(sender_at, self.world.url),
-            claim_ttl_seconds=TTL_SECONDS,
-            in_doubt="send",
-        )
-
-    def attempts(self) -> list[Attempt]:
-        found = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
-        return [attempt for attempt in found if attempt]
+        return self.redrive(claim_ttl_seconds=TTL_SECONDS, in_doubt="send")
 
     def abandoned(self) -> list[Attempt]:
         """Claims without a result: their task was killed."""
-        return [attempt for attempt in self.attempts() if attempt.results is None]
-
-    def sent(self) -> Counter[str]:
-        """How often the ledger calls each message sent."""
-        return self._of_outcome(Disposition.SENT)
+        return [attempt for attempt in attempts_of(self.archive) if attempt.results is None]
 
     def in_doubt(self) -> Counter[str]:
         """How often each message was left in doubt."""
         lost = Counter(m for attempt in self.abandoned() for m in attempt.claim.message_ids)
-        return lost + self._of_outcome(Disposition.IN_DOUBT)
-
-    def _of_outcome(self, outcome: Disposition) -> Counter[str]:
-        results = [r for attempt in self.attempts() for r in attempt.results or ()]
-        return Counter(r.message_id for r in results if r.outcome is outcome)
-
-    def arrived(self) -> Counter[str]:
-        return Counter(self.ids[one.body] for one in receive_all(self.destination))
+        results = [r for attempt in attempts_of(self.archive) for r in attempt.results or ()]
+        return lost + Counter(r.message_id for r in results if r.outcome is Disposition.IN_DOUBT)
 
     def is_quiet_for(self, seconds: float) -> bool:
         """Whether SQS gets no request to send for so long."""
@@ -190,18 +153,11 @@ class Job:
 
 
 @pytest.fixture
-def job(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
-    messages = [parked(2 * n) for n in range(MESSAGES)]
-    archive = archive_of(tmp_path / "archive", messages)
-    with serve_in_thread() as world:
-        world.latency_ms = 5
-        monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
-        client = boto3.client("sqs")
-        destination = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
-        ids = {m.body: m.message_id for m in messages}
-        job = Job(spark, world, archive, destination, planned(archive), ids)
-        yield job
-        job.strike(everybody)
+def job(make_desk: MakeDesk) -> Iterator[Job]:
+    job = Job(**vars(make_desk(standard(MESSAGES))))
+    job.world.latency_ms = 5
+    yield job
+    job.strike(everybody)
 
 
 @pytest.mark.parametrize("point", points(int(os.environ.get("KILL_POINTS", "1"))), ids=str)
@@ -223,10 +179,10 @@ def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
     job.start().communicate()
     wait_until(lambda: not job.family.alive())
     arrived = job.arrived()
-    abandoned, sent, in_doubt = job.abandoned(), job.sent(), job.in_doubt()
+    abandoned, sent, in_doubt = job.abandoned(), job.recorded(Disposition.SENT), job.in_doubt()
 
     assert len(abandoned) <= TASKS
-    assert set(sent) <= set(arrived) <= set(sent) | set(in_doubt)
+    assert sent <= set(arrived) <= sent | set(in_doubt)
     assert set(arrived.values()) == {1}
 
     time.sleep(TTL_SECONDS)
@@ -234,7 +190,7 @@ def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
     arrived += job.arrived()
 
     assert again.count("sent") + again.count("sent_before") == MESSAGES
-    assert set(arrived) == set(job.ids.values())
+    assert set(arrived) == {one.message_id for one in job.sent}
     twice = arrived - Counter(dict.fromkeys(arrived, 1))
     assert twice <= job.in_doubt()
 
@@ -263,7 +219,7 @@ def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
     # Half the life of a lock that lives as long as a claim, at 10 calls a second.
     assert calls <= 20 + 10 * (TTL_SECONDS / 2 + 5) < MESSAGES / 10
     assert len(orphans) >= TASKS
-    assert set(job.sent()) == set(job.arrived())
+    assert job.recorded(Disposition.SENT) == set(job.arrived())
 
 
 def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(
@@ -288,7 +244,7 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(
     again = job.run_again()
 
     assert again.count("sent") + again.count("sent_before") == MESSAGES
-    assert before + job.arrived() == Counter(job.ids.values())
+    assert before + job.arrived() == Counter(one.message_id for one in job.sent)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

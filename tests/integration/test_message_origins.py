@@ -18,8 +18,9 @@ from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.resolving.queues import Queues
 from spark_reprocess.redrive.restore import restore
-from spark_reprocess.run import RunOptions, RunSummary, run
+from spark_reprocess.run import RunOptions, RunSummary
 from tests.integration.conftest import MakeQueue
+from tests.integration.desk import ScheduledRuns
 from tests.integration.spark_world import (
     archive_of,
     bodies,
@@ -54,31 +55,16 @@ EVERY_ROW = list(
 
 def destination_of(queues: Queues, row: tuple[Any, ...]) -> str | None:
     """The rule of docs/redrive.md, in plain Python; None where the message must not be sent."""
-    name = source_of(row)
-    if may_be_sent_to_main(queues, row):
-        return queue_url("main")
-    return queues.sources.get(name or "") if row[0] == "123456789012/parked" else None
-
-
-def source_of(row: tuple[Any, ...]) -> str | None:
-    _, source, arn, reason, first_seen, plan_id = row
-    if source is None and (reason, first_seen, plan_id) == (None, None, None):
-        return arn.rpartition(":")[2] if arn and arn != queue_arn("dlq") else None
-    return source  # type: ignore[no-any-return]
-
-
-def may_be_sent_to_main(queues: Queues, row: tuple[Any, ...]) -> bool:
-    """What ``destination_of`` says of the main queue alone."""
     parked_queue, source, arn, reason, first_seen, plan_id = row
     if parked_queue != "123456789012/parked":
-        return False
+        return None
+    has_record = (reason, first_seen, plan_id) != (None, None, None)
+    if source is None and not has_record and arn not in (None, queue_arn("dlq")):
+        source = arn.rpartition(":")[2]
     if source is not None:
-        return bool(source == "main")
-    if reason is not None or first_seen is not None or plan_id is not None:
-        return bool(reason != "foreign_source")
-    if arn is not None and arn != queue_arn("dlq"):
-        return bool(arn == queue_arn("main"))
-    return not queues.is_shared
+        return queue_url("main") if source == "main" else queues.sources.get(source)
+    is_ours = reason != "foreign_source" if has_record else not queues.is_shared
+    return queue_url("main") if is_ours else None
 
 
 @pytest.mark.parametrize("sources", [{}, {"invoices": queue_url("invoices")}])
@@ -122,17 +108,12 @@ def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(
 DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 
 
-class Stack:
+class Stack(ScheduledRuns):
     """A main queue, its DLQ and its parked queue, and runs and redrives over an archive."""
 
     def __init__(self, spark: "SparkSession", make_queue: MakeQueue, folder: Path) -> None:
-        self.spark = spark
-        self.make_queue = make_queue
-        self.archive = str(folder / "archive")
-        self.policy = folder / "policy.yaml"
-        self.policy.write_text(REDRIVE_ALL)
-        self.dlq: SqsQueue = make_queue("dlq")
-        self.parked: SqsQueue = make_queue("parked")
+        super().__init__(spark, make_queue, folder)
+        self.dlq = make_queue("dlq")
         self.main = self.make_source()
 
     def make_source(self, name: str = "main") -> SqsQueue:
@@ -140,23 +121,9 @@ class Stack:
         policy = {"deadLetterTargetArn": self.dlq.describe()["QueueArn"], "maxReceiveCount": 3}
         return self.make_queue(name, RedrivePolicy=json.dumps(policy))
 
-    @property
-    def main_name(self) -> str:
-        return self.main.url.rpartition("/")[2]
-
-    def park(self, *messages: Message) -> None:
-        self.parked.send([entry_of(one) for one in messages])
-
-    def run(self, **changes: Any) -> RunSummary:
-        usual = {
-            "archive": self.archive,
-            "parked_queue_url": self.parked.url,
-            "main_queue_url": self.main.url,
-            "policy": str(self.policy),
-            "execute": True,
-            "reason": "every night",
-        }
-        return run(self.spark, RunOptions(**{**usual, **changes}))
+    def options(self, **changes: Any) -> RunOptions:
+        own = {"to_queue_url": None, "main_queue_url": self.main.url}
+        return super().options(**{**own, **changes})
 
     def archived(self, *messages: Message) -> Archive:
         """What a drain of the parked queue leaves, if those are in it."""

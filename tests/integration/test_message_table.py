@@ -92,11 +92,6 @@ def table_of(spark: "SparkSession", archive: Archive, plan: Plan) -> list[Row]:
     return list(rows.orderBy("message_id").toArrow().to_pylist())
 
 
-def remove_table(archive: Archive, plan: Plan) -> None:
-    for path in archive.list(table_folder(plan.plan_id)):
-        archive.remove(path)
-
-
 FIRST, SECOND, FIFO = (f"20261121T0{hour}1502Z-ab12cd" for hour in (2, 3, 4))
 WHERE = "message_id NOT IN ('m-004', 'm-007')"
 CHOSEN = ("m-000", "m-001", "m-002", "m-003", "m-008", "m-009", "m-bare", "m-shape")
@@ -161,15 +156,6 @@ def test_the_plan_that_tests_write_is_the_one_of_an_analysis(
     assert written.groups == analysis.groups
     assert replace(written.snapshot, table_sha256="") == replace(analysis.snapshot, table_sha256="")
     assert written.archive == analysis.archive
-
-
-def test_a_plan_without_its_table_is_refused(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(2))
-    plan = read(desk.plan)
-    remove_table(desk.archive, plan)
-
-    with pytest.raises(InputError, match=r"lacks its table reports/.*: collect again"):
-        desk.redrive()
 
 
 def test_a_plan_with_the_table_of_another_is_refused(make_desk: MakeDesk) -> None:

@@ -1,20 +1,29 @@
 """``redrive`` in a real Spark session, against an SQS server over HTTP."""
 
 import json
-import re
+import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import boto3
 import pytest
 
+from dlq_replay.wire.message import Message
+from spark_reprocess.archive.ledger.claims import Claim, timestamp
 from spark_reprocess.archive.messages import frames
+from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from tests.integration.conftest import MakeQueue
-from tests.integration.desk import MakeDesk
-from tests.integration.spark_world import archive_of, bodies, parked, receive_all
-from tests.support.approved_plan import planned
-from tests.support.builders import message
+from tests.integration.desk import Desk, MakeDesk, standard
+from tests.integration.spark_world import analyzed, archive_of, parked, receive_all, reported
+from tests.support.approved_plan import approve, planned
+from tests.support.builders import message, queue_url
+from tests.support.ledgers import begin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,21 +57,6 @@ def test_message_without_group_is_left_by_a_fifo_queue(make_desk: MakeDesk) -> N
 
     assert (summary.count("sent"), summary.count("no_group")) == (1, 1)
     assert [(p.word, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
-
-
-def test_refused_message_fails_and_exits_with_four(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    destination = make_queue("main", MaximumMessageSize="1024")
-    archive = archive_of(tmp_path, [parked(0), message("m-big", "x" * 2000)])
-    plan = planned(archive)
-    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
-
-    assert main([*argv, "--execute", "--reason", "fixed"]) == 4
-    assert re.search(
-        r"1 failed: not sent.*\[.*InvalidParameterValue\]: m-big", capsys.readouterr().out
-    )
-    assert bodies(receive_all(destination)) == [parked(0).body]
 
 
 @pytest.mark.usefixtures("driver_rows")
@@ -105,3 +99,100 @@ def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
     assert f"to do it, add --plan {plan.plan_id} --execute" in dry_run
     assert main([*command, "--group", "g-none"]) == 2
     assert f"plan {plan.plan_id} has no group g-none" in capsys.readouterr().err
+
+
+def test_a_plan_has_what_is_pending_and_nothing_else(make_desk: MakeDesk) -> None:
+    desk = make_desk([parked(n) for n in range(6)])
+    desk.redrive(where="message_id = 'm-000'")
+    discards = planned(desk.archive, "discard")
+    desk.redrive(discards, where="message_id = 'm-001'")
+    for number, seconds in ((2, 0.0), (3, time.time())):
+        claim = Claim("r", "me", "", queue_url("main"), timestamp(seconds), (f"m-00{number}",))
+        assert begin(desk.archive, "p-dead", "r").claim("g-1", number, 1, claim)
+
+    left = analyzed(desk.spark, desk.archive)
+
+    table = read_table_columns(desk.archive, left.plan_id, ("message_id", "group_id"))
+    # In doubt, busy, and claimed by nobody.
+    assert sorted(map(str, table["message_id"].to_pylist())) == ["m-002", "m-003", "m-004", "m-005"]
+    assert left.messages == find_plan(desk.archive, left.plan_id).plan().snapshot.messages == 4
+    desk.redrive(str(approve(Path(left.plan_path))), in_doubt="send")
+    assert desk.arrived() == Counter(["m-000", "m-002", "m-004", "m-005"])
+    assert analyzed(desk.spark, desk.archive).messages == 1
+
+
+def test_plan_of_another_archive_is_refused(make_desk: MakeDesk, tmp_path: Path) -> None:
+    desk = make_desk([parked(0)])
+    other = archive_of(tmp_path / "other", [parked(0)], drain_id="20261122T000000Z-000000")
+
+    with pytest.raises(InputError, match=f"{other.root} lacks its table .*: collect again"):
+        replace(desk, archive=other).redrive()
+    assert other.list("ledger") == []
+    assert not desk.arrived()
+
+
+def leave_again(desk: Desk, *, received: int) -> None:
+    """Write the first five into another file of their drain, as a crash does, received so often."""
+    again = [with_receives(one, received) for one in desk.sent[:5]]
+    archive_of(Path(desk.archive.root), again)
+
+
+def with_receives(one: Message, count: int) -> Message:
+    return replace(one, system={**one.system, "ApproximateReceiveCount": str(count)})
+
+
+def test_message_with_several_rows_is_sent_once(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(30))
+    leave_again(desk, received=2)
+
+    assert desk.redrive().count("sent") == 30
+    assert desk.arrived() == Counter({one.message_id: 1 for one in desk.sent})
+
+
+def test_condition_of_the_plan_chooses_among_messages_not_rows(make_desk: MakeDesk) -> None:
+    """The first row of a message stands for it; its other row, which fits, does not count."""
+    messages = [with_receives(one, 3 if n < 5 else 9) for n, one in enumerate(standard(30))]
+    desk = make_desk(messages)
+    leave_again(desk, received=4)
+    findings = analyzed(desk.spark, desk.archive, where="receive_count >= 4")
+    plan = str(approve(Path(findings.plan_path)))
+
+    assert desk.redrive(plan).count("sent") == 25
+    assert set(desk.arrived()) == {one.message_id for one in messages[5:]}
+
+
+_CLASS = "software.amazon.payloadoffloading.PayloadS3Pointer"
+
+
+@pytest.mark.parametrize(
+    ("bucket", "said"),
+    [
+        (None, ["3 not checked, their bucket is not that of --pointer-bucket"]),
+        ("payloads", ["the objects of 1 are gone; 1 not checked, their bucket is not that of"]),
+        ("no-bucket", ["3 not checked"]),
+    ],
+)
+def test_a_dry_run_says_whether_bodies_in_s3_are_gone(
+    make_desk: MakeDesk,
+    moto_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    bucket: str | None,
+    said: list[str],
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
+    s3 = boto3.client("s3", region_name="us-east-1")
+    s3.create_bucket(Bucket="payloads")
+    s3.put_object(Bucket="payloads", Key="orders/1", Body=b"{}")
+    pointers = [("payloads", "orders/1"), ("payloads", "orders/2"), ("others", "orders/3")]
+    letters = [
+        message(f"m-{key}", json.dumps([_CLASS, {"s3BucketName": of, "s3Key": key}]))
+        for of, key in pointers
+    ]
+    desk = make_desk([parked(1), *letters])
+    plan = reported(desk.spark, desk.archive)
+
+    summary = desk.redrive(plan, execute=False, pointer_bucket=bucket)
+
+    [note] = [one for one in summary.notes if "S3" in one]
+    assert note.startswith("3 of 4 sampled messages are pointers to S3: ")
+    assert all(part in note for part in said)

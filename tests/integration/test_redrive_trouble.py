@@ -12,9 +12,8 @@ from local_sqs.faults import Effect
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
-from spark_reprocess.redrive import redrive as redrive_module
 from tests.integration.desk import SEND, MakeDesk, standard
-from tests.integration.spark_world import SlowClaims, parked, receive_all
+from tests.integration.spark_world import parked, receive_all
 from tests.support.approved_plan import approve
 
 CHUNK = 130
@@ -34,30 +33,6 @@ def test_credentials_that_expire_stop_the_run_and_the_next_one_goes_on(make_desk
     assert stopped.count("in_doubt") == 0
     assert stopped.count("sent") + rest.count("sent") == 600
     assert set(desk.arrived().values()) == {1}
-
-
-def test_silence_puts_no_more_than_the_chunks_under_way_in_doubt(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(600))
-    desk.at_send(15, lambda: desk.meet(Effect.CLOSE))
-
-    summary = desk.redrive()
-
-    assert "messages in a row were not taken" in summary.stopped_by
-    assert 0 < summary.count("in_doubt") <= 2 * CHUNK
-    assert set(desk.arrived()) == desk.recorded(Disposition.SENT)
-
-
-def test_a_claim_that_was_long_in_writing_is_not_acted_on(
-    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its age counts from before the write, so another run may have taken its messages over."""
-    desk = make_desk(standard(10))
-    monkeypatch.setattr(redrive_module, "open_archive", SlowClaims)
-
-    summary = desk.redrive(claim_ttl_seconds=2)
-
-    assert (summary.count("not_reached"), summary.count("in_doubt")) == (10, 0)
-    assert desk.arrived() == Counter()
 
 
 def test_what_is_in_doubt_is_settled_by_a_witness_or_by_a_discard(

@@ -9,18 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from dlq_cli.__main__ import main
-from dlq_replay.consumer.idempotency import idempotent_by_first_id
-from dlq_replay.rules.outgoing import redriven_entry
-from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.message_store import drain_ids, remove_messages
 from spark_reprocess.archive.storage.files import Archive
-from tests.support.builders import MAIN, NOW, context, lambda_record, message, queue_arn
+from tests.support.builders import NOW, context, message, queue_arn
 from tests.support.ledgers import Try, write
 from tests.support.parked_orders import archived, order, plan_of
 from tests.support.served import served
@@ -227,19 +222,6 @@ def test_group_without_a_pending_message_is_refused(
     assert "no message is pending" in capsys.readouterr().err
 
 
-def test_messages_are_found_in_the_files_that_an_erasure_left(
-    archive: Archive, function: Function, capsys: Capture
-) -> None:
-    (group,) = plan_of(archive).groups
-    for drain_id in drain_ids(archive):
-        remove_messages(archive, drain_id, {"m-000", "m-001"}, lambda: None)
-
-    assert rehearse(archive, "--endpoint", function.url, group=group.group_id) == 0
-
-    assert [body["id"] for body in function.bodies()] == [2, 3]
-    assert "2 of 4 messages rehearsed" in capsys.readouterr().out
-
-
 def test_source_queue_that_nothing_names_has_to_be_given(
     tmp_path: Path, function: Function, capsys: Capture
 ) -> None:
@@ -323,35 +305,3 @@ def test_function_on_aws_is_invoked_after_a_question_alone(
 
     assert shown in capsys.readouterr().err
     assert len(on_aws.events) == calls
-
-
-def test_redriven_message_is_processed_though_its_rehearsal_was(
-    archive: Archive, function: Function, moto_endpoint: str
-) -> None:
-    make: Callable[..., Any] = boto3.client  # no stubs of DynamoDB are installed
-    client = make("dynamodb", endpoint_url=moto_endpoint)
-    client.create_table(
-        TableName="rehearsed",
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    processed: list[str] = []
-
-    @idempotent_by_first_id("rehearsed", consumer="orders", client=client)
-    def work(record: Mapping[str, Any]) -> None:
-        processed.append(record["body"])
-
-    def answer(event: Event) -> tuple[int, Mapping[str, str], bytes]:
-        work(event["Records"][0])
-        return 200, {}, b"null"
-
-    function.answer = answer
-    assert rehearse(archive, "--endpoint", function.url, "--limit", "1") == 0
-
-    entry = redriven_entry(order(0), "plan", MAIN)
-    redriven = lambda_record(Message("copy", entry.body, entry.attributes))
-    for _ in range(2):
-        work(redriven)
-    # The rehearsal, the redriven copy, and not its second delivery.
-    assert processed == [entry.body] * 2

@@ -68,6 +68,10 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
     run(archive, "decide", vat, "--resolved", "--note", "HR is <b>missing</b>")
     run(archive, "decide", id_of(first, "TimeoutError"), "--resolved")
     second = analyzed(spark, archive)
+    damaged = "groups/g-0123456789/000001.json"
+    archive.write(damaged, b"{")
+    part = analyzed(spark, archive, where="error_type = 'VatError'")
+    archive.remove(damaged)
     for name in errors:
         recorded_as_sent(archive, name)
     third = analyzed(spark, archive)
@@ -81,6 +85,7 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
         "TimeoutError": "resolved",
         "ValueError": "known",
     }
+    assert (statuses(part), part.unreadable) == ({"VatError": "resolved"}, (damaged,))
     assert statuses(third) == dict.fromkeys(errors, "gone")
     assert statuses(last) == {
         "VatError": "regressed",
@@ -111,22 +116,6 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
     shown = capsys.readouterr().out
     assert "1 regressed · 1 new · 1 resolved" in shown
     assert re.search(r"resolved since 20.{14} · HR is <b>missing</b>", shown)
-
-
-def test_an_analysis_of_a_part_calls_nothing_gone_and_nothing_new_twice(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    errors = ("VatError", "TimeoutError", "KeyError")
-    archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
-    damaged = "groups/g-0123456789/000001.json"
-    archive.write(damaged, b"{")
-
-    part = analyzed(spark, archive, where="error_type IN ('VatError', 'KeyError')")
-    other = analyzed(spark, archive, where="error_type IN ('VatError', 'TimeoutError')")
-
-    assert statuses(part) == {"VatError": "new", "KeyError": "new"}
-    assert statuses(other) == {"VatError": "known", "TimeoutError": "new"}
-    assert (other.gone, other.unreadable) == ((), (damaged,))
 
 
 def test_groups_that_are_not_listed_are_not_gone(

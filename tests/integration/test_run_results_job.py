@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.ledger.claims import list_runs
 from spark_reprocess.archive.ledger.open_set import OPEN_SET
 from spark_reprocess.archive.ledger.run_results import ledger_files
 from spark_reprocess.archive.storage import files
 from spark_reprocess.inspect.status import StatusOptions, status
 from tests.integration.desk import MakeDesk, standard
-from tests.integration.spark_world import FullAtTheEnd, LoggedReads
+from tests.integration.spark_world import LoggedReads
 from tests.support.ledgers import attempts_of
 
 PER_RUN = 150
@@ -53,20 +52,3 @@ def test_status_and_dry_run_open_a_file_for_each_run(
             assert not any("/chunk-" in path for path in reads)
     drains = {one for attempt in attempts_of(desk.archive) for one in attempt.claim.drain_ids}
     assert drains == {"20231121T031502Z-ab12cd"}
-
-
-def test_file_that_cannot_be_written_does_not_fail_the_run(
-    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk = make_desk(standard(PER_RUN))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "LocalArchive", FullAtTheEnd)
-        summary = desk.redrive(limit=PER_RUN - 1)
-
-    assert summary.count("sent") == PER_RUN - 1
-    assert "results were not put into one file" in summary.notes[-1]
-    last = desk.redrive()
-    assert (last.count("sent"), last.count("sent_before")) == (1, PER_RUN - 1)
-    assert list(list_runs(desk.archive).values()) == [True, True]
-    assert desk.arrived().total() == PER_RUN

@@ -16,6 +16,7 @@ from dlq_replay.rules.failures import Failure
 from dlq_replay.wire.message import Message
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.support.builders import lambda_record
+from tests.support.failure_table import create_table
 from tests.support.sqs_driver import Driver, QueueDriver, Received
 
 _numbers = itertools.count(1)
@@ -81,33 +82,20 @@ def make_consumer(
     monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", world.url)
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
 
-    def make(
-        name: str = "orders", failure_table: str | None = None, **attributes: object
-    ) -> Consumer:
+    def make(name: str = "orders", **attributes: object) -> Consumer:
         queue = Driver(boto3.client("sqs")).queue(name, **attributes)
         unique = f"{queue.name.removesuffix('.fifo')}-{next(_numbers)}"
         tables = {"PROCESSED_TABLE": "id", "FAILURE_TABLE": "message_id"}
         for variable, key in tables.items():
             table = f"{unique}-{variable}"
-            _create_table(dynamodb, table, key)
+            create_table(dynamodb, table, key)
             monkeypatch.setenv(variable, table)
-        if failure_table is not None:
-            monkeypatch.setenv("FAILURE_TABLE", failure_table)
         monkeypatch.setenv("QUEUE_URL", queue.url)
         consumer = Consumer(cold_start("sample_consumer"), queue, dynamodb)
         consumer.handler.work = consumer.work
         return consumer
 
     return make
-
-
-def _create_table(dynamodb: Any, name: str, key: str) -> None:
-    dynamodb.create_table(
-        TableName=name,
-        KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
 
 
 MakeConsumer = Callable[..., Consumer]
@@ -159,15 +147,6 @@ def test_reasons_are_written_before_anyone_can_receive_what_failed(
     assert len(consumer.queue.receive()) == 1
 
 
-def test_batch_that_fails_whole_names_every_message(make_consumer: MakeConsumer) -> None:
-    consumer = make_consumer()
-    consumer.trouble = {"a": ZeroDivisionError(), "b": KeyError("b")}
-    for body in consumer.trouble:
-        consumer.queue.send(body)
-
-    assert sorted(consumer.poll()) == ["a", "b"]
-
-
 def test_fifo_group_stops_at_its_failure_and_comes_again_in_its_order(
     make_consumer: MakeConsumer,
 ) -> None:
@@ -198,14 +177,3 @@ def test_missing_table_of_processed_messages_fails_each_before_its_work_and_is_r
     assert consumer.poll() == ["order"]
     assert consumer.worked == []
     assert consumer.reason(message_id).matches("IdempotencyPersistenceLayerError")
-
-
-@pytest.mark.parametrize("name", ["", "missing"])
-def test_consumer_works_without_a_table_of_failures(name: str, make_consumer: MakeConsumer) -> None:
-    consumer = make_consumer(failure_table=name)
-    consumer.trouble["bad"] = ZeroDivisionError()
-    for body in ("good", "bad"):
-        consumer.queue.send(body)
-
-    assert consumer.poll() == ["bad"]
-    assert consumer.worked == ["good"]

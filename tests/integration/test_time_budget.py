@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_reprocess import run as run_verb
 from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
-from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER
-from spark_reprocess.run import RunOptions, RunSummary, run
-from tests.integration.desk import SEND, Desk, MakeDesk, standard
-from tests.integration.spark_world import entry_of, parked, receive_all, sender_at
+from spark_reprocess.run import RunSummary, run
+from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
+from tests.integration.spark_world import parked, receive_all, sender_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,18 +52,6 @@ def is_free(desk: Desk) -> bool:
         return True
 
 
-def test_budget_that_is_over_before_the_first_chunk_claims_nothing(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(250))
-
-    summary = redriven(desk, lambda: any("/runs/" in one for one in desk.archive.list("ledger")))
-
-    assert (summary.count("not_reached"), summary.count("sent")) == (250, 0)
-    assert (summary.stopped_by, exit_code_of(summary)) == (TIME_IS_OVER, NOT_ALL_SENT)
-    assert attempt_names(desk.archive) == []
-    assert is_free(desk)
-    assert desk.redrive().count("sent") == 250
-
-
 @pytest.mark.parametrize("name", ["main", "main.fifo"])
 def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
     make_desk: MakeDesk, name: str
@@ -93,26 +79,16 @@ def start(
     spark: "SparkSession", make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
 ) -> Callable[..., tuple[RunSummary, int]]:
     """Start ``run`` over twelve parked messages; return its summary and how many arrived."""
-    source, main = make_queue("parked"), make_queue("main")
-    for first in (0, 10):
-        source.send([entry_of(parked(2 * n)) for n in range(first, min(first + 10, 12))])
-    policy = tmp_path / "policy.yaml"
-    policy.write_text("version: 1\nrules: [{name: all, when: count > 0, action: redrive}]\n")
-    options = RunOptions(
-        str(tmp_path / "archive"),
-        parked_queue_url=source.url,
-        to_queue_url=main.url,
-        policy=str(policy),
-        execute=True,
-        reason="every night",
-        time_budget_seconds=BUDGET_SECONDS,
-    )
+    runs = ScheduledRuns(spark, make_queue, tmp_path)
+    for numbers in (range(10), range(10, 12)):
+        runs.park(*(parked(2 * n) for n in numbers))
+    options = runs.options(time_budget_seconds=BUDGET_SECONDS)
 
     def start(folder: str) -> tuple[RunSummary, int]:
         """The time is over when the archive has something in this folder."""
         archive = open_archive(options.archive, creates=True)
         summary = run(spark, options, now_seconds=clock(lambda: archive.list(folder)))
-        return summary, len(receive_all(main))
+        return summary, len(receive_all(runs.main))
 
     return start
 
@@ -143,18 +119,3 @@ def test_run_whose_budget_ends_in_the_redrive_says_what_was_not_reached(
         TIME_IS_OVER,
     )
     assert summary.pending.messages == 12
-
-
-def test_drain_of_a_run_has_half_of_its_budget(
-    start: Callable[..., tuple[RunSummary, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[float] = []
-
-    def options(*, time_budget_seconds: float, **values: Any) -> DrainOptions:
-        given.append(time_budget_seconds)
-        return DrainOptions(**values, wait_seconds=0)
-
-    monkeypatch.setattr(run_verb, "DrainOptions", options)
-    start("nothing")
-
-    assert given == [BUDGET_SECONDS / 2]

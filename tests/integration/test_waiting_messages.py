@@ -14,6 +14,7 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.run import RunOptions, run
 from tests.integration.conftest import MakeQueue
+from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import (
     archive_of,
     bodies,
@@ -39,11 +40,6 @@ def parked(number: int, error: str = "TimeoutError", group: str = "g-1", **field
     )
 
 
-@pytest.fixture
-def destination(make_queue: MakeQueue) -> SqsQueue:
-    return make_queue("main.fifo")
-
-
 def plan_of(archive: Archive, *titles: str, **options: Any) -> str:
     """Redrive the groups whose titles begin so, discard those after a minus."""
     path = Path(planned(archive, "leave", **options))
@@ -61,50 +57,49 @@ def sent(queue: SqsQueue) -> list[str]:
 
 
 def test_what_the_plan_leaves_holds_back_its_message_group_until_a_run_allows_reordering(
-    spark: "SparkSession", destination: SqsQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_desk: MakeDesk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    archive = archive_of(
-        tmp_path, [parked(1), parked(2, "KeyError"), parked(3), parked(4), parked(5, group="g-2")]
-    )
-    plan = plan_of(archive, "TimeoutError")
-    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
+    messages = [parked(1), parked(2, "KeyError"), parked(3), parked(4), parked(5, group="g-2")]
+    desk = make_desk(messages, "main.fifo")
+    plan = plan_of(desk.archive, "TimeoutError")
+    to = ["--to-queue-url", desk.destination.url]
 
-    assert main(argv) == 0
+    assert main(["redrive", "--archive", desk.archive.root, "--plan", plan, *to]) == 0
     assert "2 waiting behind an earlier message of" in (said := capsys.readouterr().out)
     assert "[m-2]: m-3, m-4" in said
 
-    summary = executed(spark, archive, plan, destination.url)
+    summary = desk.redrive(plan)
 
     assert [summary.count(word) for word in ("sent", "waits", "leave")] == [2, 2, 1]
-    assert sorted(sent(destination)) == ["body 1", "body 5"]
+    assert sorted(sent(desk.destination)) == ["body 1", "body 5"]
 
-    reordered = executed(spark, archive, plan, destination.url, allow_reordering=True)
+    reordered = desk.redrive(plan, allow_reordering=True)
     assert [reordered.count(word) for word in ("sent", "waits")] == [2, 0]
-    assert sent(destination) == ["body 3", "body 4"]
+    assert sent(desk.destination) == ["body 3", "body 4"]
 
 
 @pytest.mark.parametrize("where", ["error_type = 'TimeoutError'", None])
 def test_a_message_that_is_not_in_the_plan_holds_back_what_is_behind_it(
-    spark: "SparkSession", destination: SqsQueue, tmp_path: Path, where: str | None
+    make_desk: MakeDesk, where: str | None
 ) -> None:
     """Left out by the analysis' condition; or it was decided then, and is in doubt again."""
-    archive = archive_of(tmp_path, [parked(1, "KeyError"), parked(2), parked(3, group="g-2")])
-    plan = plan_of(archive, "TimeoutError", where=where, chosen=("m-2", "m-3"))
+    desk = make_desk([parked(1, "KeyError"), parked(2), parked(3, group="g-2")], "main.fifo")
+    plan = plan_of(desk.archive, "TimeoutError", where=where, chosen=("m-2", "m-3"))
 
-    waiting = executed(spark, archive, plan, destination.url)
+    waiting = desk.redrive(plan)
     assert [waiting.count(word) for word in ("sent", "waits")] == [1, 1]
-    assert sent(destination) == ["body 3"]
+    assert sent(desk.destination) == ["body 3"]
 
-    recorded_as_sent(archive, "m-1")
-    assert executed(spark, archive, plan, destination.url).count("sent") == 1
-    assert sent(destination) == ["body 2"]
+    recorded_as_sent(desk.archive, "m-1")
+    assert desk.redrive(plan).count("sent") == 1
+    assert sent(desk.destination) == ["body 2"]
 
 
 def test_which_earlier_message_of_its_message_group_holds_a_message_back(
-    spark: "SparkSession", destination: SqsQueue, make_queue: MakeQueue, tmp_path: Path
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     """A foreign one does; one that is discarded or of another parked queue does not."""
-    ours, other = make_queue("parked.fifo"), make_queue("parked.fifo")
+    ours, other, destination = map(make_queue, ("parked.fifo", "parked.fifo", "main.fifo"))
     of_other_queue = parked(5, group="g-other-queue")
     archive_of(tmp_path, [of_other_queue], "20261121T021502Z-cd34ef", other.url)
     messages = [
@@ -124,26 +119,20 @@ def test_which_earlier_message_of_its_message_group_holds_a_message_back(
     assert [summary.count(word) for word in words] == [2, 1, 1, 1, 1]
 
 
-def test_status_names_the_message_that_others_wait_for(
+@pytest.mark.usefixtures("quick_drains")
+def test_status_and_a_run_name_the_message_that_others_wait_for(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    queue = make_queue("parked.fifo")
     messages = [parked(1), parked(2), parked(3), parked(4, group="g-2")]
-    archive = archive_of(tmp_path, messages, drained_from=make_queue("parked.fifo").url)
+    archive = archive_of(tmp_path, messages, drained_from=queue.url)
 
     assert main(["status", "--archive", archive.root]) == 0
+    run(spark, RunOptions(archive.root, parked_queue_url=queue.url))
 
     assert "2 wait behind an earlier message of their message group: m-1 (2)" in (
         capsys.readouterr().out
     )
-
-
-def test_a_run_writes_down_who_waits_for_whom(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
-) -> None:
-    queue = make_queue("parked.fifo")
-    archive = archive_of(tmp_path, [parked(1), parked(2), parked(3)], drained_from=queue.url)
-
-    run(spark, RunOptions(archive.root, parked_queue_url=queue.url))
 
     written = json.loads(archive.read("status.json") or b"")
     assert written["waiting"] == 2

@@ -10,10 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import boto3
+
 from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.server import serve_in_thread
 from spark_reprocess.spark.session import end_session, get_session
-from tests.integration.spark_world import ClientAt, analyzed, archive_of, executed, parked
+from tests.integration.spark_world import analyzed, archive_of, executed, parked
 from tests.support.approved_plan import planned
 from tests.support.small_jobs import JVM_OPTIONS
 
@@ -33,7 +35,7 @@ def main(target: Path) -> None:
         session = get_session()
         session.conf.set("spark.sql.codegen.wholeStage", "false")
         archive = archive_of(Path(folder), [parked(number) for number in range(20)])
-        client = ClientAt(world.url)("")
+        client = boto3.client("sqs", region_name="us-east-1")
         queue = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
         analyzed(session, archive)
         executed(session, archive, planned(archive), queue.url)

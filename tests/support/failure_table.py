@@ -21,11 +21,15 @@ def fail(recorder: FailureRecorder, record: object, error: Exception | None = No
 
 
 def create_failure_table(dynamodb: Any, name: str) -> None:
-    """Create the table as the template does, in whichever account *dynamodb* speaks to."""
+    create_table(dynamodb, name, "message_id")
+
+
+def create_table(dynamodb: Any, name: str, key: str) -> None:
+    """Create a table as the templates do, in whichever account *dynamodb* speaks to."""
     dynamodb.create_table(
         TableName=name,
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
 

@@ -55,6 +55,7 @@ class FakeClient:
     def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
         ((name, asked),) = request["RequestItems"].items()
         keys = asked["Keys"]
+        assert asked["ConsistentRead"]
         left = self._left(keys)
         items = [self.items.get(key["message_id"]["S"]) for key in keys[left:]]
         return {

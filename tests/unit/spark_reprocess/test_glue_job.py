@@ -121,7 +121,10 @@ def test_a_stored_command_is_run_once(tmp_path: Path) -> None:
         return 0
 
     run(["--command-line", argument], main)
-    with pytest.raises(SystemExit, match="has no command"):
-        run(["--command-line", argument], main)
+    changed = store_command(archive, ["collect"])
+    archive.write(f"commands/{changed}.json", b'{"words": ["erase"]}')
+    for one in (argument, argument_of(archive, changed)):
+        with pytest.raises(SystemExit, match="has no command"):
+            run(["--command-line", one], main)
 
     assert ran == [["collect", "--limit", "5"]]
