@@ -157,17 +157,6 @@ def test_the_size_is_told_by_its_power_of_two() -> None:
     ]
 
 
-def test_of_too_many_fields_the_deep_ones_are_left_out() -> None:
-    wide = {f"key{chr(97 + n // 26)}{chr(97 + n % 26)}": "x" for n in range(380)}
-
-    found = features({**wide, "late": {f"inner{chr(97 + n)}": 1 for n in range(26)}})
-
-    assert ("body", "+") in found
-    assert ("body.late", "object") in found
-    assert ("body.late", "+") not in found
-    assert not any(field.startswith("body.late.") for field, _ in found)
-
-
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inside: st.lists(inside, max_size=5) | st.dictionaries(st.text(), inside, max_size=5),
