@@ -1,18 +1,13 @@
 import base64
 import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
-import zipfile
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-import dlq_replay
 import spark_reprocess
 from spark_reprocess.groups.findings import Findings, GoneGroup, Part, Synonym
 from spark_reprocess.report.page import render_page
@@ -173,37 +168,3 @@ def test_the_vendored_chart_library_is_the_one_that_was_noted() -> None:
     assert b"MIT License" in files["LICENSE"]
     for word in (b"eval(", b"new Function", b"innerHTML", b"</script"):
         assert word not in files["uPlot.iife.min.js"]
-
-
-def test_the_page_renders_from_a_zip(tmp_path: Path) -> None:
-    archive = tmp_path / "job.zip"
-    packages = (REPORT.parent, Path(dlq_replay.__file__).parent)
-    with zipfile.ZipFile(archive, "w") as zipped:
-        for package in packages:
-            for path in sorted(package.rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    zipped.write(path, path.relative_to(package.parent))
-    script = (
-        "import sys\n"
-        "from datetime import UTC, datetime\n"
-        "from spark_reprocess.groups.findings import Findings\n"
-        "from spark_reprocess.report import page\n"
-        "now = datetime(2025, 11, 20, tzinfo=UTC)\n"
-        "found = Findings('p', 'a', 'p', now, 0, (), 60.0, (), None)\n"
-        "print(page.__file__)\n"
-        "print(page.render_page(found))\n"
-    )
-
-    environment = {**os.environ, "PYTHONPATH": str(archive)}
-    printed = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    place, page = printed.split("\n", 1)
-
-    assert place.startswith(str(archive))
-    assert "Nothing is left to decide." in words_of(page)
