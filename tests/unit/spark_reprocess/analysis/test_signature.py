@@ -24,6 +24,10 @@ from tests.support.builders import NOW
 MEGABYTE = 1024 * 1024
 
 
+def in_base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
 @pytest.mark.parametrize(
     ("body", "shape"),
     [
@@ -52,8 +56,8 @@ MEGABYTE = 1024 * 1024
         ('"text"', "JSON string of text text"),
         ("null", "JSON null"),
         ("{not json", "text {not json"),
-        (base64.b64encode(bytes(range(256))).decode(), "base64 of bytes, up to 1 KiB"),
-        (base64.b64encode(bytes(200_000)).decode(), "base64 of bytes, up to 256 KiB"),
+        (in_base64(bytes(range(256))), "base64 of bytes, up to 1 KiB"),
+        (in_base64(bytes(200_000)), "base64 of bytes, up to 256 KiB"),
         ("\x00\x01\x02binary", "encoded bytes, up to 1 KiB"),
         # No half word at the end.
         (f"{'word ' * 15}bob@example.com", f"text {'word ' * 15}…"),
@@ -138,7 +142,7 @@ def test_a_blank_error_has_a_title(error_type: str, message: str | None) -> None
     assert signature_of("x", None, error_type, message).text == "Error"
 
 
-any_text = st.text(max_size=300)
+any_text = st.text(max_size=300) | st.binary(max_size=300).map(in_base64)
 
 
 @given(any_text, st.none() | any_text, st.none() | any_text, st.none() | any_text)
@@ -172,10 +176,6 @@ TEXT = json.dumps(ORDER)
 SNS = json.dumps({"TopicArn": "arn:aws:sns:eu-west-1:1:orders", "Message": TEXT})
 POINTER = json.dumps(["a.PayloadS3Pointer", {"s3BucketName": "b", "s3Key": "orders/17"}])
 EVENT = json.dumps({"detail-type": "OrderPlaced", "source": "shop", "detail": ORDER})
-
-
-def in_base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
 
 
 def group_of(body: str, reason: str | None = "attempts_exhausted") -> tuple[str, str]:
