@@ -6,7 +6,6 @@ Its files are created once, and few are opened.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from spark_reprocess.archive.group_records import (
     read_statements,
     write_seen,
 )
-from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups import triage
@@ -207,11 +206,6 @@ def test_memory_is_bounded_but_for_groups_that_people_spoke_of(
 
     assert GROUP in later.groups
     assert len(later.groups) == 3
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    return open_archive(str(tmp_path))
 
 
 def say(archive: Archive, group_id: str, number: float, who: str = "ada", **values: Any) -> None:

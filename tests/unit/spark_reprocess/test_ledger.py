@@ -56,11 +56,6 @@ def claim(*ids: str, run_id: str = "run-1", age: float = 0.0) -> Claim:
 
 
 @pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    return open_archive(str(tmp_path))
-
-
-@pytest.fixture
 def ledger(archive: Archive) -> Ledger:
     return Ledger(archive, "p-1")
 

@@ -37,11 +37,6 @@ def drain(archive: Archive, drain_id: str, *numbers: int) -> str:
     return write_messages(archive, drain_id, 0, rows)
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    return open_archive(str(tmp_path))
-
-
 def looked_at(archive: Archive, *ids: str) -> list[str]:
     """The files that the tables name, after a check that no other file has any of the rows."""
     files = files_with(archive, ids)

@@ -22,7 +22,7 @@ from spark_reprocess.archive.plan_lock import (
     erase_holder,
     plan_lock,
 )
-from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.limits import Limit
 from spark_reprocess.errors import ArchiveError, BusyError
@@ -315,11 +315,6 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks
 
 MARKER = stop_marker("p-1", "r-1", "s-1")
 LIFE = 60.0
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    return open_archive(str(tmp_path))
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """The files of a table, without a Spark session: what a task writes, names and reads."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import (
     Part,
     commit,
@@ -24,11 +23,6 @@ FIELDS: "list[pa.Field[Any]]" = [
     pa.field("position", pa.int64()),
 ]
 SCHEMA = pa.schema(FIELDS)
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    return open_archive(str(tmp_path))
 
 
 def batches(*ids: str) -> list[pa.RecordBatch]:
