@@ -17,6 +17,7 @@ from spark_reprocess.analysis.leads.features import (
     features_of,
     path_text,
 )
+from tests.property.strategies import json_values
 
 
 def features(body: object, **more: Any) -> list[tuple[str, str]]:
@@ -157,13 +158,7 @@ def test_the_size_is_told_by_its_power_of_two() -> None:
     ]
 
 
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inside: st.lists(inside, max_size=5) | st.dictionaries(st.text(), inside, max_size=5),
-)
-
-
-@given(st.text() | ANY_JSON.map(json.dumps), st.dictionaries(st.text(), st.text() | st.none()))
+@given(st.text() | json_values.map(json.dumps), st.dictionaries(st.text(), st.text() | st.none()))
 def test_whatever_a_message_holds_its_features_are_lines_of_path_and_tag(
     body: str, attributes: dict[str, str | None]
 ) -> None:

@@ -17,6 +17,7 @@ from spark_reprocess.analysis.groups.payload import (
     parse_json,
     unwrap,
 )
+from tests.property.strategies import json_values
 
 ORDER = {"order": 7, "tenant": "acme"}
 ORDER_TEXT = json.dumps(ORDER)
@@ -167,17 +168,7 @@ def test_no_more_is_unpacked_than_a_mebibyte() -> None:
     assert payload == Payload(("base64 of gzip of",), NOT_JSON, "", MEGABYTE)
 
 
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
-)
-
-
-@given(VALUES, st.text(" \n\t"))
+@given(json_values, st.text(" \n\t"))
 def test_only_objects_and_arrays_are_containers(value: object, space: str) -> None:
     text = f"{space}{json.dumps(value)}{space}"
     found = parse_container(text)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from spark_reprocess.figures import cut, visible
 from spark_reprocess.report.texts import indented_json
 from spark_reprocess.report.views import SAMPLE_CHARACTERS, shown_sample
+from tests.property.strategies import json_values
 from tests.support.findings_builder import HOSTILE_TEXTS, a_sample
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -54,17 +55,7 @@ def test_a_cut_text_is_no_longer_than_asked_and_says_that_it_was_cut(text: str, 
     assert text.startswith(short.removesuffix("…"))
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
-
-
-@given(st.lists(JSON) | st.dictionaries(st.text(), JSON))
+@given(st.lists(json_values) | st.dictionaries(st.text(), json_values))
 def test_indented_json_keeps_every_character_but_white_space(value: Any) -> None:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
