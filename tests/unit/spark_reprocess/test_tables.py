@@ -41,13 +41,6 @@ def rows_of(archive: Archive, schema: pa.Schema = SCHEMA) -> list[dict[str, Any]
     return [row for batch in found for row in batch.to_pylist()]
 
 
-def test_reader_returns_what_tasks_wrote(archive: Archive) -> None:
-    commit(archive, FOLDER, [*write_part(archive, "a", "b"), *write_part(archive, "c")])
-
-    assert sorted(str(row["message_id"]) for row in rows_of(archive)) == ["a", "b", "c"]
-    assert {row["position"] for row in rows_of(archive)} == {7}
-
-
 def test_a_task_without_rows_writes_no_file(archive: Archive) -> None:
     assert write_part(archive) == []
     assert archive.list("reports") == []
