@@ -3,7 +3,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from dlq_replay.errors import MalformedMessageError, QueueError
+from dlq_replay.errors import MalformedMessageError
 from dlq_replay.replaying.trial import trial_entry
 from dlq_replay.wire.message import Message
 from spark_reprocess.archive.messages.dead_letter_schema import Row
@@ -37,7 +37,6 @@ class Shelf:
     waiting: list[Received]
     empty_polls_between: int = 0
     stuck: frozenset[str] = frozenset()
-    breaks_after: int | None = None
     url: str = "https://sqs.example/1/parked"
     receives: int = 0
     waits: list[int] = field(default_factory=list)
@@ -57,8 +56,6 @@ class Shelf:
         assert 1 <= max_messages <= 10
         self.receives += 1
         self.waits.append(wait_seconds)
-        if self.breaks_after is not None and self.receives > self.breaks_after:
-            raise QueueError("receiving: gone")
         if self._skipped < self.empty_polls_between:
             self._skipped += 1
             return []
