@@ -34,9 +34,6 @@ from spark_reprocess.redrive.sending.stop_signals import (
 from tests.support.builders import NOW
 from tests.support.golden import assert_stored, stored_rows
 
-ANALYSIS = LockHolder("a-1", ANALYZE, "an analysis", "me@here")
-ERASE = erase_holder("e-1", "me@here")
-
 
 @dataclass(frozen=True)
 class FaultyArchive(LocalArchive):
