@@ -443,6 +443,7 @@ def test_erase_that_may_wait_tries_again(archive: Archive, monkeypatch: pytest.M
     monkeypatch.setattr("spark_reprocess.command_line.verbs.erase.time", clock)
 
     assert main(argv) == 2
+    assert ids_in(archive) == ["a"]
     assert main([*argv, "--wait-seconds", "60"]) == 0
     assert ids_in(archive) == []
 
