@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -311,25 +311,12 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks
 
 
 MARKER = stop_marker("p-1", "r-1", "s-1")
-LIFE = 60.0
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
-def lock(archive: Archive, clock: VirtualClock) -> Iterator[PlanLock]:
-    """Renewed by the tests alone: its thread's next turn comes when they are long over."""
-    holder = LockHolder("r-1", "p-1", "plan p-1", "me")
-    with plan_lock(archive, holder, LIFE, clock.time) as held:
-        yield held
 
 
 def test_marker_stops_a_task_before_its_next_claim_and_between_calls_within_a_second(
-    archive: Archive, clock: VirtualClock
+    archive: Archive,
 ) -> None:
+    clock = VirtualClock()
     claiming, calling = (StopSignals(archive, MARKER, None, clock.time) for _ in range(2))
     for run, stage in (("r-2", "s-1"), ("r-1", "s-2")):
         archive.create(stop_marker("p-1", run, stage), b"of others")
@@ -371,19 +358,20 @@ def test_damaged_marker_stops_too(archive: Archive) -> None:
 
 
 def test_dead_or_frozen_driver_stops_its_tasks_within_half_the_life_of_its_lock(
-    archive: Archive, lock: PlanLock, clock: VirtualClock
+    locks: Locks,
 ) -> None:
-    signals = StopSignals(archive, MARKER, lock.view, clock.time)
-    for _ in range(10):
-        clock.advance(LIFE / 3)
-        lock.renew()
-        assert signals.may_go_on()
-    assert signals.stopped_by == ""
+    with locks.hold(run("r-1", "p-1")) as lock:
+        signals = StopSignals(locks.archive, MARKER, lock.view, locks.clock.time)
+        for _ in range(10):
+            locks.clock.advance(LOCK_SECONDS / 3)
+            lock.renew()
+            assert signals.may_go_on()
+        assert signals.stopped_by == ""
 
-    clock.advance(LIFE / 2 + 1)
+        locks.clock.advance(LOCK_SECONDS / 2 + 1)
 
-    assert not signals.may_go_on()
-    assert "has not renewed" in signals.stopped_by
+        assert not signals.may_go_on()
+        assert "has not renewed" in signals.stopped_by
 
 
 def test_stop_ends_a_wait(archive: Archive) -> None:
