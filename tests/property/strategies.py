@@ -20,6 +20,15 @@ from tests.support.builders import BODY, NOW, message, queue_arn
 _NOT_IN_SQS = "".join({chr(code) for code in range(0x20)} - set("\t\n\r")) + "\ufffe\uffff"
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_-"
 
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
+)
+
 # SQSAPI, SendMessage: the characters that a body or a String value may hold.
 sqs_text = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters=_NOT_IN_SQS),

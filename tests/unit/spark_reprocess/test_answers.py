@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from spark_reprocess.aws.clients import QueueCounts
+from spark_reprocess.command_line.terminal import print_error, print_fields, print_table
 from spark_reprocess.command_line.verbs.collect import print_analysis, print_drain
 from spark_reprocess.command_line.verbs.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 from tests.support.findings_builder import a_group, a_lead, some_findings
-from tests.support.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_rows
 
 DRAINED = DrainSummary("d-1", "/my archive", 2.0, 10, 10, 10, 0, 0, faults=(), stopped_by=())
 EMPTY = replace(DRAINED, received=0, archived=0, deleted=0)
@@ -85,19 +86,30 @@ REDRIVES = {
     "that records arrivals": redriven({"arrived": 4}, "r-1"),
     **{f"with {word}": problem(word) for word in PROBLEMS},
 }
+HOSTILE = "\x1b]0;title\x07\x1b[2J\rover\u202ewritten"
+PRINTED: dict[str, Callable[[], None]] = {
+    "table": lambda: print_table(
+        ("group", "count", "failure"),
+        [("g-1", 1200, "[red]x[/red] [link=y]"), ("g-22", 7, HOSTILE)],
+    ),
+    "table without rows": lambda: print_table(("group", "count"), []),
+    "fields": lambda: print_fields(
+        [("by", "[red]me[/red]"), ("why", ""), ("body", "2 lines\none\ntwo")]
+    ),
+}
 ANSWERS: dict[str, Callable[[], None]] = {
     **{f"drain {name}": lambda one=one: print_drain(one) for name, one in DRAINS.items()},  # type: ignore[misc]
     **{f"analysis {name}": lambda one=one: print_analysis(one) for name, one in ANALYSES.items()},  # type: ignore[misc]
     **{f"redrive {name}": lambda one=one: print_redrive(one) for name, one in REDRIVES.items()},  # type: ignore[misc]
+    **PRINTED,
 }
-
-
 ON_SCREEN = {
-    name for name in ANSWERS if "analysis" in name or name.endswith(("ten messages", " dry"))
+    *(name for name in ANSWERS if "analysis" in name or name.endswith(("ten messages", " dry"))),
+    *PRINTED,
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@stored_rows("answers", ANSWERS)
 def test_answer_reads_as_it_is_stored(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,8 +123,13 @@ def test_answer_reads_as_it_is_stored(
         lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
         text += "--- on a screen\n" + "".join(f"{line}\n" for line in lines)
 
+    assert "\x07" not in text
     assert_stored("answers", name, text)
 
 
-def test_every_stored_answer_is_one_of_the_table() -> None:
-    assert stored_texts("answers").keys() == ANSWERS.keys()
+def test_an_error_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error(HOSTILE)
+
+    assert capsys.readouterr().err == (
+        "dlq: [U+001B]]0;title[U+0007][U+001B][2J[U+000D]over[U+202E]written\n"
+    )

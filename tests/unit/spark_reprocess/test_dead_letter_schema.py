@@ -103,18 +103,15 @@ def test_columns_repeat_what_a_message_says(source: Message, columns: dict[str, 
     assert {name: row[name] for name in columns} == columns
 
 
-@pytest.mark.parametrize("count", ["many", "-1", str(2**63), "9" * 38])
-def test_counter_beyond_the_column_is_null_but_kept(count: str) -> None:
-    row = row_of(message(attributes=counter(count)))
+@pytest.mark.parametrize(
+    ("count", "column"),
+    [*((one, None) for one in ("many", "-1", str(2**63), "9" * 38)), (str(2**63 - 1), 2**63 - 1)],
+)
+def test_counter_beyond_the_column_is_null_but_kept(count: str, column: int | None) -> None:
+    row = through_parquet(row_of(message(attributes=counter(count))))
 
-    assert row["replay_count"] is None
-    assert row["attributes"][REPLAY_COUNT_ATTRIBUTE]["string_value"] == count
-
-
-def test_largest_counter_still_fits_its_column() -> None:
-    row = through_parquet(row_of(message(attributes=counter(str(2**63 - 1)))))
-
-    assert row["replay_count"] == 2**63 - 1
+    assert row["replay_count"] == column
+    assert dict(row["attributes"])[REPLAY_COUNT_ATTRIBUTE]["string_value"] == count
 
 
 @pytest.mark.parametrize("spelled", ["{", "[]", '{"v":2}', '{"v":1,"t0":"soon"}'])

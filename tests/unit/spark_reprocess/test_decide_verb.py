@@ -1,4 +1,4 @@
-"""``decide``: what it writes beside the plan, answers and refuses."""
+"""``decide``: what it writes into the plan and beside it, answers and refuses."""
 
 import json
 from datetime import UTC, datetime
@@ -13,6 +13,10 @@ from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.groups.triage import Found, GroupMemory, GroupState, outcome
+from spark_reprocess.plan.plan import PlannedGroup
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
+from tests.support.parked_orders import archived, order, plan_of
 
 GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
 PLAN_ID = "20261101T000000Z-aaaaaa"
@@ -52,14 +56,6 @@ def answer(capsys: pytest.CaptureFixture[str], archive: Archive, *words: str) ->
     assert run(archive, *words, "--json") == 0
     parsed: dict[str, Any] = json.loads(capsys.readouterr().out)
     return parsed
-
-
-def test_a_broken_plan_names_its_file(archive: Archive, capsys: pytest.CaptureFixture[str]) -> None:
-    archive.write(PLAN_PATH, PLAN.replace("leave", "levae").encode())
-
-    for verb, *words in (["decide", OTHER, "leave"], ["groups"]):
-        assert main([verb, "--archive", archive.root, *words]) == 2
-        assert f"{archive.root}/{PLAN_PATH} has faults" in capsys.readouterr().err
 
 
 def test_without_an_action_the_plan_stays_and_what_is_said_is_remembered(
@@ -123,7 +119,6 @@ def test_people_read_what_was_written(archive: Archive, capsys: pytest.CaptureFi
         ([GROUP, "--edit", "[]", "--resolved"], "--edit needs an ACTION"),
         ([GROUP, "--note", "x" * 2001], "at most 2,000"),
         ([OTHER, "resend"], "invalid choice: 'resend'"),
-        ([OTHER, "redrive", "--note", "x" * 2001], "at most 2,000"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
@@ -162,3 +157,71 @@ def test_a_decision_that_somebody_else_overtook_is_refused_and_not_remembered(
     assert run(archive, OTHER, "discard") == 2
     assert "somebody else has changed it" in capsys.readouterr().err
     assert OTHER not in read_memory(archive).said
+
+
+PATCH = '[{"op":"replace","path":"/vat","value":19.00}]'
+
+
+@pytest.fixture
+def of_orders(tmp_path: Path) -> Archive:
+    made = archived(tmp_path, [order(1), order(2)])
+    plan_of(made)
+    return made
+
+
+def group_now(archive: Archive) -> PlannedGroup:
+    (group,) = read_plan(find_plan(archive, None).read()).groups
+    return group
+
+
+def decide(archive: Archive, *words: str) -> int:
+    group_id = group_now(archive).group_id
+    return main(["decide", "--archive", archive.root, group_id, "redrive", *words])
+
+
+def patch_of(archive: Archive) -> str | None:
+    edit = group_now(archive).edit
+    return edit.patch.text if edit and edit.patch else None
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_patch_is_text_or_a_file(
+    of_orders: Archive, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_file: bool
+) -> None:
+    (tmp_path / "patch.json").write_text(PATCH)
+
+    place = str(tmp_path / "patch.json") if is_file else PATCH
+    assert decide(of_orders, "--edit", place, "--json") == 0
+
+    assert json.loads(capsys.readouterr().out)["is_edited"] is True
+    assert patch_of(of_orders) == PATCH
+    assert group_now(of_orders).action == "redrive"
+
+
+def test_a_decision_alone_keeps_the_edit_and_an_empty_list_takes_it_away(
+    of_orders: Archive,
+) -> None:
+    assert decide(of_orders, "--edit", PATCH) == 0
+    assert decide(of_orders, "--note", "fixed") == 0
+    assert patch_of(of_orders) == PATCH
+    assert decide(of_orders, "--edit", "[]") == 0
+    assert patch_of(of_orders) is None
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ('[{"op":"drop","path":"/vat"}]', "--edit: operation 1: Unknown operation"),
+        ("[{", "--edit: "),
+        ("nowhere.json", "--edit nowhere.json: cannot be read"),
+    ],
+)
+def test_a_faulty_patch_changes_nothing(
+    of_orders: Archive, capsys: pytest.CaptureFixture[str], patch: str, why: str
+) -> None:
+    before = find_plan(of_orders, None).read()
+
+    assert decide(of_orders, "--edit", patch) == 2
+
+    assert why in capsys.readouterr().err
+    assert find_plan(of_orders, None).read() == before

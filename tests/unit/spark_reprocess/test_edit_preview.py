@@ -1,3 +1,5 @@
+"""The difference that an edit makes, as ``tests/golden/previews.txt`` has it."""
+
 import json
 
 from dlq_replay.wire.attributes import MessageAttribute
@@ -6,54 +8,29 @@ from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.redrive.resolving.editor import edit_sample
 from tests.support.builders import context, counter, message, text
+from tests.support.golden import assert_stored, stored_rows
 
-NOTHING = compile_masks(())
 BODY = json.dumps({"name": "Jane", "zip": None, "mail": "jane@example.org"})
+PARKED = message("m-1", BODY, {"tenant": text("a"), **context(first_id="f"), **counter("5")})
+EDIT = Edit(Patch('[{"op":"replace","path":"/zip","value":"10115"}]'))
+RAW = MessageAttribute("Binary", b"abc")
+PREVIEWS: dict[str, tuple[Message, Message]] = {
+    "body and attributes": (PARKED, EDIT.apply(PARKED, [("tenant", None), ("raw", RAW)])),
+    "nothing changes": (message("m-1", BODY), message("m-1", BODY)),
+    "no JSON": (
+        message("m-1", "plain text", {"a": text("x")}),
+        message("m-1", "plain text", {"a": text("y")}),
+    ),
+    "a long difference": (
+        message("m-1", json.dumps(list(range(100)))),
+        message("m-1", json.dumps([str(n) * 100 for n in range(100)])),
+    ),
+}
 
 
-def lines(before: Message, after: Message) -> list[str]:
-    return list(edit_sample("g-1", before, after, NOTHING).lines)
+@stored_rows("previews", PREVIEWS)
+def test_a_difference_reads_as_it_is_stored(name: str) -> None:
+    before, after = PREVIEWS[name]
 
-
-def test_difference_names_what_changes_line_by_line() -> None:
-    before = message("m-1", BODY, {"tenant": text("a"), **context(first_id="f"), **counter("5")})
-    edit = Edit(Patch('[{"op":"replace","path":"/zip","value":"10115"}]'))
-    after = edit.apply(before, [("tenant", None), ("raw", MessageAttribute("Binary", b"abc"))])
-
-    shown = lines(before, after)
-
-    assert [line for line in shown if line[0] in "+-"] == [
-        '-  "zip": null,',
-        '+  "zip": "10115",',
-        "-attribute tenant (String): a",
-        "+attribute raw (Binary): 3 bytes",
-    ]
-    assert not any("sqs-dlq-" in line for line in shown)
-
-
-def test_edit_that_changes_nothing_says_so() -> None:
-    assert lines(message("m-1", BODY), message("m-1", BODY)) == [
-        " nothing changes, or only what is masked"
-    ]
-
-
-def test_body_that_is_no_json_is_shown_as_it_is() -> None:
-    before = message("m-1", "plain text", {"a": text("x")})
-    after = message("m-1", "plain text", {"a": text("y")})
-
-    assert lines(before, after)[1:] == [
-        " plain text",
-        "-attribute a (String): x",
-        "+attribute a (String): y",
-    ]
-
-
-def test_long_differences_are_cut() -> None:
-    before = message("m-1", json.dumps(list(range(100))))
-    after = message("m-1", json.dumps([str(n) * 100 for n in range(100)]))
-
-    shown = lines(before, after)
-
-    assert len(shown) == 41
-    assert shown[-1].startswith(" … ")
-    assert all(len(line) <= 170 for line in shown)
+    sample = edit_sample("g-1", before, after, compile_masks(()))
+    assert_stored("previews", name, "\n".join(sample.lines))

@@ -1,3 +1,5 @@
+"""Plans as people edit them: what is written, read and refused, and what a decision changes."""
+
 import json
 import re
 from dataclasses import replace
@@ -12,8 +14,10 @@ from hypothesis import strategies as st
 from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.editing.json_text import Number
 from spark_reprocess.errors import InputError
+from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.plan.yaml_text import read_document, with_scalars
 from tests.support.golden import assert_stored, stored_texts
 
 SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, table_sha256="0" * 64)
@@ -202,3 +206,188 @@ def test_digest_of_decisions_is_that_of_what_the_plan_does() -> None:
 
     assert {each.decisions_sha256 for each in same} == {one.decisions_sha256}
     assert one.decisions_sha256 not in {each.decisions_sha256 for each in others}
+
+
+EDIT = Edit(None, (("tenant", "'acme'"),))
+
+
+groups = st.builds(
+    PlannedGroup,
+    group_id=st.sampled_from(["g-2", "g-3", "g-4"]),
+    title=st.text(max_size=30),
+    count=st.integers(0, 9),
+    action=st.sampled_from(Action),
+    edit=st.sampled_from([None, EDIT]),
+    note=st.text(max_size=30),
+)
+
+
+@given(
+    st.lists(groups, max_size=3, unique_by=lambda one: one.group_id),
+    groups.map(lambda one: replace(one, group_id="g-1")),
+    st.sampled_from(Action),
+    st.none() | st.text(max_size=60),
+    st.data(),
+)
+def test_a_decision_changes_its_group_alone(
+    others: list[PlannedGroup],
+    group: PlannedGroup,
+    action: Action,
+    note: str | None,
+    data: st.DataObject,
+) -> None:
+    place = data.draw(st.integers(0, len(others)))
+    original = plan(*others[:place], group, *others[place:])
+
+    decided = read_plan(decide(plan_text(original), ["g-1"], action, note))
+
+    expected = replace(group, action=action, note=group.note if note is None else note)
+    assert decided.groups == (*others[:place], expected, *others[place:])
+    assert replace(decided, groups=original.groups) == original
+
+
+def test_comments_around_an_entry_stay() -> None:
+    two = [PlannedGroup(f"g-{n}", "t", 2, Action.LEAVE) for n in (1, 2)]
+    text = plan_text(plan(*two), {"g-2": ["lead: x"]})
+    by_hand = text.replace("count: 2\n    action: leave\n", "count: 2\n    action: leave  # no\n\n")
+
+    changed = decide(by_hand, ["g-1"], Action.REDRIVE)
+
+    first, second = by_hand.split("\n\n  # lead: x")
+    assert changed == first.replace("leave  # no", "redrive") + "\n\n  # lead: x" + second
+    assert second.endswith("  # no\n\n")
+
+
+ZIP = Patch('[{"op":"replace","path":"/zip","value":"10115"}]')
+LONG = Patch('[{"op":"remove","path":"/a"},{"op":"add","path":"/n","value":1.10}]')
+
+
+def test_several_groups_are_decided_at_once() -> None:
+    made = [PlannedGroup(f"g-{n}", "t", 1, Action.LEAVE, note=f"n{n}") for n in range(4)]
+    text = plan_text(plan(*made))
+
+    changed = read_plan(decide(text, ["g-3", "g-1", "g-3"], Action.DISCARD, "why"))
+
+    assert [one.action.value for one in changed.groups] == ["leave", "discard", "leave", "discard"]
+    assert [one.note for one in changed.groups] == ["n0", "why", "n2", "why"]
+    with pytest.raises(InputError, match="has no group g-9"):
+        decide(text, ["g-1", "g-9"], Action.LEAVE)
+
+
+@given(
+    st.lists(groups, max_size=2, unique_by=lambda one: one.group_id),
+    groups.map(lambda one: replace(one, group_id="g-1")),
+    st.sampled_from([None, ZIP, LONG]),
+    st.sampled_from([None, ZIP, LONG]),
+)
+def test_a_patch_changes_its_group_alone(
+    others: list[PlannedGroup], group: PlannedGroup, before: Patch | None, after: Patch | None
+) -> None:
+    attributes = group.edit.set_attributes if group.edit else ()
+    old = Edit(before, attributes) if before or attributes else None
+    new = Edit(after, attributes) if after or attributes else None
+    original = plan(replace(group, edit=old), *others)
+    text = plan_text(original)
+
+    changed = with_patch(text, "g-1", after)
+
+    assert read_plan(changed).groups == (replace(group, edit=new), *others)
+    # And back again, to the character, where the patch stood at the same place.
+    if before is not None and after is not None:
+        assert with_patch(changed, "g-1", before) == text
+
+
+def test_a_patch_replaces_one_that_a_person_wrote() -> None:
+    text = plan_text(plan(PlannedGroup("g-1", "t", 1, Action.LEAVE, Edit(ZIP), "kept")))
+    head, _, tail = text.partition("    edit:\n")
+    by_hand = f"""{head}    edit:
+      # the zip that the shop corrected
+      - op: replace
+        path: /zip
+        value: |-
+          1
+"""
+    assert tail.count("\n") == 1
+
+    assert read_plan(by_hand).groups[0].edit == Edit(Patch(ZIP.text.replace("10115", "1")))
+    assert with_patch(by_hand, "g-1", ZIP) == text
+    assert with_patch(by_hand, "g-1", None) == head
+
+
+@pytest.mark.parametrize("entry", ["  - {id: g-1, action: leave}", "- id: g-1\n  action: leave"])
+def test_an_entry_of_another_layout_is_written_anew(entry: str) -> None:
+    text = plan_text(plan()).replace("groups: []\n", f"groups:\n{entry}\n")
+
+    [group] = read_plan(with_patch(decide(text, ["g-1"], Action.REDRIVE), "g-1", ZIP)).groups
+
+    assert (group.action, group.edit) == (Action.REDRIVE, Edit(ZIP))
+
+
+def test_groups_in_one_line_are_for_a_person() -> None:
+    text = plan_text(plan()).replace("groups: []", "groups: [{id: g-1, action: leave}]")
+
+    with pytest.raises(InputError, match=r"groups\[0\]: is written in an unusual way"):
+        with_patch(text, "g-1", ZIP)
+
+
+DOCUMENT = """\
+# a comment
+version: 1
+rules:
+  - name: first
+    when: |
+      a
+      b
+  - {name: second, when: c}
+"""
+LAUGHS = "\n".join(
+    ["l0: &l0 [x]", *(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30))]
+)
+
+
+@pytest.mark.parametrize("text", stored_texts("refused_yaml"))
+def test_what_is_refused_says_where(text: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_document("f", json.loads(text))
+
+    assert_stored("refused_yaml", text, str(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (f"a: {'[' * 10_000}", "f: is nested too deeply"),
+        (LAUGHS, "f: line 2: is an alias (*); write it out"),
+    ],
+    ids=["deep", "laughs"],
+)
+def test_what_would_take_long_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_document("f", text)
+
+    assert fault in str(raised.value)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("abc: -#\n\"'"),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abcxyz"), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(PLAIN)
+def test_the_value_is_what_yaml_says(value: object) -> None:
+    document = {"version": 1, "value": value}
+
+    assert read_document("f", yaml.safe_dump(document)) == document
+
+
+def test_replaced_scalars_leave_every_other_character() -> None:
+    root: Any = yaml.compose(DOCUMENT, Loader=yaml.SafeLoader)
+    first, second = root.value[1][1].value
+    when, name = first.value[1][1], second.value[0][1]
+
+    changed = DOCUMENT.replace("|\n      a\n      b", '"x"').replace("second", "third")
+    assert with_scalars(DOCUMENT, [(when, '"x"'), (name, "third")]) == changed

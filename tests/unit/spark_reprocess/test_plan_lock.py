@@ -1,3 +1,5 @@
+"""The plan lock, and what a task sees of its run in the archive: this lock and the stop marker."""
+
 import json
 import threading
 import time
@@ -20,13 +22,17 @@ from spark_reprocess.archive.plan_lock import (
     erase_holder,
     plan_lock,
 )
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
+from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError, BusyError
+from spark_reprocess.redrive.sending.stop_signals import (
+    LOOK_SECONDS,
+    StopSignals,
+    stop_marker,
+)
 from tests.support.builders import NOW
-from tests.support.golden import assert_stored, stored_texts
-
-ANALYSIS = LockHolder("a-1", ANALYZE, "an analysis", "me@here")
-ERASE = erase_holder("e-1", "me@here")
+from tests.support.golden import assert_stored, stored_rows
 
 
 @dataclass(frozen=True)
@@ -78,14 +84,6 @@ class Locks:
         with suppress(BusyError):
             return self.take(holder)
         return None
-
-    def is_free(self, holder: LockHolder) -> bool:
-        if lock := self.try_to_take(holder):
-            lock.release()
-        return lock is not None
-
-    def observer(self, lock: PlanLock) -> LockObserver:
-        return LockObserver(self.archive, lock.view, self.clock.time)
 
 
 @pytest.fixture
@@ -150,7 +148,9 @@ class Story:
                 self.held[run_id].require()
                 return "none"
             case [run_id, "is", "observed"]:
-                self.observers[run_id] = self.locks.observer(self.held[run_id])
+                self.observers[run_id] = LockObserver(
+                    archive, self.held[run_id].view, self.locks.clock.time
+                )
             case ["task", "of", run_id]:
                 return self.observers[run_id].trouble() or "none"
             case ["readable"]:
@@ -232,20 +232,16 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("name", STORIES)
+@stored_rows("locks", STORIES)
 def test_locks_are_taken_as_it_is_stored(locks: Locks, name: str) -> None:
     assert_stored("locks", name, Story(locks).tell(STORIES[name]))
-
-
-def test_every_stored_story_is_one_of_the_table() -> None:
-    assert stored_texts("locks").keys() == STORIES.keys()
 
 
 def test_lock_is_released_when_the_run_fails(locks: Locks) -> None:
     with pytest.raises(ZeroDivisionError), locks.hold(run("r-1", "p-1")):
         raise ZeroDivisionError
 
-    assert locks.is_free(run("r-2", "p-2"))
+    locks.take(run("r-2", "p-2"))
 
 
 def test_thread_renews_the_lock_and_no_renewal_is_written_after_the_release(locks: Locks) -> None:
@@ -311,4 +307,98 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks
     }
     assert locks.archive.list("") == ["locks/000001.end.json", "locks/000001.json"]
     locks.archive.cannot_read.add("locks/000001.json")
-    assert locks.is_free(run("r-2", "p-2"))
+    locks.take(run("r-2", "p-2"))
+
+
+MARKER = stop_marker("p-1", "r-1", "s-1")
+
+
+def test_marker_stops_a_task_before_its_next_claim_and_between_calls_within_a_second(
+    archive: Archive,
+) -> None:
+    clock = VirtualClock()
+    claiming, calling = (StopSignals(archive, MARKER, None, clock.time) for _ in range(2))
+    for run, stage in (("r-2", "s-1"), ("r-1", "s-2")):
+        archive.create(stop_marker("p-1", run, stage), b"of others")
+    assert claiming.look()
+    assert calling.look()
+    archive.create(MARKER, b"interrupted")
+
+    assert not claiming.look()
+    clock.advance(LOOK_SECONDS)
+    assert not calling.may_go_on()
+    assert not StopSignals(archive, MARKER, None).may_go_on()
+
+    claiming.stop("and the disk is full")
+    assert claiming.stopped_by == calling.stopped_by == "interrupted"
+
+
+def test_task_can_stop_all_others(archive: Archive) -> None:
+    one, other = StopSignals(archive, MARKER, None), StopSignals(archive, MARKER, None)
+
+    one.stop("the queue is gone")
+
+    assert not other.look()
+    assert one.stopped_by == other.stopped_by == "the queue is gone"
+
+
+def test_task_stops_itself_where_the_marker_cannot_be_written() -> None:
+    signals = StopSignals(LocalArchive("/proc/no such folder"), MARKER, None)
+
+    signals.stop("the disk is full")
+
+    assert signals.stopped_by == "the disk is full"
+    assert not signals.may_go_on()
+
+
+def test_damaged_marker_stops_too(archive: Archive) -> None:
+    archive.write(MARKER, b"\xff")
+
+    assert not StopSignals(archive, MARKER, None).look()
+
+
+def test_dead_or_frozen_driver_stops_its_tasks_within_half_the_life_of_its_lock(
+    locks: Locks,
+) -> None:
+    with locks.hold(run("r-1", "p-1")) as lock:
+        signals = StopSignals(locks.archive, MARKER, lock.view, locks.clock.time)
+        for _ in range(10):
+            locks.clock.advance(LOCK_SECONDS / 3)
+            lock.renew()
+            assert signals.may_go_on()
+        assert signals.stopped_by == ""
+
+        locks.clock.advance(LOCK_SECONDS / 2 + 1)
+
+        assert not signals.may_go_on()
+        assert "has not renewed" in signals.stopped_by
+
+
+def test_stop_ends_a_wait(archive: Archive) -> None:
+    signals = StopSignals(archive, MARKER, None)
+    with ThreadPoolExecutor(1) as executor:
+        waiting = executor.submit(signals.wait, 3600.0)
+        signals.stop("interrupted")
+        waiting.result(60)
+
+
+@pytest.mark.parametrize(
+    ("began", "now", "is_stopped"),
+    [
+        *((None, Limit(), False), (90, Limit(90), False), (90, Limit(120), False)),
+        *((90, Limit(), False), (90, Limit(1, "limited"), True), (None, Limit(1, "limited"), True)),
+        (90, Limit(1, fault="no way to the table"), False),
+    ],
+)
+def test_a_task_stops_where_the_limit_falls(
+    archive: Archive, began: int | None, now: Limit, *, is_stopped: bool
+) -> None:
+    signals = StopSignals(archive, MARKER, None)
+
+    signals.keep_to(Limit(began), now)
+    assert signals.stopped_by == ("waiting for the breaker: limited" if is_stopped else "")
+
+
+def test_a_limit_is_a_rate() -> None:
+    assert (Limit(90).least_rate(None), Limit(90).least_rate(1)) == (1.5, 1)
+    assert (Limit().least_rate(None), Limit().least_rate(7)) == (None, 7)

@@ -1,23 +1,45 @@
+"""One task, without Spark: chunks and rows in, claims, sends and counts out."""
+
+import gc
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from dlq_replay.replaying.sending import Confirmed, InDoubt, Refused, SendResult
-from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
+from dlq_replay.wire.message import Message
+from local_sqs.client import client_for
+from local_sqs.clock import Clock
+from local_sqs.model import SqsModel
+from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, Claim, Ledger, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import states_of
+from spark_reprocess.archive.messages.dead_letter_schema import (
+    ARROW_SCHEMA,
+    SENDING_COLUMNS,
+    to_row,
+)
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
+from spark_reprocess.redrive.resolving.editor import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.send_task import ChunkSender, Item, Settled
-from tests.support.builders import FakeQueue, context, context_of, counter, message, queue_url
+from spark_reprocess.redrive.sending.send_task import (
+    TASK,
+    TASK_COLUMNS,
+    ChunkSender,
+    Item,
+    SendTask,
+    Settled,
+)
+from tests.support.builders import NOW, FakeQueue, context, context_of, counter, message, queue_url
 from tests.support.fake_limits import FakeSignals
 from tests.support.ledgers import attempts_of
 
@@ -114,8 +136,10 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
 
 def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
     items = [item("m-1"), item("m-2", disposition=Disposition.DISCARD)]
-    bench.settle(FakeQueue(), items)
-    queue = FakeQueue()
+    first, queue = FakeQueue(), FakeQueue()
+    bench.settle(first, items)
+    assert [entry.body for entry in first.sent] == ["body of m-1"]
+    assert bench.states() == {"m-1": Disposition.SENT, "m-2": Disposition.DISCARDED}
 
     assert bench.settle(queue, items) == ["sent", "discarded"]
     assert queue.calls == []
@@ -156,14 +180,6 @@ def test_claim_without_result_is_busy_and_when_it_is_old_its_messages_are_in_dou
     assert [entry.body for entry in queue.sent] == sent
 
 
-def test_discarded_message_is_recorded_and_never_sent(bench: Bench) -> None:
-    queue = FakeQueue()
-
-    assert bench.settle(queue, [item("m-1", disposition=Disposition.DISCARD)]) == ["discarded"]
-    assert queue.calls == []
-    assert bench.states() == {"m-1": Disposition.DISCARDED}
-
-
 def test_claim_stands_before_anything_is_sent(bench: Bench) -> None:
     seen: list[list[str]] = []
 
@@ -177,9 +193,14 @@ def test_claim_stands_before_anything_is_sent(bench: Bench) -> None:
     assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00000.claim.json"]]
 
 
-def test_no_claim_is_made_once_the_run_is_stopped(bench: Bench) -> None:
+@pytest.mark.parametrize("is_one_chunk", [True, False])
+def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
+    bench: Bench, *, is_one_chunk: bool
+) -> None:
     sender = replace(bench.sender(FakeQueue()), claim_messages=lambda: 1)
-    settled = sender.settle("g-1", 1, [item(f"m-{n}", place=n) for n in range(3)])
+    items = [item(f"m-{n}", place=n) for n in range(3)]
+    chunks = [("g-1", 1, items)] if is_one_chunk else [("g-1", n, [items[n]]) for n in range(3)]
+    settled = sender.settle_all(chunks)
 
     assert [one.word for one in next(settled)] == ["sent"]
     sender.signals.stop("its time budget is over")
@@ -249,15 +270,6 @@ def test_fifo_group_behind_a_busy_chunk_or_a_message_in_doubt_waits_but_not_behi
     assert words(sender.settle("g-1", 2, second)) == [next_of_group, "sent"]
 
 
-def test_no_chunk_begins_once_the_run_is_stopped(bench: Bench) -> None:
-    sender = bench.sender(FakeQueue())
-    settled = sender.settle_all([("g", n, [item("abc"[n])]) for n in range(3)])
-
-    assert [one.word for one in next(settled)] == ["sent"]
-    sender.signals.stop("there is no such queue")
-    assert list(settled) == []
-
-
 def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -> None:
     """It counts from before the claim's write, which may take long, and so do others."""
     asked: list[float] = []
@@ -290,3 +302,59 @@ def test_runs_of_one_plan_share_the_lock_whatever_kind_of_queue_they_send_to() -
     ]
     assert claims[0] == claims[1]
     assert len(set(claims)) == 4
+
+
+CHUNKS = 4
+
+
+def rows_of(chunk: int) -> pa.RecordBatch:
+    """One chunk's rows with what a task gets of each, and nothing else."""
+    drained_at = datetime.fromtimestamp(NOW, UTC)
+    rows = [
+        {
+            **to_row(message(f"m-{chunk}-{n}", "x" * 1000), queue_url("parked"), drained_at),
+            "drain_id": "d",
+            "group_id": "g",
+            "disposition": "send",
+            "unit": "g",
+            "chunk": chunk,
+            "place": n,
+            CHANGES: None,
+            TASK: 0,
+        }
+        for n in range(CHUNK_MESSAGES)
+    ]
+    plan: list[pa.Field[Any]] = [
+        *(pa.field(name, pa.string()) for name in ("drain_id", "group_id", "disposition", "unit")),
+        *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
+        pa.field(CHANGES, pa.null()),
+        pa.field(TASK, pa.int32()),
+    ]
+    sending = [ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS]
+    schema = pa.schema([*sending, *plan])
+    assert sorted(schema.names) == sorted(TASK_COLUMNS)
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def live_messages() -> int:
+    return sum(isinstance(one, Message) for one in gc.get_objects())
+
+
+def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path) -> None:
+    model = SqsModel(Clock())
+    main = model.url_of(model.create_queue("main", {}))
+    client = client_for(model)
+    context = RunContext(RedriveOptions("a"), "p-1", main)
+    held: list[int] = []
+    before = live_messages()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for chunk in range(1, CHUNKS + 1):
+            held.append(live_messages() - before)
+            yield rows_of(chunk)
+
+    task = SendTask(open_archive(str(tmp_path)), context, lambda _: client, "progress")
+    (tally,) = task.run(batches())
+
+    assert tally.to_pylist()[0]["count"] == CHUNKS * CHUNK_MESSAGES
+    assert max(held) <= 2 * CHUNK_MESSAGES

@@ -1,13 +1,12 @@
 """The files of a table, without a Spark session: what a task writes, names and reads."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import (
     Part,
     commit,
@@ -26,11 +25,6 @@ FIELDS: "list[pa.Field[Any]]" = [
 SCHEMA = pa.schema(FIELDS)
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    return open_archive(str(tmp_path))
-
-
 def batches(*ids: str) -> list[pa.RecordBatch]:
     """One batch for each id, as Spark may cut a partition."""
     return [pa.RecordBatch.from_pydict({"message_id": [one], "position": [7]}) for one in ids]
@@ -45,13 +39,6 @@ def rows_of(archive: Archive, schema: pa.Schema = SCHEMA) -> list[dict[str, Any]
     listed = [asdict(one) for one in parts_of(archive, FOLDER)]
     found = read_parts(archive, FOLDER, schema, [pa.RecordBatch.from_pylist(listed)])
     return [row for batch in found for row in batch.to_pylist()]
-
-
-def test_reader_returns_what_tasks_wrote(archive: Archive) -> None:
-    commit(archive, FOLDER, [*write_part(archive, "a", "b"), *write_part(archive, "c")])
-
-    assert sorted(str(row["message_id"]) for row in rows_of(archive)) == ["a", "b", "c"]
-    assert {row["position"] for row in rows_of(archive)} == {7}
 
 
 def test_a_task_without_rows_writes_no_file(archive: Archive) -> None:

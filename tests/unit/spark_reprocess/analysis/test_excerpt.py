@@ -1,6 +1,5 @@
 import base64
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,11 +7,8 @@ from hypothesis import strategies as st
 
 from dlq_replay.text.masks import MASKED
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks, excerpt
+from tests.property.strategies import json_values
 
-JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
-)
 SECRET = "tok-4711-hunter2"
 
 
@@ -21,7 +17,7 @@ def test_small_json_is_shown_whole() -> None:
     assert json.loads(excerpt(json.dumps(value), Masks())) == value
 
 
-@given(st.text() | JSON.map(json.dumps), st.integers(20, 200))
+@given(st.text() | json_values.map(json.dumps), st.integers(20, 200))
 def test_no_excerpt_is_longer_than_it_may_be(body: str, characters: int) -> None:
     assert len(excerpt(body, Masks(), characters)) <= characters
 

@@ -17,6 +17,7 @@ from spark_reprocess.analysis.leads.features import (
     features_of,
     path_text,
 )
+from tests.property.strategies import json_values
 
 
 def features(body: object, **more: Any) -> list[tuple[str, str]]:
@@ -157,24 +158,7 @@ def test_the_size_is_told_by_its_power_of_two() -> None:
     ]
 
 
-def test_of_too_many_fields_the_deep_ones_are_left_out() -> None:
-    wide = {f"key{chr(97 + n // 26)}{chr(97 + n % 26)}": "x" for n in range(380)}
-
-    found = features({**wide, "late": {f"inner{chr(97 + n)}": 1 for n in range(26)}})
-
-    assert ("body", "+") in found
-    assert ("body.late", "object") in found
-    assert ("body.late", "+") not in found
-    assert not any(field.startswith("body.late.") for field, _ in found)
-
-
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inside: st.lists(inside, max_size=5) | st.dictionaries(st.text(), inside, max_size=5),
-)
-
-
-@given(st.text() | ANY_JSON.map(json.dumps), st.dictionaries(st.text(), st.text() | st.none()))
+@given(st.text() | json_values.map(json.dumps), st.dictionaries(st.text(), st.text() | st.none()))
 def test_whatever_a_message_holds_its_features_are_lines_of_path_and_tag(
     body: str, attributes: dict[str, str | None]
 ) -> None:

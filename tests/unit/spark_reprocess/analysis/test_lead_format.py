@@ -20,43 +20,39 @@ def lead_with(predicates: Sequence[Predicate], masks: Masks | None = None) -> Le
     return lead_of(parts, (1.0, 0.0), 1.0, masks or Masks(), others_alike=True)
 
 
-@pytest.mark.parametrize(
-    ("tag", "words"),
-    [
-        ("=acme", "= acme"),
-        ("=", '= ""'),
-        ("=(missing)", '= "(missing)"'),
-        ("=true", "= true"),
-        ("~0", "= between -1 and 1"),
-        ("~1", "= 1 to 10"),
-        ("~6", "= 100,000 to 1,000,000"),
-        ("~-2", "= -100 to -10"),
-        ("text", "is text"),
-        ("missing in some", "is missing in some"),
-    ],
-)
-def test_every_tag_reads_well(tag: str, words: str) -> None:
-    assert worded("body\x1fa", tag) == f"body.a {words}"
+TAGS = {
+    "=acme": "= acme",
+    "=": '= ""',
+    "=(missing)": '= "(missing)"',
+    "=true": "= true",
+    "~0": "= between -1 and 1",
+    "~1": "= 1 to 10",
+    "~6": "= 100,000 to 1,000,000",
+    "~-2": "= -100 to -10",
+    "text": "is text",
+    "missing in some": "is missing in some",
+}
+PATHS = {
+    "body\x1fitems\x1d\x1fsku": "body.items[].sku",
+    "body\x1fMessage\x1e\x1fid": "body.Message.id",
+    "attribute\x1ftenant": "attribute.tenant",
+    "body\x1forder-<n>\x1c": "body.order-<n>",
+    "body\x1b\x1fa": "body.a",
+}
 
 
 @pytest.mark.parametrize(
-    ("path", "field"),
+    ("path", "tag", "words"),
     [
-        ("body\x1fitems\x1d\x1fsku", "body.items[].sku"),
-        ("body\x1fMessage\x1e\x1fid", "body.Message.id"),
-        ("attribute\x1ftenant", "attribute.tenant"),
-        ("body\x1forder-<n>\x1c", "body.order-<n>"),
-        ("body\x1b\x1fa", "body.a"),
+        *(("body\x1fa", tag, f"body.a {words}") for tag, words in TAGS.items()),
+        *((path, MISSING, f"{field} is missing") for path, field in PATHS.items()),
+        *((path, PRESENT, f"{field} is present") for path, field in PATHS.items()),
+        ("body_bytes", "~11", "body_bytes = 1,024 to 2,047"),
+        ("body_bytes", "~0", "body_bytes = 0"),
     ],
 )
-def test_a_path_reads_as_a_path(path: str, field: str) -> None:
-    assert worded(path, MISSING) == f"{field} is missing"
-    assert worded(path, PRESENT) == f"{field} is present"
-
-
-def test_a_size_is_told_in_bytes() -> None:
-    assert worded("body_bytes", "~11") == "body_bytes = 1,024 to 2,047"
-    assert worded("body_bytes", "~0") == "body_bytes = 0"
+def test_every_path_and_every_tag_reads_well(path: str, tag: str, words: str) -> None:
+    assert worded(path, tag) == words
 
 
 def test_a_size_is_nobody_s_value_and_stays() -> None:

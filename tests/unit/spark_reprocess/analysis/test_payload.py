@@ -1,4 +1,4 @@
-"""What is inside a body, whatever it was wrapped in."""
+"""What is inside a body, whatever it was wrapped in; and JSON as other languages read it."""
 
 import base64
 import gzip
@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.groups.payload import NOT_JSON, Payload, in_base64, unwrap
+from spark_reprocess.analysis.groups.payload import (
+    NOT_JSON,
+    Payload,
+    in_base64,
+    parse_container,
+    parse_json,
+    unwrap,
+)
+from tests.property.strategies import json_values
 
 ORDER = {"order": 7, "tenant": "acme"}
 ORDER_TEXT = json.dumps(ORDER)
@@ -27,12 +35,29 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 SNS = {"Type": "Notification", "TopicArn": "arn:aws:sns:eu-west-1:1:orders", "Message": ORDER_TEXT}
+ID = "3f2b8c1e-9d4a-4b6c-8e2f-0a1b2c3d4e5f"
 EVENT = {"detail-type": "OrderPlaced", "source": "shop.web", "detail": ORDER}
+RESEMBLING = [
+    {"TopicArn": "arn:aws:sns:eu-west-1:1:orders"},
+    {"TopicArn": "arn", "Message": {"no": "text"}},
+    {"TopicArn": "arn", "Type": "SubscriptionConfirmation", "Message": "You have chosen"},
+    {"detail-type": "x", "detail": "no object"},
+    {"specversion": "1.0", "data": 5},
+    {"Records": []},
+    {"Records": "none"},
+    {"Records": ["text"]},
+    {"Records": [{"id": 1}]},
+    {"receiptHandle": "AQ", "body": {"no": "text"}},
+    {"requestPayload": ORDER},
+    {"requestPayload": ORDER, "requestContext": {"condition": None}},
+    {"requestPayload": "text", "requestContext": {"condition": "Success"}},
+]
 
 
 @pytest.mark.parametrize(
     ("envelope", "words"),
     [
+        *((one, []) for one in RESEMBLING),
         (ORDER, []),
         (SNS, ["SNS orders:"]),
         ({key: SNS[key] for key in ("TopicArn", "Message")}, ["SNS orders:"]),
@@ -72,12 +97,13 @@ EVENT = {"detail-type": "OrderPlaced", "source": "shop.web", "detail": ORDER}
             {**SNS, "Message": json.dumps(EVENT)},
             ["SNS orders:", "EventBridge shop.web OrderPlaced:"],
         ),
+        ({**SNS, "TopicArn": f"{SNS['TopicArn']}-{ID}"}, ["SNS orders-<id>:"]),
     ],
 )
 def test_an_envelope_comes_off_and_leaves_a_word(envelope: object, words: list[str]) -> None:
     payload = unwrap(json.dumps(envelope))
 
-    assert payload.value == ORDER
+    assert payload.value == (ORDER if words else envelope)
     assert list(payload.wrappings) == words
 
 
@@ -88,37 +114,6 @@ def test_the_first_record_of_s3_is_the_payload_itself() -> None:
 
     assert payload.wrappings == ("aws:s3 ObjectCreated:Put:",)
     assert payload.value == one
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"TopicArn": "arn:aws:sns:eu-west-1:1:orders"},
-        {"TopicArn": "arn", "Message": {"no": "text"}},
-        {"TopicArn": "arn", "Type": "SubscriptionConfirmation", "Message": "You have chosen"},
-        {"detail-type": "x", "detail": "no object"},
-        {"specversion": "1.0", "data": 5},
-        {"Records": []},
-        {"Records": "none"},
-        {"Records": ["text"]},
-        {"Records": [{"id": 1}]},
-        {"receiptHandle": "AQ", "body": {"no": "text"}},
-        {"requestPayload": ORDER},
-        {"requestPayload": ORDER, "requestContext": {"condition": None}},
-        {"requestPayload": "text", "requestContext": {"condition": "Success"}},
-    ],
-)
-def test_what_only_resembles_an_envelope_is_the_payload(body: dict[str, Any]) -> None:
-    payload = unwrap(json.dumps(body))
-
-    assert payload.wrappings == ()
-    assert payload.value == body
-
-
-def test_ids_in_an_envelope_s_words_are_masked() -> None:
-    topic = "arn:aws:sns:eu-west-1:1:orders-3f2b8c1e-9d4a-4b6c-8e2f-0a1b2c3d4e5f"
-
-    assert unwrap(json.dumps({**SNS, "TopicArn": topic})).wrappings == ("SNS orders-<id>:",)
 
 
 def test_so_many_wrappings_come_off_and_no_more() -> None:
@@ -173,9 +168,19 @@ def test_no_more_is_unpacked_than_a_mebibyte() -> None:
     assert payload == Payload(("base64 of gzip of",), NOT_JSON, "", MEGABYTE)
 
 
-@given(st.text() | st.binary().map(in_base64_of))
-def test_nothing_that_a_body_may_hold_is_too_odd(body: str) -> None:
-    payload = unwrap(body)
+@given(json_values, st.text(" \n\t"))
+def test_only_objects_and_arrays_are_containers(value: object, space: str) -> None:
+    text = f"{space}{json.dumps(value)}{space}"
+    found = parse_container(text)
 
-    assert len(payload.wrappings) <= 4
-    assert payload.size >= 0
+    assert parse_json(text) == value
+    assert found == value if isinstance(value, dict | list) else found is NOT_JSON
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "NaN", "[Infinity]", '{"a": -Infinity}', "{", "{'a': 1}", "[" * 100_000, "1 2"],
+)
+def test_what_other_parsers_refuse_is_no_json(text: str) -> None:
+    assert parse_json(text) is NOT_JSON
+    assert parse_container(text) is NOT_JSON

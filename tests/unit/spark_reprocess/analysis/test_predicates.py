@@ -1,6 +1,8 @@
-"""Predicates, and for how many messages they hold."""
+"""Features and predicates, for how many messages they hold, and the G-test of two shares."""
 
 import json
+import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.leads.features import MISSING, PRESENT, features_of, path_text
+from spark_reprocess.analysis.leads.contrast import evidence
+from spark_reprocess.analysis.leads.features import (
+    MISSING,
+    NEWLINE,
+    PRESENT,
+    TAG,
+    features_of,
+    path_text,
+)
 from spark_reprocess.analysis.leads.predicates import Counts, FeatureTable, feature_table
 
 BODIES = (
@@ -94,3 +104,88 @@ def test_a_field_in_an_object_can_be_present_or_missing_and_a_body_cannot() -> N
     for tag in (PRESENT, MISSING):
         found = counts_of(({"a": {"b": 1}}, {"a": {}}))
         assert {path for path, own in found if own == tag} == {"body.a", "body.a.b"}
+
+
+PATHS = ("body", "body\x1fa", "body\x1fa\x1fb", "body\x1fc\x1d", "body\x1fc")
+TAGS = ("text", "number", "object", "+", "=x", "=y", "~3")
+MESSAGES = st.lists(
+    st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(TAGS)), min_size=1, unique=True),
+    min_size=1,
+    max_size=30,
+)
+
+
+def table_of(messages: list[list[tuple[str, str]]]) -> FeatureTable:
+    return feature_table(
+        pa.array([NEWLINE.join(f"{path}{TAG}{tag}" for path, tag in one) for one in messages])
+    )
+
+
+@given(MESSAGES)
+def test_what_is_not_rare_is_counted_and_keeps_its_holders(
+    messages: list[list[tuple[str, str]]],
+) -> None:
+    table = table_of(messages)
+    counted = Counter(feature for one in messages for feature in one)
+    expected = {one: n for one, n in counted.items() if one[1][0] not in "=~" or n >= 3}
+
+    features = [(table.paths[table.field[i]], tag) for i, tag in enumerate(table.tags)]
+    counts = table.counts(np.arange(table.messages), np.ones(table.messages)).holds
+
+    assert table.messages == len(messages)
+    assert dict(zip(features, counts.astype(int).tolist(), strict=False)) == expected
+    for number, feature in enumerate(features):
+        assert table.holders.row(number).tolist() == [
+            place for place, one in enumerate(messages) if feature in one
+        ]
+
+
+def test_a_field_s_parent_is_the_object_that_was_looked_at() -> None:
+    body = '{"a": {"b": [{"c": 1}]}, "d": "{\\"e\\": 1}"}'
+    table = feature_table(pa.array([features_of(body, 9, (), {})] * 3))
+    parents = {
+        path: table.paths[table.field[parent]] if parent >= 0 else ""
+        for path, parent in zip(table.paths, table.parent, strict=True)
+    }
+
+    a, b = "body\x1fa", "body\x1fa\x1fb"
+    assert parents[a] == "body"
+    assert parents[b] == a
+    assert parents[f"{b}\x1d"] == b
+    assert parents[f"{b}\x1d\x1fc"] == f"{b}\x1d"
+    assert parents["body\x1fd\x1e\x1fe"] == "body\x1fd\x1e"
+    assert parents["body"] == parents["body_bytes"] == ""
+
+
+SMALL = st.integers(1, 60)
+
+
+def evidence_of(share_1: float, count_1: float, share_2: float, count_2: float) -> float:
+    numbers = (share_1, count_1, share_2, count_2)
+    return float(evidence(*(np.array([float(one)]) for one in numbers))[0])
+
+
+def g_statistic(table: list[list[int]]) -> float:
+    """The textbook formula: 2 * sum(observed * log(observed / expected))."""
+    total = sum(map(sum, table))
+    rows, columns = (
+        [sum(row) for row in table],
+        [sum(column) for column in zip(*table, strict=True)],
+    )
+    return 2 * sum(
+        seen * math.log(seen * total / (rows[i] * columns[j]))
+        for i, row in enumerate(table)
+        for j, seen in enumerate(row)
+        if seen
+    )
+
+
+@given(SMALL, SMALL, SMALL, SMALL)
+def test_evidence_is_half_of_g(has: int, lacks: int, other_has: int, other_lacks: int) -> None:
+    own, others = has + lacks, other_has + other_lacks
+
+    found = evidence_of(has / own, own, other_has / others, others)
+
+    assert found == pytest.approx(
+        g_statistic([[has, lacks], [other_has, other_lacks]]) / 2, abs=1e-9
+    )

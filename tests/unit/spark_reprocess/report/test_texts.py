@@ -1,15 +1,41 @@
+"""Texts, charts and commands of the report: real shells run what a reader copies."""
+
 import json
+import shlex
+import shutil
+import subprocess
 import unicodedata
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.editing.json_text import indented_json
 from spark_reprocess.figures import cut, visible
-from spark_reprocess.report.views import SAMPLE_CHARACTERS, shown_sample
-from tests.support.findings_builder import HOSTILE_TEXTS, a_sample
+from spark_reprocess.groups.findings import Findings
+from spark_reprocess.report.views import (
+    COLOURS,
+    SAMPLE_CHARACTERS,
+    SPARK_HEIGHT,
+    arrivals_table,
+    chart_data,
+    lead_with_option,
+    outline,
+    places,
+    quoted,
+    shown_sample,
+)
+from tests.property.strategies import json_values
+from tests.support.findings_builder import (
+    ANALYZED_AT,
+    HOSTILE_TEXTS,
+    a_group,
+    a_lead,
+    a_sample,
+    some_findings,
+)
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -54,17 +80,7 @@ def test_a_cut_text_is_no_longer_than_asked_and_says_that_it_was_cut(text: str, 
     assert text.startswith(short.removesuffix("…"))
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
-
-
-@given(st.lists(JSON) | st.dictionaries(st.text(), JSON))
+@given(st.lists(json_values) | st.dictionaries(st.text(), json_values))
 def test_indented_json_keeps_every_character_but_white_space(value: Any) -> None:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
@@ -101,3 +117,108 @@ def test_a_long_body_is_cut_and_says_so(body: str) -> None:
     assert sample["is_cut"]
     assert len(sample["body"]) == SAMPLE_CHARACTERS
     assert sample["body"].endswith("…")
+
+
+def three_buckets(*arrivals: tuple[int, ...]) -> Findings:
+    groups = [a_group(group_id=f"g-{n}", arrivals=one) for n, one in enumerate(arrivals)]
+    starts = tuple(ANALYZED_AT + timedelta(hours=n) for n in range(3))
+    return some_findings(*groups, bucket_starts=starts, bucket_seconds=3_600.0)
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "path"),
+    [
+        ((), ""),
+        ((0, 0), ""),
+        ((4,), "M0 24V0H1V24z"),
+        ((0, 2, 2, 4, 0), "M0 24H1V12H3V0H4V24H5V24z"),
+        ((1, 1_000_000), "M0 24V22H1V0H2V24z"),
+    ],
+)
+def test_an_outline_steps_over_the_counts(arrivals: tuple[int, ...], path: str) -> None:
+    assert outline(arrivals) == path
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=80))
+def test_an_outline_stays_in_its_box(arrivals: list[int]) -> None:
+    path = outline(arrivals).removeprefix("M0 24").removesuffix("z")
+
+    for step in path.replace("H", " H").replace("V", " V").split():
+        limit = len(arrivals) if step[0] == "H" else SPARK_HEIGHT
+        assert 0 <= int(step[1:]) <= limit
+
+
+def test_the_table_has_the_coloured_groups_and_the_others_and_no_empty_bucket() -> None:
+    others = ((1, 0, 2), (1, 0, 3))
+    coloured = ((7, 0, 0),) * COLOURS
+
+    first, last = arrivals_table(three_buckets(*coloured, *others))
+
+    assert (first["counts"], first["others"], first["total"]) == ([7] * 6, 2, 44)
+    assert last == {"start": "2025-11-20 12:30", "counts": [0] * 6, "others": 5, "total": 5}
+
+
+def test_groups_without_times_have_no_bar() -> None:
+    assert chart_data(three_buckets((1, 2, 3), ()))["arrivals"] == [[1, 2, 3], [0, 0, 0]]
+
+
+@given(st.sampled_from([1.0, 5.0, 30.0, 60.0, 3_600.0]))
+def test_no_two_buckets_have_the_same_name(seconds: float) -> None:
+    starts = tuple(ANALYZED_AT + timedelta(seconds=seconds * n) for n in range(60))
+    group = a_group(arrivals=(1,) * 60)
+
+    rows = arrivals_table(some_findings(group, bucket_starts=starts, bucket_seconds=seconds))
+
+    assert len({row["start"] for row in rows}) == 60
+
+
+SH = shutil.which("dash") or "sh"
+TYPEABLE = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0") | st.sampled_from("'\"\\$`! ")
+)
+_CARRIED = [text for text in HOSTILE_TEXTS if "\0" not in text and "\ud800" not in text]
+
+
+def shell_words(line: str) -> list[str]:
+    script = f"printf '%s\\0' {line}"
+    printed = subprocess.run([SH, "-c", script], capture_output=True, check=True).stdout
+    return printed.decode().split("\0")[:-1]
+
+
+@settings(max_examples=25)
+@given(st.lists(TYPEABLE | st.sampled_from(_CARRIED), min_size=1, max_size=20))
+def test_every_posix_shell_reads_back_what_was_quoted(texts: list[str]) -> None:
+    assert shell_words(" ".join(quoted(text) for text in texts)) == texts
+
+
+def test_a_condition_reads_well_in_double_quotes_unless_a_shell_would_expand_it() -> None:
+    assert (
+        quoted("get_json_object(body, '$.a') = 'b'") == "\"get_json_object(body, '\\$.a') = 'b'\""
+    )
+    assert quoted("a != 'b'") == "'a != '\"'\"'b'\"'\"''"
+
+
+def test_the_commands_name_archive_and_plan() -> None:
+    findings = some_findings(a_group(), archive="s3://b/my archive", plan_path="/r/plan.yaml")
+
+    assert places(findings) == "--archive 's3://b/my archive' --plan /r/plan.yaml"
+
+
+def test_a_plan_in_the_archive_is_named_by_its_id() -> None:
+    findings = some_findings(a_group(), archive="/a", plan_path="/a/reports/r-1/plan.yaml")
+
+    assert places(findings) == f"--archive /a --plan {findings.plan_id}"
+
+
+def test_the_strongest_lead_with_a_condition_narrows_the_redrive() -> None:
+    leads = (a_lead(), a_lead(value="second", condition="tenant = 'a'"), a_lead(condition="x"))
+
+    lead, option = lead_with_option(leads)
+
+    assert lead == leads[1]
+    assert shlex.split(option) == ["--where", "tenant = 'a'"]
+
+
+@pytest.mark.parametrize("condition", ["", "a = '\0'", "a = '\u202e'", "x" * 2_001])
+def test_a_condition_that_no_shell_should_carry_is_left_out(condition: str) -> None:
+    assert lead_with_option([a_lead(condition=condition)]) == (None, "")
