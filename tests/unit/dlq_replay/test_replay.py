@@ -207,7 +207,7 @@ def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
 
     def find(message_ids: Sequence[str]) -> dict[str, Failure]:
         asked.append(message_ids)
-        late = Failure("c", "TimeoutError", "slow")
+        late = Failure("c", "TimeoutError", "späť 🎉")
         return {"a": Failure("a", "orders.BadAddress", "no such street"), "c": late}
 
     rules = replace(policy(), non_retryable_errors=("BadAddress",))
@@ -222,6 +222,6 @@ def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
     }
     copies = [context_of(copy) for copy in parked.sent]
     assert sorted((str(copy.reason), copy.error) for copy in copies) == [
-        ("attempts_exhausted", FailureError("TimeoutError", "slow")),
+        ("attempts_exhausted", FailureError("TimeoutError", "späť 🎉")),
         ("non_retryable", FailureError("orders.BadAddress", "no such street")),
     ]
