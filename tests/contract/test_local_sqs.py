@@ -18,7 +18,7 @@ from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
 from tests.contract.sqs_story import Story
 from tests.support.golden import assert_stored, stored_texts
-from tests.support.sqs_driver import Driver, redrive_policy, refusal_code, string
+from tests.support.sqs_driver import Driver, refusal_code, string
 
 API = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_"
 GUIDE = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/"
@@ -27,9 +27,6 @@ RECORDED = "https://github.com/localstack/localstack/blob/main/tests/aws/service
 
 KIB = 1024
 MIB = 1_048_576
-HOUR = 3600
-DAY = 86_400
-TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
 
 
 @dataclass(frozen=True)
@@ -106,20 +103,6 @@ def unacceptable_queue_is_refused(sqs: LocalSqs) -> None:
             assert refusal_code(create, QueueName=name, Attributes=given) == code, name
 
 
-@behaviour(API + "ListDeadLetterSourceQueues.html")
-def sources_of_a_dead_letter_queue_are_listed_in_pages(sqs: LocalSqs) -> None:
-    dlq = sqs.queue()
-    sources = [sqs.queue(RedrivePolicy=redrive_policy(dlq, 2)) for _ in range(5)]
-    sources[0].set(RedrivePolicy="")
-    pages = list(
-        sqs.client.get_paginator("list_dead_letter_source_queues").paginate(
-            QueueUrl=dlq.url, PaginationConfig={"PageSize": 3}
-        )
-    )
-    assert [len(page["queueUrls"]) for page in pages] == [3, 1]
-    assert {url for page in pages for url in page["queueUrls"]} == {q.url for q in sources[1:]}
-
-
 # --- What a message may contain
 
 
@@ -171,14 +154,6 @@ def bad_message_is_refused_alone_and_fails_its_entry_of_a_batch(sqs: LocalSqs) -
                 sent, failed = queue.send_batch(message, {"MessageBody": "good"})
                 assert (list(sent), failed) == (["1"], {"0": code}), message
                 assert queue.take() == ["good"]
-
-
-@behaviour(GUIDE + "quotas-messages.html")
-def body_up_to_the_limit_arrives_whole(sqs: LocalSqs) -> None:
-    for body in ("x" * MIB, "€" * (MIB // 3), "\t\n\r \ud7ff\ue000\ufffd🎉"):
-        queue = sqs.queue()
-        queue.send(body)
-        assert queue.take() == [body]
 
 
 @behaviour(RECORDED + "test_sqs.snapshot.json")
@@ -251,14 +226,6 @@ def receive_chooses_attributes_by_name_and_prefix(sqs: LocalSqs) -> None:
     assert chosen("foo.*") == ["foo.a", "foo.b"]
     assert chosen("bar", "none") == ["bar"]
     assert chosen(".*") == chosen("All") == ["bar", "foo.a", "foo.b"]
-
-
-@behaviour(API + "SendMessage.html")
-def sequence_numbers_rise(sqs: LocalSqs) -> None:
-    queue = sqs.fifo(ContentBasedDeduplication="true")
-    numbers = [int(queue.send(str(n), MessageGroupId="g")["SequenceNumber"]) for n in range(4)]
-    assert numbers == sorted(set(numbers))
-    assert [int(m["Attributes"]["SequenceNumber"]) for m in queue.receive()] == numbers
 
 
 @behaviour(API + "SendMessage.html")

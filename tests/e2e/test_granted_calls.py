@@ -126,10 +126,6 @@ def make_queues(suffix: str = "") -> dict[str, SqsQueue]:
     return queues
 
 
-def make_failure_table() -> None:
-    create_failure_table(boto3.client("dynamodb"), "FailureTable")
-
-
 def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:
     statements = statements_of(stack, role)
     return {call for call in calls if not is_allowed(call, statements)}
@@ -161,7 +157,7 @@ def test_the_replay_function_on_standard_queues(
     waits = {"BackoffRate": "9999", "BackoffCapSeconds": "999999"}
     stack = Stack.of(TEMPLATE, waits | INVOICES)
     queues = make_queues()
-    make_failure_table()
+    create_failure_table(boto3.client("dynamodb"), "FailureTable")
     returns = ReturnsTable(boto3.client("dynamodb"), "FailureTable", lambda: 1_800_000_000)
     returns.begin("plan", ["group"])
     aws.calls.clear()
@@ -353,7 +349,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
         body, source = f'{{"order": {n}}}', "Invoices" if n else "MainQueue"
         known = context(body, reason="attempts_exhausted", source_queue=source)
         queues["ParkedQueue"].send([SendEntry(body, known)])
-    make_failure_table()
+    create_failure_table(boto3.client("dynamodb"), "FailureTable")
     boto3.client("logs").create_log_group(logGroupName="/shop/orders")
     archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
     stored = store_command(archive, command_of(["--command-line", arguments["--command-line"]]))

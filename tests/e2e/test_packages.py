@@ -139,25 +139,6 @@ def test_every_module_of_the_job_can_be_imported_from_the_zip(packed: Path, clus
     assert all(Path(place).is_relative_to(archive) for place in found.values())
 
 
-@pytest.mark.parametrize(
-    ("script", "arguments"),
-    [
-        ("spark_job.py", ["--help"]),
-        ("glue_job.py", ["--JOB_NAME", "job", "--command-line", "--help"]),
-    ],
-)
-def test_the_scripts_start_with_nothing_but_the_zip_and_the_cluster(
-    packed: Path, cluster: Path, script: str, arguments: list[str]
-) -> None:
-    path = [str(packed / "spark_reprocess.zip"), str(cluster)]
-    start = (
-        f"import runpy, sys; sys.path[1:1] = {path!r}\n"
-        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    )
-
-    assert "collect" in python_alone(start, packed / script, *arguments)
-
-
 def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> None:
     first, again = (
         {one.name: one.read_bytes() for one in folder.iterdir()}

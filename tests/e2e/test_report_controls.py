@@ -112,19 +112,6 @@ def test_the_chart_filters_by_legend_and_by_brush(browser: Browser, write: Write
         expect(shown).to_have_count(2)
 
 
-def test_the_chart_is_read_with_the_keyboard(browser: Browser, write: Write) -> None:
-    with opened(browser, write(incident_findings())) as watched:
-        page = watched.page
-        page.locator("#chart").focus()
-        page.keyboard.press("End")
-        page.keyboard.press("ArrowLeft")
-        expect(page.locator("#said")).to_contain_text("2025-11-20 09:30 to 10:00: ")
-        page.keyboard.press("Enter")
-        expect(page.locator("#chips")).to_contain_text("2025-11-20 09:30 to 10:00")
-        page.keyboard.press("Escape")
-        expect(page.locator("#chips")).to_be_hidden()
-
-
 def test_the_list_is_walked_with_the_keyboard(browser: Browser, write: Write) -> None:
     with opened(browser, write(incident_findings())) as watched:
         page = watched.page

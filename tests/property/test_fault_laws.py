@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from dlq_replay.aws.deadline import require_time_left
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.backoff import Backoff
-from dlq_replay.replaying.replay import Replayer
 from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
@@ -118,13 +117,9 @@ partial_failures = st.builds(
     Scenario,
     is_fifo=st.booleans(),
     letters=st.lists(equal_letters, min_size=5, max_size=9),
-    faults=st.builds(
-        Fault,
-        effect=st.just(Effect.FAIL_ENTRIES),
-        operation=st.just("SendMessageBatch"),
-        nth=st.integers(1, 3),
-        entries=st.just((0,)),
-    ).map(lambda fault: [fault]),
+    faults=st.integers(1, 3).map(
+        lambda nth: [Fault(Effect.FAIL_ENTRIES, "SendMessageBatch", nth=nth, entries=(0,))]
+    ),
 )
 """Scenarios of one kind, where a search among all would take long to come by it."""
 
@@ -170,14 +165,14 @@ def play(scenario: Scenario) -> Ending:
     client.meta.events.register_first("before-send.sqs", require_time_left)
     wired = stack.replayer
     draws = random.Random(1)
-    stack.replayer = Replayer(
+    stack.replayer = replace(
+        wired,
         policy=replace(wired.policy, backoff=Backoff(rate_seconds=300, cap_seconds=2400)),
         main_queue=SqsQueue(client, stack.main.url),
         dlq=SqsQueue(client, stack.dlq.url),
         parked_queue=SqsQueue(client, stack.parked.url),
         now_seconds=lambda: stack.now_seconds() + scenario.skew_seconds,
         draw_up_to=lambda top: draws.randint(0, top),
-        executor=wired.executor,
     )
     stack.front.log.clear()
     stack.front.faults.add(*scenario.faults)

@@ -148,6 +148,7 @@ def test_no_message_changes_its_queue(
 
     assert {source_of[entry.body] for entry in main.sent} <= {"main"}
     assert {source_of[entry.body] for entry in other.sent} <= ({"other"} if is_shared else set())
+    assert all(CONTEXT_ATTRIBUTE in entry.attributes for entry in dlq.sent)
     for entry in (*main.sent, *other.sent, *dlq.sent, *parked.sent):
         known = Message("copy", entry.body, entry.attributes).history
         if known.context.first_seen_seconds is not None and known.fault is None:

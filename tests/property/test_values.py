@@ -4,33 +4,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.backoff import Backoff, reproducible_draw
 from dlq_replay.wire.context import CONTEXT_MAX_BYTES, ReplayContext
 from dlq_replay.wire.message import Message
 from tests.property.strategies import contexts, messages
 from tests.support.builders import lambda_record, received
-
-rates = st.floats(0.001, 43_200)
-caps = st.integers(0, 1_209_600)
-
-
-@given(rates, caps, st.integers(1, 10**6), st.uuids().map(str))
-def test_delay_is_within_its_window_at_any_count(
-    rate: float, cap: int, number: int, message_id: str
-) -> None:
-    ceiling = Backoff(rate, cap).ceiling_seconds(number)
-    delay = reproducible_draw(message_id, number)(ceiling)
-
-    assert 0 <= delay <= ceiling <= cap
-
-
-@given(rates, caps, st.integers(1, 2000))
-def test_ceiling_never_falls_from_one_replay_to_the_next(
-    rate: float, cap: int, number: int
-) -> None:
-    backoff = Backoff(rate, cap)
-
-    assert backoff.ceiling_seconds(number) <= backoff.ceiling_seconds(number + 1)
 
 
 @given(messages())

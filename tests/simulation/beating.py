@@ -62,6 +62,3 @@ class Work:
 
     def fail(self, effect: Effect, **rule: Any) -> None:
         self.front.faults.add(Fault(effect, EXTEND, **rule))
-
-    def extensions(self) -> int:
-        return self.front.log.count(EXTEND)

@@ -9,18 +9,17 @@ import heapq
 import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.replay import Replayer
-from dlq_replay.replaying.sending import Confirmed, SendResult, forever
+from dlq_replay.replaying.sending import forever
 from dlq_replay.rules.breaker import BreakerRules, BreakerView
 from dlq_replay.rules.decision import Park, Replay
 from dlq_replay.rules.plan import Passage
 from dlq_replay.wire.message import Message, SendEntry
 from tests.support.breaker_tables import FakeBreaker
-from tests.support.builders import policy, queue_arn, queue_url
-from tests.support.inline_executor import InlineExecutor
+from tests.support.builders import policy, queue_arn, replayer, three_queues
 
 HOUR = 3600
 START = 29_000_000 * 60
@@ -85,25 +84,6 @@ class Letter:
     entry: SendEntry | None = None
     done: int | None = None
     parked: int | None = None
-
-
-@dataclass
-class _Outlet:
-    """A queue that confirms all, and remembers what was sent in this second."""
-
-    url: str
-    sent: list[SendEntry] = field(default_factory=list)
-
-    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
-        self.sent.extend(entries)
-        return [Confirmed("copy")] * len(entries)
-
-    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
-        return [one for one, _ in changes]
-
-    def take(self) -> list[SendEntry]:
-        taken, self.sent = self.sent, []
-        return taken
 
 
 class Outage:
@@ -181,18 +161,14 @@ class Outage:
             self.table, self.rules, self._read_metric, clock_seconds=lambda: self.second
         )
         ours = policy(max_attempts=20, rate_seconds=10, dlq_retention_seconds=14 * 24 * HOUR)
-        self._outlets = [_Outlet(queue_url(name)) for name in ("main", "dlq", "parked")]
-        main, dlq, parked = self._outlets
-        return Replayer(
+        self._queues = three_queues()
+        made = replayer(
             ours,
-            main,
-            dlq,
-            parked,
-            lambda: self.now,
-            lambda top: self.random.randint(0, top),
-            InlineExecutor(),
+            *self._queues,
+            now_seconds=lambda: self.now,
             breakers={ours.main_queue: worker} if self.scenario.has_breaker else {},
         )
+        return replace(made, draw_up_to=lambda top: self.random.randint(0, top))
 
     def _read_metric(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
         if not self.scenario.is_metric_known:
@@ -276,13 +252,16 @@ class Outage:
                 letter.was_replayed = True
                 self.replays[self.rules.minute(self.now)] += 1
             self.held += step.passage is Passage.HELD
-        main, dlq, _ = (outlet.take() for outlet in self._outlets)
-        for queue, entries in ((self._main, main), (self._dlq, dlq)):
-            for entry in entries:
+        main, dlq, _ = self._queues
+        for queue, sent in ((self._main, main.sent), (self._dlq, dlq.sent)):
+            for entry in sent:
                 index = int(entry.body)
                 self.letters[index].entry = entry
                 self._put(queue, self.second + max(1, entry.delay_seconds or 0), index)
                 self.letters[index].is_held = queue is self._dlq
+        for one in self._queues:
+            one.sent.clear()
+            one.calls.clear()
         self._note_limit()
 
     def _received(self, index: int) -> Message:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -198,6 +199,26 @@ class FakeQueue:
             (m.message_id, seconds) for m, seconds in changes if m.message_id not in self.stuck
         )
         return [m for m, _ in changes if m.message_id in self.stuck]
+
+
+class StuckQueue(FakeQueue):
+    """Accepts a call and answers only when released."""
+
+    def __init__(self, url: str = queue_url("main")) -> None:
+        super().__init__(url)
+        self.entered, self.released = threading.Event(), threading.Event()
+
+    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+        self._wait()
+        return super().send(entries)
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
+        self._wait()
+        return super().change_visibility(changes)
+
+    def _wait(self) -> None:
+        self.entered.set()
+        self.released.wait(30)
 
 
 def replayer(

@@ -4,28 +4,20 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from spark_reprocess.groups.findings import (
-    Findings,
-    GroupFinding,
-    Lead,
-    ReplayCount,
-    Sample,
-    Spread,
-    Synonym,
-)
+from spark_reprocess.groups.findings import Findings, GroupFinding, Lead, Synonym
 from tests.support.findings_builder import (
-    ANALYZED_AT,
     BUCKET_SECONDS,
     BUCKETS,
     FIRST_BUCKET,
     SOURCE,
     a_group,
     a_lead,
+    a_sample,
     some_findings,
 )
 
@@ -43,7 +35,7 @@ class Failure:
     trend: str
     body: dict[str, Any] | str
     leads: tuple[Lead, ...] = ()
-    reasons: tuple[str, ...] = ("attempts_exhausted",)
+    reason: str = "attempts_exhausted"
     source: str = SOURCE
 
 
@@ -63,8 +55,11 @@ def _group(chance: random.Random, failure: Failure) -> GroupFinding:
         max(0.0, failure.curve(n / BUCKETS)) * chance.uniform(0.75, 1.25) for n in range(BUCKETS)
     ]
     arrivals = Counter(chance.choices(range(BUCKETS), weights, k=failure.size))
-    first, last = (_moment(chance, place) for place in (min(arrivals), max(arrivals)))
-    oldest = (ANALYZED_AT - first).total_seconds()
+    first, last = (
+        FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * place)
+        for place in (min(arrivals), max(arrivals))
+    )
+    body = failure.body if isinstance(failure.body, str) else json.dumps(failure.body)
     return a_group(
         group_id=f"g-{chance.randrange(16**10):010x}",
         title=failure.title,
@@ -73,48 +68,13 @@ def _group(chance: random.Random, failure: Failure) -> GroupFinding:
         last_sent_at=last,
         arrivals=tuple(arrivals[place] for place in range(BUCKETS)),
         trend=failure.trend,
-        reasons=_split(failure.size, failure.reasons),
+        reasons={failure.reason: failure.size},
         sources={failure.source: failure.size},
-        replay_counts=_replays(chance, failure),
-        body_bytes=Spread(412, 700, 2_100, 3_900 + failure.size),
-        age_seconds=Spread(
-            (ANALYZED_AT - last).total_seconds(), oldest * 0.4, oldest * 0.93, oldest
-        ),
         leads=failure.leads,
-        samples=tuple(_samples(chance, failure.body, first, last)),
+        samples=tuple(
+            a_sample(message_id=f"m-{failure.size}-{n}", sent_at=first, body=body) for n in range(3)
+        ),
     )
-
-
-def _moment(chance: random.Random, bucket: int) -> datetime:
-    return FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * bucket + chance.randrange(1_600))
-
-
-def _split(count: int, names: Sequence[str]) -> dict[str, int]:
-    rest = count // 12 if len(names) > 1 else 0
-    return {names[0]: count - rest, **dict.fromkeys(names[1:], rest)}
-
-
-def _replays(chance: random.Random, failure: Failure) -> tuple[ReplayCount, ...]:
-    if "attempts_exhausted" not in failure.reasons:
-        return (ReplayCount(0, failure.size),)
-    early = min(failure.size // 9, chance.randrange(1, 40))
-    return ReplayCount(19, early), ReplayCount(20, failure.size - early)
-
-
-def _samples(
-    chance: random.Random, body: dict[str, Any] | str, first: datetime, last: datetime
-) -> Iterator[Sample]:
-    for number in range(3):
-        sent_at = first + (last - first) * (number / 2)
-        identity = f"{chance.randrange(16**8):08x}-5a1e-4c0d-9b7f-{chance.randrange(16**12):012x}"
-        tenant = chance.choice(("acme", "blue-bottle", "northwind"))
-        if isinstance(body, dict):
-            order = f"o-{chance.randrange(10**6):06d}"
-            whole = {**body, "order_id": order, "placed_at": f"{sent_at:%FT%TZ}"}
-            text = json.dumps(whole, separators=(",", ":"))
-        else:
-            text = body
-        yield Sample(identity, sent_at, text, {"sqs-dlq-replay-nb": "20", "tenant": tenant})
 
 
 def _around(at: float, width: float) -> Curve:
@@ -135,7 +95,6 @@ _FAILURES = (
         size=7_480,
         curve=lambda t: (t - 0.56) / 0.44 if t > 0.56 else 0.0,
         trend="rising",
-        reasons=("attempts_exhausted", "too_old"),
         leads=(
             a_lead(
                 "body.payment.provider",
@@ -163,7 +122,7 @@ _FAILURES = (
         size=2_310,
         curve=lambda t: 1.0 if t > 0.31 else 0.0,
         trend="steady",
-        reasons=("non_retryable",),
+        reason="non_retryable",
         leads=(
             a_lead(
                 "body.coupon.kind",
@@ -189,7 +148,6 @@ _FAILURES = (
         size=690,
         curve=_around(0.2, 0.09),
         trend="falling",
-        reasons=("attempts_exhausted", "too_old"),
         leads=(a_lead("attribute.tenant", "blue-bottle", 0.88, 0.24, 1.41),),
         body=_ORDER,
     ),
@@ -207,7 +165,7 @@ _FAILURES = (
         size=268,
         curve=lambda t: 1.0 if t > 0.7 else 0.1,
         trend="rising",
-        reasons=("foreign_source",),
+        reason="foreign_source",
         source=SOURCE.replace("orders", "refunds"),
         leads=(a_lead("body.type", "RefundRequested", 1.0, 0.0, 7.02),),
         body={"type": "RefundRequested", "amount": 12.0, "reason": "damaged"},

@@ -87,6 +87,8 @@ def copies_of(letter: Message) -> dict[str, SendEntry]:
     rules, fifo = policy(), policy(main="main.fifo")
     return {
         "replay": replay_entry(letter, 1, 30, NOW, rules),
+        # A timer of 0 overrides the queue's own.
+        "replay at once": replay_entry(letter, 1, 0, NOW, rules),
         "replay to FIFO": replay_entry(letter, 2, 0, NOW, fifo),
         "hold": held_entry(letter, NOW + 5000, 900, NOW, rules),
         "park": parked_entry(letter, "attempts_exhausted", NOW, rules, ERROR),

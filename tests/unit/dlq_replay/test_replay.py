@@ -1,5 +1,4 @@
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from dlq_replay.wire.message import Message, UnreadableRecord
 from tests.support.builders import (
     NOW,
     FakeQueue,
+    StuckQueue,
     context,
     context_of,
     counter,
@@ -178,25 +178,13 @@ def test_history_counts_only_beside_its_own_body_and_in_its_own_queue(
     assert context_of(entry).first_id == first_id
 
 
-class SilentQueue(FakeQueue):
-    """Answers a change of visibility only when released."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.released = threading.Event()
-
-    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
-        self.released.wait(30)
-        return super().change_visibility(changes)
-
-
 def test_hold_whose_answer_does_not_come_does_not_keep_the_batch() -> None:
-    silent = SilentQueue(queue_url("dlq"))
+    stuck = StuckQueue(queue_url("dlq"))
     with ThreadPoolExecutor(1) as executor:
         outcome, _ = play(
-            Batch(FIFO_HOURS, [aged("a1")], seconds_left=0.05), silent, executor=executor
+            Batch(FIFO_HOURS, [aged("a1")], seconds_left=0.05), stuck, executor=executor
         )
-        silent.released.set()
+        stuck.released.set()
 
     assert fates(outcome)["a1"] == Failed("not_reached", "its hold was not confirmed")
     assert failures(outcome) == {"a1"}
@@ -207,7 +195,7 @@ def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
 
     def find(message_ids: Sequence[str]) -> dict[str, Failure]:
         asked.append(message_ids)
-        late = Failure("c", "TimeoutError", "slow")
+        late = Failure("c", "TimeoutError", "späť 🎉")
         return {"a": Failure("a", "orders.BadAddress", "no such street"), "c": late}
 
     rules = replace(policy(), non_retryable_errors=("BadAddress",))
@@ -222,6 +210,6 @@ def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
     }
     copies = [context_of(copy) for copy in parked.sent]
     assert sorted((str(copy.reason), copy.error) for copy in copies) == [
-        ("attempts_exhausted", FailureError("TimeoutError", "slow")),
+        ("attempts_exhausted", FailureError("TimeoutError", "späť 🎉")),
         ("non_retryable", FailureError("orders.BadAddress", "no such street")),
     ]

@@ -1,4 +1,3 @@
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
@@ -16,7 +15,7 @@ from dlq_replay.replaying.sending import (
     send_groups,
 )
 from dlq_replay.wire.message import SendEntry
-from tests.support.builders import FakeQueue, queue_url
+from tests.support.builders import FakeQueue, StuckQueue, queue_url
 
 MEBIBYTE = 1_048_576
 
@@ -91,20 +90,6 @@ def test_nothing_is_called_when_time_is_up(executor: Executor) -> None:
 
     assert results == {"a": NotSent()}
     assert queue.calls == []
-
-
-class StuckQueue(FakeQueue):
-    """Accepts the first call and answers only when released."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered = threading.Event()
-        self.released = threading.Event()
-
-    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
-        self.entered.set()
-        self.released.wait(30)
-        return super().send(entries)
 
 
 def test_open_call_is_in_doubt_and_waiting_call_never_begins() -> None:

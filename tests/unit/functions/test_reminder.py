@@ -1,6 +1,7 @@
 """The daily notice: what waits, where to look, and silence when nothing does."""
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,17 +95,6 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
 
 def remind() -> None:
     handler.lambda_handler({"detail-type": "Scheduled Event"}, None)
-
-
-def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: Account) -> None:
-    account.park(3)
-    remind()
-    remind()
-
-    notices = account.notices()
-    assert [subject for subject, _ in notices] == ["3 dead letters wait, main queue orders"] * 2
-    assert "In the parked queue: 3" in notices[0][1]
-    assert "secret" not in str(notices)
 
 
 RUN = "jr_1a/b"
@@ -334,8 +324,21 @@ def a_record(account: Account, content: bytes) -> None:
     seen(account, content)
 
 
+def parked_yesterday(account: Account) -> None:
+    account.park(3)
+    remind()
+
+
+def without_a_job(account: Account) -> None:
+    account.park(1)
+    account.run(7)
+    os.environ["ARCHIVE_BUCKET"] = ""
+
+
 NOTICES: dict[str, Callable[[Account], None]] = {
     "nothing": lambda _: None,
+    "parked messages on two days": parked_yesterday,
+    "a parked message without a job": without_a_job,
     "pending messages": lambda account: account.run(7, 3 * 86_400),
     "messages behind another": partial(blocked, message_id="0a-1"),
     # Only ids of messages and of groups get into a notice.
@@ -373,16 +376,5 @@ def test_notice_reads_as_it_is_stored(account: Account, name: str) -> None:
     remind()
 
     notices = [f"{subject}\n\n{text}" for subject, text in account.notices()]
+    assert "secret" not in str(notices)
     assert_stored("notices", name, "\n---\n".join(notices))
-
-
-def test_without_a_job_only_the_parked_queue_is_read(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    account.park(1)
-    account.run(7)
-    monkeypatch.setenv("ARCHIVE_BUCKET", "")
-    remind()
-
-    [(subject, _)] = account.notices()
-    assert subject == "1 dead letters wait, main queue orders"

@@ -1,4 +1,4 @@
-"""Requests that meet a fault, and the log of requests."""
+"""Requests that meet a fault, the log of requests, and the room that a queue takes."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,6 +14,7 @@ from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
+from local_sqs.messages import StoredMessage
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
@@ -137,3 +138,13 @@ def test_log_has_what_arrived_and_when(
     assert (record.entry_count, record.at_ms) == (2, clock.now_ms())
     assert record.effects == ("throttle",)
     assert front.log.count() == 2
+
+
+def test_due_times_of_deleted_messages_do_not_pile_up() -> None:
+    queue = SqsModel().create_queue("q")
+    for _ in range(1000):
+        queue.send(StoredMessage("x"))
+        (message,) = queue.receive(1)
+        queue.delete(message.handle)
+
+    assert len(queue._timers._heap) + len(queue._expiries._heap) < 300  # noqa: SLF001 - the size is the point

@@ -6,7 +6,7 @@ from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 
 from dlq_replay.consumer.identity import first_id, own_attributes
 from dlq_replay.errors import MalformedMessageError
-from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import Message
 from tests.support.builders import context, counter, lambda_record, message, received, text
@@ -29,18 +29,29 @@ def shapes(source: Message) -> list[Any]:
     ]
 
 
-def test_replayed_copy_is_known_by_its_first_id_in_every_shape() -> None:
-    copy = message("copy-7", attributes=context(first_id="first"))
+@pytest.mark.parametrize(
+    ("message_id", "attributes", "first"),
+    [
+        ("copy-7", context(first_id="first"), "first"),
+        # A child that got a replayed message's attributes is a message of its own.
+        ("child", context("the parent's body", first_id="parent"), "child"),
+        ("child", context(first_id="parent"), "parent"),
+        ("m-1", {}, "m-1"),
+        *(
+            ("copy-7", {CONTEXT_ATTRIBUTE: no_id}, "copy-7")
+            for no_id in (
+                *map(text, ("no json", '{"v":2,"id":"x"}', '{"v":1}')),
+                MessageAttribute("Binary", b"x"),
+            )
+        ),
+    ],
+)
+def test_copy_is_known_by_its_first_id_in_every_shape(
+    message_id: str, attributes: Attributes, first: str
+) -> None:
+    copy = message(message_id, attributes=attributes)
 
-    assert [first_id(shape) for shape in shapes(copy)] == ["first"] * 5
-
-
-def test_child_that_got_a_replayed_messages_attributes_is_known_by_its_own_id() -> None:
-    child = message("child", attributes=context("the parent's body", first_id="parent"))
-    same_body = message("child", attributes=context(first_id="parent"))
-
-    assert [first_id(shape) for shape in shapes(child)] == ["child"] * 5
-    assert [first_id(shape) for shape in shapes(same_body)] == ["parent"] * 5
+    assert [first_id(shape) for shape in shapes(copy)] == [first] * 5
 
 
 def test_md5_of_sqs_counts_where_a_library_put_another_body_in_its_place() -> None:
@@ -59,20 +70,6 @@ def test_only_a_producers_attributes_are_passed_on() -> None:
             "key": {"DataType": "Binary", "BinaryValue": b"k"},
         }
     assert own_attributes({"MessageId": "m"}) == {}
-
-
-def test_first_copy_is_known_by_its_own_id_in_every_shape() -> None:
-    assert [first_id(shape) for shape in shapes(message("m-1"))] == ["m-1"] * 5
-
-
-@pytest.mark.parametrize(
-    "attribute",
-    [text("no json"), text('{"v":2,"id":"x"}'), text('{"v":1}'), MessageAttribute("Binary", b"x")],
-)
-def test_context_that_says_no_id_leaves_the_copys_own(attribute: MessageAttribute) -> None:
-    copy = message("copy-7", attributes={CONTEXT_ATTRIBUTE: attribute})
-
-    assert [first_id(shape) for shape in shapes(copy)] == ["copy-7"] * 5
 
 
 @pytest.mark.parametrize("raw", [None, 7, "x", {}, {"dataType": "String"}, []])
