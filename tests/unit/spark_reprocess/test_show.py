@@ -23,7 +23,7 @@ from spark_reprocess.archive.messages.message_store import (
     write_messages,
 )
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.command_line.cli import main, parse
+from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.export import json_line, opened
 from spark_reprocess.inspect.show import ShowOptions, show
