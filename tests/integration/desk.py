@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 
@@ -19,6 +19,7 @@ from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.run import Pending, RunOptions, RunSummary, run
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
+    Spark,
     archive_of,
     entry_of,
     executed,
@@ -30,9 +31,6 @@ from tests.support.approved_plan import planned
 from tests.support.ledgers import attempts_of
 from tests.support.small_jobs import REDRIVE_ALL
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 SEND = "SendMessageBatch"
 
 
@@ -40,7 +38,7 @@ SEND = "SendMessageBatch"
 class Desk:
     """Redrives from here meet what it asks the server for."""
 
-    spark: "SparkSession"
+    spark: Spark
     world: RunningServer
     archive: Archive
     plan: str
@@ -75,7 +73,7 @@ MakeDesk = Callable[..., Desk]
 
 
 def set_up(
-    spark: "SparkSession",
+    spark: Spark,
     world: RunningServer,
     folder: Path,
     messages: Sequence[Message],
@@ -97,7 +95,7 @@ class ScheduledRuns:
     """A parked and a main queue, an archive and a policy, and runs over them."""
 
     def __init__(
-        self, spark: "SparkSession", make_queue: MakeQueue, folder: Path, policy: str = REDRIVE_ALL
+        self, spark: Spark, make_queue: MakeQueue, folder: Path, policy: str = REDRIVE_ALL
     ) -> None:
         self.spark = spark
         self.make_queue = make_queue

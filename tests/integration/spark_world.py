@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRAIN_ID = "20231121T031502Z-ab12cd"
+Spark: TypeAlias = "SparkSession"
 
 
 def archive_of(
@@ -119,17 +120,17 @@ def recorded_as_sent(archive: Archive, message_id: str, new_message_id: str = ""
     ledger.record("g-1", 1, 1, [Result(message_id, Disposition.SENT, time_text, new_message_id)])
 
 
-def analyzed(spark: "SparkSession", archive: Archive, **options: Any) -> Findings:
+def analyzed(spark: Spark, archive: Archive, **options: Any) -> Findings:
     return analyze(spark, AnalyzeOptions(archive.root, **options))
 
 
-def reported(spark: "SparkSession", archive: Archive, action: str = "redrive") -> str:
+def reported(spark: Spark, archive: Archive, action: str = "redrive") -> str:
     """Analyze; set the action of each group in the plan of the report; return its path."""
     return str(approve(Path(analyzed(spark, archive).plan_path), action))
 
 
 def executed(
-    spark: "SparkSession",
+    spark: Spark,
     archive: Archive,
     plan: str,
     url: str,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,28 +20,20 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain, rules_by_task
 from spark_reprocess.drain.drain_task import DrainRules
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import (
-    DRAIN_ID,
-    entry_of,
-    parked,
-    receive_all,
-)
+from tests.integration.spark_world import DRAIN_ID, Spark, entry_of, parked, receive_all
 from tests.support.small_jobs import DRAIN
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.mark.parametrize("url", ["parked", "http://127.0.0.1:1/123456789012/parked"])
 def test_queue_that_is_not_there_exits_with_two(
-    spark: "SparkSession", tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
+    spark: Spark, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", url]) == 2
     assert capsys.readouterr().err.startswith("dlq: --parked-queue-url")
 
 
 def test_progress_says_how_far_how_fast_and_what_is_left(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     source = make_queue("parked")
     source.send([entry_of(parked(n)) for n in range(10)])
@@ -61,9 +52,7 @@ def test_progress_says_how_far_how_fast_and_what_is_left(
     assert re.fullmatch(r"7 of 7 messages, [\d,.]+/s", seen[2])
 
 
-def test_limit_is_shared_by_all_tasks(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
+def test_limit_is_shared_by_all_tasks(spark: Spark, make_queue: MakeQueue, tmp_path: Path) -> None:
     source = make_queue("parked")
     source.send([entry_of(parked(n)) for n in range(10)])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,14 +23,11 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import store_command
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
-from tests.integration.spark_world import analyzed, parked
+from tests.integration.spark_world import Spark, analyzed, parked
 from tests.support.builders import NOW, context, message, queue_url
 from tests.support.failure_table import create_failure_table
 from tests.support.ledgers import begin
 from tests.support.recorded_aws import serve_recorded_aws
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 POLICY = Path(__file__).parents[2] / "templates" / "examples" / "eraser-policy.json"
 NAMES = {"BUCKET": "erasebucket", "REGION": "us-east-1", "ACCOUNT": "123456789012"}
@@ -67,7 +64,7 @@ class Erased:
 
 
 @pytest.fixture(scope="module")
-def erased(started_spark: "SparkSession") -> Erased:
+def erased(started_spark: Spark) -> Erased:
     with serve_recorded_aws() as aws, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", aws.url)
         patch.setenv("AWS_ENDPOINT_URL_S3", aws.url)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,12 +22,10 @@ from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.client_at import client_at
+from tests.integration.spark_world import Spark
 from tests.support.needs import needs_proc
 from tests.support.processes import Family
 from tests.support.small_jobs import DRAIN, QUICK_SPARK
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = 600
@@ -95,7 +92,7 @@ RECEIVE, DELETE = "ReceiveMessage", "DeleteMessageBatch"
     ],
 )
 def test_killed_job_is_completed_by_the_next(
-    spark: "SparkSession", tmp_path: Path, suffix: str, fault: Fault
+    spark: Spark, tmp_path: Path, suffix: str, fault: Fault
 ) -> None:
     with killed_drain(suffix) as job:
         sent = job.waiting()

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,6 +22,7 @@ from spark_reprocess.run import RunOptions, RunSummary
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
 from tests.integration.spark_world import (
+    Spark,
     archive_of,
     bodies,
     entry_of,
@@ -32,10 +33,6 @@ from tests.integration.spark_world import (
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message, queue_arn, queue_url
 from tests.support.small_jobs import REDRIVE_ALL
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ROWS = "parked_queue string, source_queue string, source_arn string, parked_reason string, "
@@ -70,7 +67,7 @@ def destination_of(queues: Queues, row: tuple[Any, ...]) -> str | None:
 @pytest.mark.parametrize("sources", [{}, {"invoices": queue_url("invoices")}])
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_no_message_goes_where_it_did_not_come_from(
-    spark: "SparkSession", sources: dict[str, str], *, is_shared: bool
+    spark: Spark, sources: dict[str, str], *, is_shared: bool
 ) -> None:
     queues = Queues(
         queue_url("main"),
@@ -93,9 +90,7 @@ def test_no_message_goes_where_it_did_not_come_from(
         assert (cause is not None) == (hindrance in ("other_parked_queue", "foreign_source"))
 
 
-def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(
-    spark: "SparkSession",
-) -> None:
+def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(spark: Spark) -> None:
     named = Queues(queue_url("main"), queue_url("parked"), dead_letter_queue="dlq", is_shared=True)
 
     rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumn("disposition", named.hindrance()[0])
@@ -111,7 +106,7 @@ DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 class Stack(ScheduledRuns):
     """A main queue, its DLQ and its parked queue, and runs and redrives over an archive."""
 
-    def __init__(self, spark: "SparkSession", make_queue: MakeQueue, folder: Path) -> None:
+    def __init__(self, spark: Spark, make_queue: MakeQueue, folder: Path) -> None:
         super().__init__(spark, make_queue, folder)
         self.dlq = make_queue("dlq")
         self.main = self.make_source()
@@ -147,9 +142,7 @@ class Stack(ScheduledRuns):
 
 
 @pytest.fixture
-def stack(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
-) -> Stack:
+def stack(spark: Spark, make_queue: MakeQueue, tmp_path: Path, quick_drains: None) -> Stack:
     return Stack(spark, make_queue, tmp_path)
 
 

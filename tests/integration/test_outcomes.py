@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,6 +28,7 @@ from spark_reprocess.command_line.verbs.redrive import Watch
 from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import Spark
 from tests.support.console_works import DeadWorks, redrive_answer
 from tests.support.console_world import (
     BASE,
@@ -39,9 +40,6 @@ from tests.support.console_world import (
     plan_of,
 )
 from tests.support.ledgers import begin
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Capture = pytest.CaptureFixture[str]
 RUN = "20251120T110000Z-0000000aaaa"
@@ -309,7 +307,7 @@ def test_watch_ends_early_with_its_time_budget_or_a_signal(
 
 
 def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
-    spark: "SparkSession", sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    spark: Spark, sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.6")
     group, ids = sending.groups[0], [f"first-{n}" for n in (0, 2, 4, 6)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -37,13 +37,10 @@ from spark_reprocess.run import RunOptions
 from spark_reprocess.run import run as scheduled_run
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, entry_of, receive_all
+from tests.integration.spark_world import Spark, archive_of, entry_of, receive_all
 from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -68,7 +65,7 @@ def world(
 class Job:
     """A plan of parked messages in an archive, and the runs that redrive it by ramp."""
 
-    spark: "SparkSession"
+    spark: Spark
     world: RampWorld
     folder: Path
     table: str
@@ -132,7 +129,7 @@ class Job:
 
 
 @pytest.fixture
-def job(spark: "SparkSession", world: RampWorld, tmp_path: Path, failure_table: str) -> Job:
+def job(spark: Spark, world: RampWorld, tmp_path: Path, failure_table: str) -> Job:
     return Job(spark, world, tmp_path, failure_table)
 
 

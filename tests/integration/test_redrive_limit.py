@@ -17,14 +17,13 @@ from dlq_replay.wire.message import Message
 from spark_reprocess.aws.clients import aws_client, breaker_table, sqs_sender
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, executed, parked, receive_all
+from tests.integration.spark_world import Spark, archive_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, message
 from tests.support.failure_table import create_failure_table
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
-    from pyspark.sql import SparkSession
 
 TABLE = "failures-of-a-redrive"
 
@@ -32,9 +31,7 @@ Run = Callable[..., RedriveSummary]
 
 
 @pytest.fixture(autouse=True)
-def run(
-    spark: "SparkSession", moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Run]:
+def run(spark: Spark, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Carry out a plan with the table of the limits."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = aws_client("dynamodb")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,15 +25,11 @@ from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.run import Pending, RunSummary, run
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
-from tests.integration.spark_world import archive_of, bodies, parked, receive_all
+from tests.integration.spark_world import Spark, archive_of, bodies, parked, receive_all
 from tests.support.archive_files import unnamed_files
 from tests.support.builders import context, message
 from tests.support.glue_run import run_on_glue
 from tests.support.small_jobs import ANALYZE
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 POLICY = """\
 version: 1
@@ -59,7 +55,7 @@ class Installation(ScheduledRuns):
 
 @pytest.fixture
 def installation(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, quick_drains: None
 ) -> Installation:
     return Installation(spark, make_queue, tmp_path, POLICY)
 

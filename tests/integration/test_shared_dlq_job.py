@@ -18,13 +18,11 @@ from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import analyzed, bodies, executed, receive_all
+from tests.integration.spark_world import Spark, analyzed, bodies, executed, receive_all
 from tests.support.approved_plan import approve
 from tests.support.builders import NOW, context, counter, message
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from dlq_replay.wire.message import Message
 
 COUNT = 6
@@ -54,7 +52,7 @@ def parked_by_the_function(source: SqsQueue, other: SqsQueue, large: str, *, is_
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_each_parked_message_goes_back_to_its_own_queue(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, suffix: str
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, suffix: str
 ) -> None:
     parked, dlq = make_queue(f"parked{suffix}"), make_queue(f"dlq{suffix}")
     policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import boto3
 import pytest
@@ -17,12 +16,16 @@ from spark_reprocess.archive.messages.message_store import drain_folder
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import DRAIN_ID, OWN, bodies, entry_of, parked, receive_all
+from tests.integration.spark_world import (
+    DRAIN_ID,
+    OWN,
+    Spark,
+    bodies,
+    entry_of,
+    parked,
+    receive_all,
+)
 from tests.support.small_jobs import ANALYZE, DRAIN, QUICK_JVM
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
 Capture = pytest.CaptureFixture[str]
@@ -54,7 +57,7 @@ def approve(location: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_three_commands_lose_nothing(
-    spark: "SparkSession", make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
+    spark: Spark, make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
 ) -> None:
     source, destination = make_queue(f"parked{suffix}"), make_queue(f"main{suffix}")
     sent = [parked(number) for number in range(30)]
@@ -88,7 +91,7 @@ def test_three_commands_lose_nothing(
 
 
 def test_broken_file_and_plan_that_is_not_there_are_named(
-    spark: "SparkSession", archive: Archive, capsys: Capture
+    spark: Spark, archive: Archive, capsys: Capture
 ) -> None:
     archive.write(f"{drain_folder(DRAIN_ID)}/part.parquet", b"PAR1 but no more")
     plan = f"{archive.root}/plan.yaml"
@@ -104,7 +107,7 @@ def test_broken_file_and_plan_that_is_not_there_are_named(
 
 @pytest.mark.parametrize("has_messages", [False, True])
 def test_a_drain_is_told_whatever_becomes_of_the_analysis(
-    spark: "SparkSession",
+    spark: Spark,
     make_queue: MakeQueue,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -11,19 +10,10 @@ from spark_reprocess.archive.messages.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
-from tests.integration.spark_world import (
-    analyzed,
-    archive_of,
-    parked,
-    receive_all,
-)
+from tests.integration.spark_world import Spark, analyzed, archive_of, parked, receive_all
 from tests.support.approved_plan import approve, planned
 from tests.support.builders import message
 from tests.support.small_jobs import ANALYZE
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 SET_PROPERTY = "java_method('java.lang.System', 'setProperty', 'dlq.test', 'was here')"
 REFUSED = {
@@ -46,7 +36,7 @@ def assert_told(sentence: str, sql: str, place: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_was_called(spark: "SparkSession") -> Iterator[None]:
+def nothing_was_called(spark: Spark) -> Iterator[None]:
     yield
     jvm = spark._jvm  # noqa: SLF001 - no public way
     assert jvm is not None
@@ -59,7 +49,7 @@ def nothing_was_called(spark: "SparkSession") -> Iterator[None]:
 @pytest.mark.parametrize("verb", ["collect", "redrive", "restore", "erase"])
 def test_every_verb_with_a_where_refuses(
     verb: str,
-    spark: "SparkSession",
+    spark: Spark,
     make_queue: MakeQueue,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -84,7 +74,7 @@ def test_every_verb_with_a_where_refuses(
 
 
 def test_a_plan_with_a_refused_condition_does_not_keep_a_message_from_being_erased(
-    spark: "SparkSession", tmp_path: Path
+    spark: Spark, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(1), parked(2)])
     planned(archive, where=as_condition(SET_PROPERTY), chosen=("m-001", "m-002"))

@@ -18,11 +18,9 @@ from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummar
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER
 from spark_reprocess.run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
-from tests.integration.spark_world import parked, receive_all, sender_at
+from tests.integration.spark_world import Spark, parked, receive_all, sender_at
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from tests.integration.conftest import MakeQueue
 
 BUDGET_SECONDS = 3600.0
@@ -76,7 +74,7 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
 
 @pytest.fixture
 def start(
-    spark: "SparkSession", make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
+    spark: Spark, make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
 ) -> Callable[..., tuple[RunSummary, int]]:
     """Start ``run`` over twelve parked messages; return its summary and how many arrived."""
     runs = ScheduledRuns(spark, make_queue, tmp_path)
