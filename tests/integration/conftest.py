@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.integration.desk import MakeDesk
 
 MakeQueue = Callable[..., SqsQueue]
+Capture = pytest.CaptureFixture[str]
 
 _numbers = itertools.count(1)
 

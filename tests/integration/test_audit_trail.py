@@ -10,12 +10,11 @@ from spark_reprocess.archive.ledger.claims import attempt_names
 from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import Spark, archive_of, executed, parked
 from tests.support.approved_plan import planned
 from tests.support.glue_run import run_on_glue
 
-Capture = pytest.CaptureFixture[str]
 MOTO_S_CALLER = "arn:aws:sts::123456789012:user/moto"
 
 

@@ -14,6 +14,7 @@ from dlq_replay.rules.outgoing import redriven_entry
 from dlq_replay.wire.addresses import QueueAddress
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
+from tests.integration.conftest import Capture
 from tests.support.builders import message
 from tests.support.replay_stack import ReplayStack, invoke, moved
 from tests.support.sqs_driver import receive_all
@@ -35,10 +36,7 @@ def stack(
 
 
 def test_a_limit_in_the_table_holds_what_comes_next(
-    stack: ReplayStack,
-    dynamodb: Any,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    stack: ReplayStack, dynamodb: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is deleted by anybody, and 30 replays come back."""
     silent = dict.fromkeys(range(int(time.time()) // 60 - 9, int(time.time()) // 60), 0)

@@ -17,6 +17,7 @@ from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.groups.triage import Statement
 from spark_reprocess.plan.plan import Plan
+from tests.integration.conftest import Capture
 from tests.support.approved_plan import planned
 from tests.support.builders import queue_url
 from tests.support.console_world import (
@@ -90,9 +91,7 @@ def test_the_newest_plan_is_shown_and_an_older_one_can_be_chosen(tmp_path: Path)
     assert browser.get("/?plan=nothing").status_code == 422
 
 
-def test_what_was_sent_is_not_pending_any_more(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) -> None:
     errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
     plan = plan_of(archive)
@@ -181,9 +180,7 @@ def test_a_range_of_the_chart_keeps_the_groups_that_arrived_then(tmp_path: Path)
     assert titles_of(browser.get("/?from=0&to=1").text) == ["g-0000000001"]
 
 
-def test_a_family_is_one_row_with_its_parts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_family_is_one_row_with_its_parts(tmp_path: Path, capsys: Capture) -> None:
     ids = [f"g-000000000{n}" for n in range(3)]
     groups = (a_group(group_id=one, title=f"no {one}", leads=()) for one in ids)
     findings = some_findings(*groups, families={ids[2]: ids[0]}, group_by="code (.+)")
@@ -396,7 +393,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
 
 
 def test_group_is_shown_as_stopped_with_the_reason_until_somebody_decides_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
     (group_id,) = groups_of(plan_of(archive))

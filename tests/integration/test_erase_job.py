@@ -26,7 +26,7 @@ from spark_reprocess.errors import ArchiveError, BusyError, InputError
 from spark_reprocess.glue_job import read_result
 from spark_reprocess.redrive.redrive_values import RestoreOptions
 from spark_reprocess.redrive.restore import restore
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import (
     Spark,
     analyzed,
@@ -89,9 +89,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     assert unnamed_files(tmp_path / "archive") == []
 
 
-def test_condition_is_not_written_down(
-    spark: Spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_condition_is_not_written_down(spark: Spark, tmp_path: Path, capsys: Capture) -> None:
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
     argv = ["erase", "--archive", archive.root, "--where", "body like '%\"id\": 3}%'"]
 
@@ -130,7 +128,7 @@ def texts(archive: Archive) -> dict[Path, str]:
 
 
 def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capfd: Capture
 ) -> None:
     """Results of runs on AWS Glue stay, and so does the log."""
     main_queue, parked_queue = make_queue("main"), make_queue("parked")
@@ -257,7 +255,7 @@ def recorded_failures(table: str) -> list[str]:
 
 
 def test_recorded_failures_go_by_every_id_that_is_known(
-    spark: Spark, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, table: str, tmp_path: Path, capsys: Capture
 ) -> None:
     jane = message("m-jane", "Jane", context(first_id="f-jane", last_id="l-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])

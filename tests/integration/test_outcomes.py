@@ -27,7 +27,7 @@ from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verbs.redrive import Watch
 from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import RedriveOptions
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import Spark
 from tests.support.console_works import DeadWorks, redrive_answer
 from tests.support.console_world import (
@@ -41,7 +41,6 @@ from tests.support.console_world import (
 )
 from tests.support.ledgers import begin
 
-Capture = pytest.CaptureFixture[str]
 RUN = "20251120T110000Z-0000000aaaa"
 SENT_AT = NOW - timedelta(minutes=6)
 _units = itertools.count()

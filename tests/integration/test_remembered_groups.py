@@ -23,6 +23,7 @@ from spark_reprocess.groups import grouping
 from spark_reprocess.groups.findings import Findings
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import read_policy
+from tests.integration.conftest import Capture
 from tests.integration.spark_world import Spark, analyzed, archive_of, recorded_as_sent
 from tests.support.builders import context, message
 
@@ -56,7 +57,7 @@ def run(archive: Archive, verb: str, *words: str) -> None:
 
 
 def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
-    spark: Spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, tmp_path: Path, capsys: Capture
 ) -> None:
     errors = ("VatError", "TimeoutError", "ValueError")
     archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
@@ -167,10 +168,7 @@ def test_groups_keep_their_ids_while_an_archive_grows(
 
 
 def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
-    spark: Spark,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", 0)
 

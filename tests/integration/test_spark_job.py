@@ -15,7 +15,7 @@ from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.archive.messages.message_store import drain_folder
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import (
     DRAIN_ID,
     OWN,
@@ -28,7 +28,6 @@ from tests.integration.spark_world import (
 from tests.support.small_jobs import ANALYZE, DRAIN, QUICK_JVM
 
 COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(params=["disk", "s3"])
@@ -107,12 +106,7 @@ def test_broken_file_and_plan_that_is_not_there_are_named(
 
 @pytest.mark.parametrize("has_messages", [False, True])
 def test_a_drain_is_told_whatever_becomes_of_the_analysis(
-    spark: Spark,
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    has_messages: bool,
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: Capture, *, has_messages: bool
 ) -> None:
     source = make_queue("parked")
     source.send([entry_of(parked(number)) for number in range(3 * has_messages)])

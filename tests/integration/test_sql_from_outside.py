@@ -8,7 +8,7 @@ import yaml
 
 from spark_reprocess.archive.messages.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import Spark, analyzed, archive_of, parked, receive_all
 from tests.support.approved_plan import approve, planned
@@ -48,11 +48,7 @@ def nothing_was_called(spark: Spark) -> Iterator[None]:
 
 @pytest.mark.parametrize("verb", ["collect", "redrive", "restore", "erase"])
 def test_every_verb_with_a_where_refuses(
-    verb: str,
-    spark: Spark,
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    verb: str, spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: Capture
 ) -> None:
     archive = archive_of(tmp_path, [parked(1)])
     queue = make_queue("queue")
@@ -103,9 +99,7 @@ def test_a_name_in_braces_is_text_and_no_variable_of_the_machine(
     assert (sent.body, sent.attributes["given"].value) == (name, name)
 
 
-def test_a_condition_beside_since_must_be_one_by_itself(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_condition_beside_since_must_be_one_by_itself(tmp_path: Path, capsys: Capture) -> None:
     archive = archive_of(tmp_path, [parked(1)])
     argv = [*ANALYZE, "--archive", archive.root, "--since", "7d", "--where", "1=1) OR (1=1"]
 

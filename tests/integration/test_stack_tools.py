@@ -32,6 +32,7 @@ from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
+from tests.integration.conftest import Capture
 from tests.support.failure_table import create_failure_table
 from tests.support.glue_run import run_on_glue
 from tests.support.golden import assert_stored
@@ -217,7 +218,7 @@ DOCTORED: dict[str, Callable[[], dict[str, Answer]]] = {
 
 @pytest.mark.parametrize("name", DOCTORED)
 def test_the_doctor_finds_what_is_stored_and_leaves_parked_messages_as_they_were(
-    stack: str, name: str, capsys: pytest.CaptureFixture[str]
+    stack: str, name: str, capsys: Capture
 ) -> None:
     sqs, url = client("sqs"), of_queue("parked")
     sqs.send_message(QueueUrl=url, MessageBody="b")
@@ -233,9 +234,7 @@ def without_ids(text: str) -> str:
     return re.sub(r"\b(key/|vpc-|127.0.0.1:)[0-9a-f-]+", r"\1ID", text)
 
 
-def test_the_doctor_knows_the_other_main_queues(
-    endpoint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_knows_the_other_main_queues(endpoint: str, capsys: Capture) -> None:
     stack = make_installation("invoices", "gone")
     make_queue("invoices", arn("dlq"), MessageRetentionPeriod="345600")
 
@@ -244,7 +243,7 @@ def test_the_doctor_knows_the_other_main_queues(
 
 
 def test_the_doctor_never_moves_a_parked_message_on_and_finds_who_else_takes_it(
-    stack: str, capsys: pytest.CaptureFixture[str]
+    stack: str, capsys: Capture
 ) -> None:
     sqs = client("sqs")
     url, elsewhere = sqs.get_queue_url(QueueName="parked")["QueueUrl"], make_queue("elsewhere")
@@ -297,7 +296,7 @@ def plan_at(key: str) -> Plan:
 GROUP = PlannedGroup("g-1", "TimeoutError: payments", 2, Action.LEAVE)
 
 
-def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_installations_are_listed(stack: str, capsys: Capture) -> None:
     make_stack("another-s", Url="https://example.com")
     make_stack(
         "no-job",
@@ -322,7 +321,7 @@ def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_groups_and_decisions_need_nothing_but_the_stack(
-    stack: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    stack: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan_in_archive(GROUP, plan_id="20261120T040000Z-00ff00")
     key = plan_in_archive(GROUP, replace(GROUP, group_id="g-2"))
@@ -341,7 +340,7 @@ def test_groups_and_decisions_need_nothing_but_the_stack(
 
 
 def test_options_that_are_given_win_over_the_stack_s(
-    stack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stack: str, tmp_path: Path, capsys: Capture
 ) -> None:
     archive = tmp_path / "archive"
     archive.mkdir()
@@ -391,7 +390,7 @@ class Glue:
 
 
 def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
-    stack: str, capfd: pytest.CaptureFixture[str]
+    stack: str, capfd: Capture
 ) -> None:
     client("s3").create_bucket(Bucket="dead-letters")
     commands: list[Sequence[str]] = []
@@ -437,9 +436,7 @@ def left_commands() -> list[str]:
 ON_GLUE = ("collect", "--where", "body LIKE '%anna%'", "--on-glue", "--stack")
 
 
-def test_a_run_that_is_under_way_is_no_fault_of_the_command(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_under_way_is_no_fault_of_the_command(stack: str, capsys: Capture) -> None:
     client("s3").create_bucket(Bucket="dead-letters")
     kind = "application/x-amz-json-1.1"
     busy = {"__type": "ConcurrentRunsExceededException", "Message": "one is enough"}
@@ -462,7 +459,7 @@ class Full(LocalArchive):
 
 @pytest.mark.parametrize("is_full", [False, True])
 def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
+    tmp_path: Path, capsys: Capture, *, is_full: bool
 ) -> None:
     """Even where the run cannot be asked."""
 
@@ -503,14 +500,14 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
     ],
 )
 def test_what_glue_cannot_do_is_refused_before_it_starts(
-    stack: str, words: list[str], fault: str, capsys: pytest.CaptureFixture[str]
+    stack: str, words: list[str], fault: str, capsys: Capture
 ) -> None:
     assert run(*words, "--stack", stack, "--on-glue") == 2
     assert fault in capsys.readouterr().err
 
 
 def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
-    stack: str, capsys: pytest.CaptureFixture[str]
+    stack: str, capsys: Capture
 ) -> None:
     function = client("lambda").get_function(FunctionName="replay")["Configuration"]["FunctionArn"]
     make_pipe("ours", function)
@@ -528,7 +525,7 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
 
 
 def test_a_mapping_is_paused_and_no_test_message_sent_until_it_is_resumed(
-    stack: str, capsys: pytest.CaptureFixture[str]
+    stack: str, capsys: Capture
 ) -> None:
     assert run("pause", "--stack", stack) == 0
     assert mapping_state() == "Disabled"
@@ -624,7 +621,7 @@ def test_a_stack_is_asked_for_in_the_region_that_is_given(
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_an_unknown_profile_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_profile_is_one_sentence(capsys: Capture) -> None:
     assert main(["status", "--profile", "nosuch"]) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(
@@ -634,9 +631,7 @@ def test_an_unknown_profile_is_one_sentence(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("words", [[], ["pause"]])
-def test_help_is_a_verb_as_well_as_an_option(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_is_a_verb_as_well_as_an_option(words: list[str], capsys: Capture) -> None:
     assert main([*words, "--help"]) == 0
     shown = capsys.readouterr().out
 
@@ -646,14 +641,12 @@ def test_help_is_a_verb_as_well_as_an_option(
 
 
 @pytest.mark.usefixtures("endpoint")
-def test_a_stack_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stack_that_is_not_there_is_one_sentence(capsys: Capture) -> None:
     assert run("doctor", "--stack", "nobody") == 2
     assert "stack nobody" in capsys.readouterr().err
 
 
-def test_status_says_the_limit_and_what_waits(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_says_the_limit_and_what_waits(stack: str, capsys: Capture) -> None:
     plan_in_archive(GROUP)
     sqs, dynamodb = client("sqs"), client("dynamodb")
     create_failure_table(dynamodb, "failures")

@@ -15,12 +15,11 @@ from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.inspect.status import StatusOptions, count, status
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import archive_of, entry_of, parked
 from tests.support.builders import NOW
 from tests.support.ledgers import begin
 
-Capture = pytest.CaptureFixture[str]
 IDS = [f"m-{number:03d}" for number in range(10)]
 
 

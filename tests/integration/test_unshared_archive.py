@@ -7,12 +7,10 @@ import pytest
 from spark_reprocess.archive.ledger.claims import attempt_names
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import Spark, archive_of, bodies, entry_of, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.small_jobs import DRAIN
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
