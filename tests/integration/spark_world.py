@@ -1,7 +1,6 @@
 """Archives and clients for the tests of the job; importable by Spark's workers."""
 
 import json
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ from tests.support.builders import NOW, context, counter, message, queue_url, te
 from tests.support.ledgers import begin
 
 if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
     from pyspark.sql import SparkSession
 
 DRAIN_ID = "20231121T031502Z-ab12cd"
@@ -80,16 +78,6 @@ receive_all = sqs_driver.receive_all
 
 def bodies(messages: Iterable[Message]) -> list[str]:
     return [one.body for one in messages]
-
-
-def sender_at(endpoint: str, queue_url: str) -> "SQSClient":
-    """A client for the server at *endpoint*, whatever the worker's environment says."""
-    usual = os.environ.get("AWS_ENDPOINT_URL", "")
-    os.environ["AWS_ENDPOINT_URL"] = endpoint
-    try:
-        return sqs_sender(queue_url)
-    finally:
-        os.environ["AWS_ENDPOINT_URL"] = usual
 
 
 OWN = {

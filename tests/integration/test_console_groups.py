@@ -33,11 +33,7 @@ from tests.support.console_world import (
     opened,
     plan_of,
 )
-from tests.support.findings_builder import (
-    a_group,
-    many_findings,
-    some_findings,
-)
+from tests.support.findings_builder import a_group, many_findings, some_findings
 from tests.support.ledgers import begin
 from tests.support.page_outline import PageOutline
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,9 @@ from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER
 from spark_reprocess.run import RunSummary, run
+from tests.integration.client_at import client_at
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
-from tests.integration.spark_world import Spark, parked, receive_all, sender_at
+from tests.integration.spark_world import Spark, parked, receive_all
 
 if TYPE_CHECKING:
     from tests.integration.conftest import MakeQueue
@@ -39,7 +39,7 @@ def redriven(desk: Desk, is_over: Callable[[], object], **options: Any) -> Redri
         RedriveOptions(
             desk.archive.root, desk.plan, desk.destination.url, **{**fixed, **budget, **options}
         ),
-        make_sender=partial(sender_at, desk.world.url),
+        make_sender=client_at,
         now_seconds=clock(is_over),
     )
 
