@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import yaml
@@ -41,6 +41,7 @@ from tests.integration.spark_world import Spark, archive_of, entry_of, receive_a
 from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
+from tests.support.processes import Died, die
 
 
 @pytest.fixture
@@ -214,10 +215,10 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
     def at_step(step: Step) -> None:
         begun.append((step.number, len(world.handled)))
         if step.number == 1:
-            _die()
+            die()
 
     after_each_step(monkeypatch, at_step)
-    with pytest.raises(KilledError):
+    with pytest.raises(Died):
         job.run()
     assert job.handled() == []
 
@@ -234,14 +235,14 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
 
     # Killed when it is sent, before that is written down.
     with monkeypatch.context() as patch:
-        patch.setattr(Steps, "create", lambda _, step: step.sent_at and _die())
-        with pytest.raises(KilledError):
+        patch.setattr(Steps, "create", lambda _, step: step.sent_at and die())
+        with pytest.raises(Died):
             job.run()
     assert len(job.handled()) == 1
 
     # Killed while it waits for the verdict on step 3.
-    world.last = lambda: _die() if begun[-1][0] == 3 and len(world.handled) == 9 else None
-    with pytest.raises(KilledError):
+    world.last = lambda: die() if begun[-1][0] == 3 and len(world.handled) == 9 else None
+    with pytest.raises(Died):
         job.run()
     world.last = lambda: None
     last = job.run()
@@ -451,8 +452,8 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
     messages = in_lanes(lanes, errors.__getitem__)
     job.begin(messages)
     stopped = job.groups["KeyError"]
-    after_each_step(monkeypatch, lambda step: step.number == 2 and _die())
-    with pytest.raises(KilledError):
+    after_each_step(monkeypatch, lambda step: step.number == 2 and die())
+    with pytest.raises(Died):
         job.run()
     if is_decided:
         # Decided again: its next step must be one message.
@@ -490,11 +491,3 @@ def after_each_step(monkeypatch: pytest.MonkeyPatch, act: Callable[[Step], objec
         return is_made
 
     monkeypatch.setattr(Steps, "create", create)
-
-
-class KilledError(BaseException):
-    """Nothing catches it, as nothing catches SIGKILL."""
-
-
-def _die(*_: object) -> NoReturn:
-    raise KilledError

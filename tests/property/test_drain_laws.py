@@ -26,12 +26,9 @@ from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from tests.support.inline_executor import InlineExecutor
+from tests.support.processes import Died, die
 
 HIDDEN_SECONDS = 60
-
-
-class Died(BaseException):
-    """SIGKILL: nothing of the task runs any more."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +47,6 @@ class Scenario:
     receives: int = 1
     writes: int | None = None
     limit: int | None = None
-
-
-def _die() -> None:
-    raise Died
 
 
 def _faults() -> st.SearchStrategy[Fault]:
@@ -77,7 +70,7 @@ def _faults() -> st.SearchStrategy[Fault]:
             operations,
             nth=places,
             after=st.booleans(),
-            callback=st.just(_die),
+            callback=st.just(die),
         ),
     )
 
