@@ -126,6 +126,14 @@ def make_queues(suffix: str = "") -> dict[str, SqsQueue]:
     return queues
 
 
+def versioned_bucket() -> Any:
+    """Make the archive's bucket; return the client."""
+    client = boto3.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    return client
+
+
 def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:
     statements = statements_of(stack, role)
     return {call for call in calls if not is_allowed(call, statements)}
@@ -227,9 +235,7 @@ def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
-    client = boto3.client("s3")
-    client.create_bucket(Bucket=BUCKET)
-    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    client = versioned_bucket()
     for name in (PACKAGE, SCRIPT):
         (tmp_path / name).write_bytes(b"")
     properties = stack.resources["JobCode"]["Properties"]
@@ -246,9 +252,8 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
     aws: RecordedAws, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
-    client, glue = boto3.client("s3"), boto3.client("glue")
-    client.create_bucket(Bucket=BUCKET)
-    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    versioned_bucket()
+    glue = boto3.client("glue")
     glue.create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
     archive = open_archive(f"s3://{BUCKET}/archive")
     aws.calls.clear()
@@ -277,9 +282,7 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     """The command of the template, as Glue gives it; it needs no Spark session."""
     stack = Stack.of(TEMPLATE, SPARK_JOB | {"ArchiveRetentionDays": "90"})
     arguments = stack.resources["ExpireJob"]["Properties"]["DefaultArguments"]
-    client = boto3.client("s3")
-    client.create_bucket(Bucket=BUCKET)
-    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    client = versioned_bucket()
     archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
     long_ago = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [to_row(message(f"m-{n}"), "https://q", long_ago) for n in range(5)]

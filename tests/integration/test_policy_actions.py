@@ -30,23 +30,16 @@ rules:
 """
 
 
-def test_the_first_rule_that_matches_decides(spark: Spark) -> None:
+def test_the_first_rule_that_matches_decides_and_null_does_not_match(spark: Spark) -> None:
     decided = rules_by_group(spark, read_policy(POLICY), GROUPS)
 
     assert {group: rule.name for group, rule in decided.items()} == {
         "g-1": "payments",
         "g-2": "too many",
     }
-
-
-def test_no_groups_need_no_spark_job(spark: Spark) -> None:
     assert rules_by_group(spark, read_policy(POLICY), GROUPS.slice(0, 0)) == {}
-
-
-def test_a_condition_that_is_null_does_not_match(spark: Spark) -> None:
-    policy = read_policy("version: 1\nrules: [{name: n, when: title = null, action: discard}]")
-
-    assert rules_by_group(spark, policy, GROUPS) == {}
+    of_null = read_policy("version: 1\nrules: [{name: n, when: title = null, action: discard}]")
+    assert rules_by_group(spark, of_null, GROUPS) == {}
 
 
 def test_every_bad_condition_is_named_by_its_place(spark: Spark) -> None:
