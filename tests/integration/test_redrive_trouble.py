@@ -19,21 +19,6 @@ CHUNK = 130
 """A chunk has about 100 messages, by a hash of their ids. Two tasks send one each."""
 
 
-def test_credentials_that_expire_stop_the_run_and_the_next_one_goes_on(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(600))
-    desk.at_send(15, lambda: desk.meet(Effect.REFUSE, code="ExpiredToken"))
-
-    stopped = desk.redrive()
-    desk.world.front.faults.clear()
-    rest = desk.redrive()
-
-    assert "ExpiredToken" in stopped.stopped_by
-    assert stopped.count("not_reached") > 0
-    assert stopped.count("in_doubt") == 0
-    assert stopped.count("sent") + rest.count("sent") == 600
-    assert set(desk.arrived().values()) == {1}
-
-
 def test_what_is_in_doubt_is_settled_by_a_witness_or_by_a_discard(
     make_desk: MakeDesk, capsys: Capture
 ) -> None:
