@@ -31,7 +31,6 @@ from dlq_replay.wire.message import Message, SendEntry
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
-from spark_reprocess.archive.ledger.claims import Claim, Result
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
@@ -55,7 +54,7 @@ from tests.contract.template import (
 from tests.support.builders import context, counter, filler, message
 from tests.support.failure_table import create_failure_table
 from tests.support.glue_run import run_on_glue
-from tests.support.ledgers import begin
+from tests.support.ledgers import settle
 from tests.support.recorded_aws import RecordedAws, serve_recorded_aws
 from tests.support.replay_stack import invoke
 from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL
@@ -288,10 +287,8 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     rows = [to_row(message(f"m-{n}"), "https://q", long_ago) for n in range(5)]
     for second, brought in enumerate((rows[:3], rows[3:])):
         write_messages(archive, f"20260101T00000{second}Z-aaaaaa", 0, brought)
-    decided = tuple(row["message_id"] for row in rows[1:])
-    ledger, time = begin(archive, "p-1", seconds=long_ago.timestamp()), long_ago.isoformat()
-    ledger.claim("g-1", 1, 1, Claim("run-1", "me", "why", "https://q", time, decided))
-    ledger.record("g-1", 1, 1, [Result(one, Disposition.SENT, time) for one in decided])
+    decided = {row["message_id"]: Disposition.SENT for row in rows[1:]}
+    settle(archive, "p-1", decided, seconds=long_ago.timestamp())
     store_command(archive, ["status"])
     aws.calls.clear()
 

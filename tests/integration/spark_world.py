@@ -12,7 +12,6 @@ from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message, SendEntry
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
@@ -25,7 +24,7 @@ from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummar
 from tests.support import sqs_driver
 from tests.support.approved_plan import approve
 from tests.support.builders import NOW, context, counter, message, queue_url, text
-from tests.support.ledgers import begin
+from tests.support.ledgers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,11 +100,8 @@ def entry_of(source: Message, **fields: Any) -> SendEntry:
 
 def recorded_as_sent(archive: Archive, message_id: str, new_message_id: str = "") -> None:
     """Leave what a run of an earlier plan leaves in the ledger, without Spark."""
-    time_text = timestamp(time.time())
-    claim = Claim("run-0", "me", "why", queue_url("main"), time_text, (message_id,))
-    ledger = begin(archive, f"p-of-{message_id}", "run-0")
-    assert ledger.claim("g-1", 1, 1, claim)
-    ledger.record("g-1", 1, 1, [Result(message_id, Disposition.SENT, time_text, new_message_id)])
+    plan_id, sent = f"p-of-{message_id}", {message_id: Disposition.SENT}
+    settle(archive, plan_id, sent, "run-0", time.time(), new_message_id=new_message_id)
 
 
 def analyzed(spark: Spark, archive: Archive, **options: Any) -> Findings:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from dlq_replay.wire.message import Message
-from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
@@ -26,7 +25,7 @@ from tests.contract.template import as_list
 from tests.integration.spark_world import Spark, analyzed, parked
 from tests.support.builders import NOW, context, message, queue_url
 from tests.support.failure_table import create_failure_table
-from tests.support.ledgers import begin
+from tests.support.ledgers import settle
 from tests.support.recorded_aws import serve_recorded_aws
 
 POLICY = Path(__file__).parents[2] / "templates" / "examples" / "eraser-policy.json"
@@ -87,9 +86,7 @@ def erased(started_spark: Spark) -> Erased:
         for path in (with_jane, without, f"{report}/report.html"):
             s3.delete_object(Bucket=bucket, Key=f"archive/{path}")
         create_failure_table(dynamodb, "failures")
-        ledger = begin(archive, "p-old")
-        ledger.claim("u", 1, 1, Claim("run-1", "me", "", "https://q", timestamp(NOW), ("m-000",)))
-        ledger.record("u", 1, 1, [Result("m-000", Disposition.SENT, timestamp(NOW))])
+        settle(archive, "p-old", {"m-000": Disposition.SENT})
         aws.calls.clear()
         with redirect_stdout(StringIO()):
             assert (

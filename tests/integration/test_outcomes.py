@@ -1,6 +1,5 @@
 """What became of what a plan sent: the ledger and DynamoDB's counters, on every screen."""
 
-import itertools
 import json
 import signal
 import threading
@@ -18,7 +17,7 @@ from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
-from spark_reprocess.archive.ledger.claims import Claim, Result, RunRecord, record_run
+from spark_reprocess.archive.ledger.claims import RunRecord, record_run
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.storage.files import Archive
@@ -39,11 +38,10 @@ from tests.support.console_world import (
     opened,
     plan_of,
 )
-from tests.support.ledgers import begin
+from tests.support.ledgers import settle
 
 RUN = "20251120T110000Z-0000000aaaa"
 SENT_AT = NOW - timedelta(minutes=6)
-_units = itertools.count()
 
 
 @dataclass
@@ -64,12 +62,9 @@ class Sending:
 
     def settle(self, numbers: Sequence[int], word: Disposition, plan_id: str = "") -> None:
         """Write into the ledger what a run did."""
-        ids = tuple(f"m-{n:04d}" for n in numbers)
-        run_id = "run-0" if plan_id else RUN
-        ledger, at = begin(self.archive, plan_id or self.plan_id, run_id), SENT_AT.isoformat()
-        unit = f"u-{next(_units)}"
-        assert ledger.claim(unit, 0, 1, Claim(run_id, "ann", "why", self.destination, at, ids))
-        ledger.record(unit, 0, 1, [Result(one, word, at) for one in ids])
+        of, run_id = (plan_id, "run-0") if plan_id else (self.plan_id, RUN)
+        outcomes = {f"m-{n:04d}": word for n in numbers}
+        settle(self.archive, of, outcomes, run_id, SENT_AT.timestamp())
 
     def words(self, verb: str, *words: str) -> list[str]:
         table = self.table.table_name

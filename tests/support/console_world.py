@@ -105,7 +105,8 @@ def archive_from(
     ]
     rows = [to_row(one, queue_url("parked"), NOW) for one in letters]
     path = write_messages(archive, DRAIN, 0, rows)
-    plan_id, folder = "20251120T103000Z-4f2a00", "reports/20251120T103000Z-4f2a00"
+    plan_id = "20251120T103000Z-4f2a00"
+    folder = f"reports/{plan_id}"
     of_plan = [
         {**row, "file": path, "group_id": groups[place // each].group_id}
         for place, row in enumerate(rows)
