@@ -1,6 +1,5 @@
 """Which messages a run may act on: those of its own parked queue that came from its destination."""
 
-import json
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -113,8 +112,7 @@ class Stack(ScheduledRuns):
 
     def make_source(self, name: str = "main") -> SqsQueue:
         """A queue whose dead letters go to the DLQ."""
-        policy = {"deadLetterTargetArn": self.dlq.describe()["QueueArn"], "maxReceiveCount": 3}
-        return self.make_queue(name, RedrivePolicy=json.dumps(policy))
+        return self.make_queue(name, self.dlq)
 
     def options(self, **changes: Any) -> RunOptions:
         own = {"to_queue_url": None, "main_queue_url": self.main.url}
@@ -269,9 +267,7 @@ def test_a_queue_whose_dead_letters_go_elsewhere_is_no_source(stack: Stack) -> N
 
 
 def test_a_dlq_of_another_stack_that_feeds_the_parked_queue_has_sources_too(stack: Stack) -> None:
-    arn = stack.parked.describe()["QueueArn"]
-    redrive_policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1000})
-    stack.dlq = stack.make_queue("dlq-of-invoices", RedrivePolicy=redrive_policy)
+    stack.dlq = stack.make_queue("dlq-of-invoices", stack.parked, 1000)
     invoices = stack.make_source("invoices")
     archive = stack.archived(of_source(invoices.url.rpartition("/")[2], 1))
 

@@ -82,9 +82,7 @@ def sending(
 ) -> Sending:
     monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
-    dlq = make_queue("dlq").describe()["QueueArn"]
-    policy = json.dumps({"deadLetterTargetArn": dlq, "maxReceiveCount": 2})
-    main_queue = make_queue("main", VisibilityTimeout="75", RedrivePolicy=policy)
+    main_queue = make_queue("main", make_queue("dlq"), 2, VisibilityTimeout="75")
     errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
     table = ReturnsTable(dynamodb, failure_table, lambda: int(NOW.timestamp()))

@@ -378,9 +378,7 @@ def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
 ) -> None:
     queues = [make_queue("parked")]
     for name in ("dlq", "main"):
-        target = queues[-1].describe()["QueueArn"]
-        policy = {"deadLetterTargetArn": target, "maxReceiveCount": 3}
-        queues.append(make_queue(name, RedrivePolicy=json.dumps(policy), VisibilityTimeout="600"))
+        queues.append(make_queue(name, queues[-1], VisibilityTimeout="600"))
     parked_queue, _, main = queues
     rules = tmp_path / "policy.yaml"
     rules.write_text("version: 1\nrules: [{name: all, when: 'true', action: redrive}]\n")

@@ -1,6 +1,5 @@
 """A redrive keeps to the limit that a circuit breaker set, in a real Spark session."""
 
-import json
 import os
 import threading
 import time
@@ -78,10 +77,7 @@ def test_a_limited_destination_holds_up_no_other(
     run: Run, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     dlq = make_queue("dlq")
-    policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
-    orders, invoices = (
-        make_queue(name, RedrivePolicy=json.dumps(policy)) for name in ("orders", "invoices")
-    )
+    orders, invoices = (make_queue(name, dlq) for name in ("orders", "invoices"))
     archive = archive_of(tmp_path, [of(orders, n) for n in range(6)] + [of(invoices, 9)])
     limit(orders, 1)
 

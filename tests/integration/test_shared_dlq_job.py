@@ -1,6 +1,5 @@
 """Messages of two main queues that share a DLQ, from the parked queue back to their own queues."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,10 +54,8 @@ def test_each_parked_message_goes_back_to_its_own_queue(
     spark: Spark, make_queue: MakeQueue, tmp_path: Path, suffix: str
 ) -> None:
     parked, dlq = make_queue(f"parked{suffix}"), make_queue(f"dlq{suffix}")
-    policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
-    fields = {"RedrivePolicy": json.dumps(policy)}
-    orders = make_queue(f"orders{suffix}", **fields)
-    invoices = make_queue(f"invoices{suffix}", MaximumMessageSize="2048", **fields)
+    orders = make_queue(f"orders{suffix}", dlq)
+    invoices = make_queue(f"invoices{suffix}", dlq, MaximumMessageSize="2048")
     names = [one.url.rpartition("/")[2] for one in (orders, invoices)]
     # Large enough to have room for counter and context on the way to orders alone.
     for source, other in ((orders, invoices), (invoices, orders)):

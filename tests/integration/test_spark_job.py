@@ -2,12 +2,10 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-import boto3
 import pytest
 
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
@@ -28,22 +26,6 @@ from tests.integration.spark_world import (
 from tests.support.small_jobs import ANALYZE, DRAIN, QUICK_JVM
 
 COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
-
-
-@pytest.fixture(params=["disk", "s3"])
-def archive(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    moto_endpoint: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Archive:
-    """An archive on disk, or on S3, for which plain pyspark has no file system."""
-    if request.param == "disk":
-        return open_archive(str(tmp_path / "my archive [1]"), creates=True)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
-    bucket = re.sub(r"[^a-z0-9]+", "-", request.node.name)[:63].strip("-")
-    boto3.client("s3", region_name=os.environ["AWS_REGION"]).create_bucket(Bucket=bucket)
-    return open_archive(f"s3://{bucket}/dead letters", creates=True)
 
 
 def approve(location: str) -> None:

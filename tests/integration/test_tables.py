@@ -1,9 +1,7 @@
 """Tables that Spark's tasks write into the archive and read from it, on disk and on S3."""
 
-import os
 from pathlib import Path
 
-import boto3
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
@@ -22,19 +20,6 @@ COLUMNS = (
     "map('k', named_struct('a', 'v')) AS attributes",
     "timestamp_seconds(id) AS at",
 )
-
-
-@pytest.fixture(params=["disk", "s3"])
-def archive(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Archive:
-    """On S3, too: plain pyspark has no Hadoop file system for it."""
-    if request.param == "disk":
-        return open_archive(str(tmp_path))
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", request.getfixturevalue("moto_endpoint"))
-    region = os.environ["AWS_REGION"]
-    boto3.client("s3", region_name=region).create_bucket(Bucket="tables")
-    return open_archive(f"s3://tables/{tmp_path.name}")
 
 
 def test_a_table_is_read_as_it_was_written(spark: Spark, archive: Archive) -> None:
