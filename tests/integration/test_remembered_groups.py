@@ -197,9 +197,6 @@ def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
     counted = {one.title: one.count for one in remembered.groups}
     assert counted.items() >= {**dict.fromkeys(groups, 40), "Refused (alike)": 20}.items()
     assert remembered.group_by == "all (alike)"
-    words = ("collect", "--only", "analyze", "--archive", archive.root, "--group-by", "(")
-    assert main(words) == 2
-    assert "is no regular expression" in capsys.readouterr().err
 
 
 def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(

@@ -116,7 +116,3 @@ def test_dry_run_says_what_would_go_back_and_sends_nothing(
     assert "dry run: nothing was sent. 2 would go to" in said
     assert receive_all(queue) == []
     assert archive.list("ledger") == []
-    assert main([*argv, "--execute"]) == 2
-    assert "--execute needs --reason" in capsys.readouterr().err
-    assert main([*argv, "--max-rate", "0.01", "--execute", "--reason", "why"]) == 2
-    assert "must be at least 0.1" in capsys.readouterr().err

@@ -286,37 +286,24 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "policy", "fault"),
     [
-        ({"to_queue_url": None}, "--policy needs --main-queue-url"),
-        ({"reason": " "}, "--execute needs --reason"),
-        ({"policy": None}, "--execute needs --policy"),
-        ({"policy": "/nowhere/policy.yaml"}, "--policy /nowhere/policy.yaml: No such file"),
+        ({"to_queue_url": None}, POLICY, "--policy needs --main-queue-url"),
+        ({"reason": " "}, POLICY, "--execute needs --reason"),
+        ({"policy": None}, POLICY, "--execute needs --policy"),
+        ({"policy": "/nowhere/policy.yaml"}, "", "--policy /nowhere/policy.yaml: No such file"),
+        ({}, POLICY.replace("title", "heading"), r"rules\[0\].when: rule 'orders timed out'"),
+        ({}, f"{POLICY}run: {{max_rate: 0.05}}", "--max-rate 0.05: must be at least 0.1"),
     ],
 )
-def test_a_bad_start_touches_nothing(
-    installation: Installation, changes: dict[str, Any], fault: str
+def test_a_bad_start_or_policy_touches_nothing(
+    installation: Installation, changes: dict[str, Any], policy: str, fault: str
 ) -> None:
-    installation.park(parked(1))
-
-    with pytest.raises(InputError, match=fault):
-        installation.run(**changes)
-    assert len(receive_all(installation.parked)) == 1
-
-
-@pytest.mark.parametrize(
-    ("policy", "fault"),
-    [
-        (POLICY.replace("title", "heading"), r"rules\[0\].when: rule 'orders timed out'"),
-        (f"{POLICY}run: {{max_rate: 0.05}}", "--max-rate 0.05: must be at least 0.1"),
-    ],
-)
-def test_a_bad_policy_touches_nothing(installation: Installation, policy: str, fault: str) -> None:
     installation.policy.write_text(policy)
     installation.park(parked(1))
 
     with pytest.raises(InputError, match=fault):
-        installation.run()
+        installation.run(**changes)
     assert len(receive_all(installation.parked)) == 1
 
 
