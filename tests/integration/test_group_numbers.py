@@ -106,9 +106,5 @@ def test_the_largest_come_first_and_equals_by_their_id(spark: Spark) -> None:
     groups = group_rows(spark.createDataFrame(rows, _SLIM))
 
     assert [group["group_id"] for group in groups] == ["c", "a", "b", "d"]
-
-
-def test_of_no_messages_there_are_no_groups(spark: Spark) -> None:
-    slim = spark.createDataFrame([], _SLIM)
-
-    assert (group_rows(slim), different_messages(slim)) == ([], 0)
+    none = spark.createDataFrame([], _SLIM)
+    assert (group_rows(none), different_messages(none)) == ([], 0)

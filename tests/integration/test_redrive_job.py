@@ -93,6 +93,8 @@ def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
     assert chosen in dry_run
     assert other not in dry_run
     assert f"to do it, add --plan {plan.plan_id} --execute" in dry_run
+    assert main([*command, "--plan", f"{archive.root}/x.yaml"]) == 2
+    assert f"--plan {archive.root}/x.yaml: No such file" in capsys.readouterr().err
     assert main([*command, "--group", "g-none"]) == 2
     assert f"plan {plan.plan_id} has no group g-none" in capsys.readouterr().err
 

@@ -10,12 +10,10 @@ import pytest
 
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.archive.messages.message_store import drain_folder
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import (
-    DRAIN_ID,
     OWN,
     Spark,
     bodies,
@@ -23,7 +21,7 @@ from tests.integration.spark_world import (
     parked,
     receive_all,
 )
-from tests.support.small_jobs import ANALYZE, DRAIN, QUICK_JVM
+from tests.support.small_jobs import DRAIN, QUICK_JVM
 
 COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
 
@@ -69,21 +67,6 @@ def test_three_commands_lose_nothing(
     for one in arrived:
         assert {n: a for n, a in one.attributes.items() if n != CONTEXT_ATTRIBUTE} == OWN
         assert REPLAY_COUNT_ATTRIBUTE not in one.attributes
-
-
-def test_broken_file_and_plan_that_is_not_there_are_named(
-    spark: Spark, archive: Archive, capsys: Capture
-) -> None:
-    archive.write(f"{drain_folder(DRAIN_ID)}/part.parquet", b"PAR1 but no more")
-    plan = f"{archive.root}/plan.yaml"
-    redrive = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", "u"]
-
-    assert main([*ANALYZE, "--archive", archive.root]) == 2
-    shown = capsys.readouterr().err
-    assert f"archive {archive.root}: {drain_folder(DRAIN_ID)}/part.parquet cannot be" in shown
-    assert "Traceback" not in shown
-    assert main(redrive) == 2
-    assert f"--plan {plan}: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("has_messages", [False, True])

@@ -6,8 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -24,11 +22,10 @@ from dlq_cli.on_glue import STOP_SECONDS, run_job
 from dlq_cli.verbs.trigger import switch
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
@@ -276,26 +273,6 @@ def mapping_state() -> str:
     return str(mapping["State"])
 
 
-def plan_in_archive(*groups: PlannedGroup, plan_id: str = "20261121T040000Z-00ff00") -> str:
-    """Put a report's plan into the stack's archive; return its key."""
-    with suppress(client("s3").exceptions.BucketAlreadyOwnedByYou):
-        client("s3").create_bucket(Bucket="dead-letters")
-    snapshot = Snapshot(("d-1",), 3, "0" * 64)
-    text = plan_text(Plan(plan_id, "s3://dead-letters/archive", snapshot, groups))
-    key = f"archive/reports/{plan_id}/plan.yaml"
-    client("s3").put_object(Bucket="dead-letters", Key=key, Body=text.encode())
-    return key
-
-
-def plan_at(key: str) -> Plan:
-    return read_plan(
-        client("s3").get_object(Bucket="dead-letters", Key=key)["Body"].read().decode()
-    )
-
-
-GROUP = PlannedGroup("g-1", "TimeoutError: payments", 2, Action.LEAVE)
-
-
 def test_installations_are_listed(stack: str, capsys: Capture) -> None:
     make_stack("another-s", Url="https://example.com")
     make_stack(
@@ -318,25 +295,6 @@ def test_installations_are_listed(stack: str, capsys: Capture) -> None:
     assert [one["spark_job"] for one in answer["stacks"]] == [None, "redrive"]
     assert run("groups", "--stack", "no-job") == 2
     assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
-
-
-def test_groups_and_decisions_need_nothing_but_the_stack(
-    stack: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan_in_archive(GROUP, plan_id="20261120T040000Z-00ff00")
-    key = plan_in_archive(GROUP, replace(GROUP, group_id="g-2"))
-    monkeypatch.setenv("DLQ_STACK", stack)
-
-    assert run("decide", "g-2", "redrive", "--note", "fixed in 4.2") == 0
-    assert "g-2: leave -> redrive" in capsys.readouterr().out
-    assert run("groups", "--json") == 0
-    answer = json.loads(capsys.readouterr().out)
-
-    decided = [(one["group_id"], one["action"], one["note"]) for one in answer["groups"]]
-    assert decided == [("g-1", "leave", ""), ("g-2", "redrive", "fixed in 4.2")]
-    assert plan_at(key).actions == {"g-1": Action.LEAVE, "g-2": Action.REDRIVE}
-    assert run("groups") == 0
-    assert f"dlq redrive --stack {stack} --group g-1\n" in capsys.readouterr().out
 
 
 def test_options_that_are_given_win_over_the_stack_s(
@@ -647,7 +605,8 @@ def test_a_stack_that_is_not_there_is_one_sentence(capsys: Capture) -> None:
 
 
 def test_status_says_the_limit_and_what_waits(stack: str, capsys: Capture) -> None:
-    plan_in_archive(GROUP)
+    client("s3").create_bucket(Bucket="dead-letters")
+    open_archive("s3://dead-letters/archive", creates=True)
     sqs, dynamodb = client("sqs"), client("dynamodb")
     create_failure_table(dynamodb, "failures")
     now = datetime.now(UTC)
