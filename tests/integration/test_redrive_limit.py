@@ -73,7 +73,7 @@ def test_at_a_limit_of_one_nothing_is_sent_and_nobody_else_is_kept_waiting(
     assert run(archive, other, elsewhere.url).count("sent") == 10
 
 
-def test_a_limited_destination_holds_up_no_other(
+def test_a_limited_destination_holds_up_no_other_and_a_table_that_is_not_there_limits_none(
     run: Run, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     dlq = make_queue("dlq")
@@ -82,10 +82,12 @@ def test_a_limited_destination_holds_up_no_other(
     limit(orders, 1)
 
     summary = run(archive, planned(archive), "", main_queue_url=orders.url)
+    unlimited = partial(run, failure_table="no-such-table", main_queue_url=orders.url)
 
     assert summary.destinations == {orders.url: 0, invoices.url: 1}
     assert summary.counts == {"not_reached": 6, "sent": 1}
     assert summary.stopped_by.startswith("waiting for the breaker: ")
+    assert unlimited(archive, planned(archive), "").counts == {"sent": 6, "sent_before": 1}
 
 
 def of(queue: SqsQueue, number: int) -> Message:
@@ -111,13 +113,3 @@ def test_a_run_ends_when_a_limit_of_one_is_set_while_it_sends(
     assert summary.count("sent") == len(receive_all(main)) < 60
     limit(main, None)
     assert run(archive, plan, main.url).count("sent") > 90
-
-
-def test_a_table_that_is_not_there_limits_nothing(
-    run: Run, make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    main = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
-
-    plan, table = planned(archive), "no-such-table"
-    assert run(archive, plan, main.url, failure_table=table).count("sent") == 4
