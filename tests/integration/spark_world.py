@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,8 +119,9 @@ def executed(
     plan: str,
     url: str,
     make_sender: ClientFactory = sqs_sender,
+    now_seconds: Callable[[], float] = time.time,
     **options: Any,
 ) -> RedriveSummary:
     fixed = {"execute": True, "reason": "it is fixed", "tasks": 2, "ramp": False}
     chosen = RedriveOptions(archive.root, plan, url, **{**fixed, **options})
-    return redrive(spark, chosen, make_sender=make_sender)
+    return redrive(spark, chosen, make_sender=make_sender, now_seconds=now_seconds)

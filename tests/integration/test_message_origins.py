@@ -13,8 +13,7 @@ from dlq_replay.wire.message import Message
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
+from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.resolving.queues import Queues
 from spark_reprocess.redrive.restore import restore
 from spark_reprocess.run import RunOptions, RunSummary
@@ -124,16 +123,12 @@ class Stack(ScheduledRuns):
 
     def redrive(self, archive: Archive, action: str = "redrive") -> RedriveSummary:
         """Carry out a plan that does that with each message, as ``run`` does."""
-        options = RedriveOptions(
-            archive.root,
-            planned(archive, action),
+        return executed(
+            *(self.spark, archive, planned(archive, action), ""),
             main_queue_url=self.main.url,
             parked_queue_url=self.parked.url,
             requires_room=True,
-            execute=True,
-            reason="every night",
         )
-        return redrive(self.spark, options)
 
     def sent(self) -> list[str]:
         return sorted(bodies(receive_all(self.main)))

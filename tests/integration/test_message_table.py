@@ -1,7 +1,7 @@
 """``messages.parquet``: which group and chunk each message of a plan is in, decided once."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -92,19 +92,15 @@ WHERE = "message_id NOT IN ('m-004', 'm-007')"
 CHOSEN = ("m-000", "m-001", "m-002", "m-003", "m-008", "m-009", "m-bare", "m-shape")
 
 
-@dataclass(frozen=True)
-class Analyzed:
-    """An archive of three drains, and the plan that an analysis of CHOSEN made.
-
-    The second drain archived again what was archived by the first, which a crash had stopped.
-    """
-
-    archive: Archive
-    plan: Plan
+Analyzed = tuple[Archive, Plan]
 
 
 @pytest.fixture(scope="module")
 def an_analysis(started_spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
+    """An archive of three drains, and the plan that an analysis of CHOSEN made.
+
+    The second drain archived again what was archived by the first, which a crash had stopped.
+    """
     folder = tmp_path_factory.mktemp("archive")
     fifo = {"MessageGroupId": "g-1", "SequenceNumber": "7"}
     messages = [
@@ -117,12 +113,12 @@ def an_analysis(started_spark: Spark, tmp_path_factory: pytest.TempPathFactory) 
     archive = archive_of(folder, [parked(8, **fifo), parked(9)], FIFO, queue_url("parked.fifo"))
     elsewhere = str(tmp_path_factory.mktemp("elsewhere"))
     findings = analyzed(started_spark, archive, where=WHERE, out=elsewhere)
-    return Analyzed(archive, read(findings.plan_path))
+    return archive, read(findings.plan_path)
 
 
 def test_analysis_saves_where_each_frozen_message_is(spark: Spark, an_analysis: Analyzed) -> None:
     """In the archive, wherever the report goes. One row for each, whatever a crash left."""
-    archive, plan = an_analysis.archive, an_analysis.plan
+    archive, plan = an_analysis
 
     found = table_of(spark, archive, plan)
 
@@ -139,7 +135,7 @@ def test_the_plan_that_tests_write_is_the_one_of_an_analysis(
     spark: Spark, an_analysis: Analyzed
 ) -> None:
     """So the tests that start from it start from where an analysis ends."""
-    archive, analysis = an_analysis.archive, an_analysis.plan
+    archive, analysis = an_analysis
 
     written = read(planned(archive, "leave", WHERE, CHOSEN))
 
