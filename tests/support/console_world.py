@@ -106,18 +106,18 @@ def archive_from(
     rows = [to_row(one, queue_url("parked"), NOW) for one in letters]
     path = write_messages(archive, DRAIN, 0, rows)
     plan_id = "20251120T103000Z-4f2a00"
-    folder = f"reports/{plan_id}"
+    report = f"reports/{plan_id}"
     of_plan = [
         {**row, "file": path, "group_id": groups[place // each].group_id}
         for place, row in enumerate(rows)
     ]
-    table = write_plan_table(archive, f"{folder}/messages.parquet", of_plan)
+    table = write_plan_table(archive, f"{report}/messages.parquet", of_plan)
     left = (PlannedGroup(one.group_id, one.title, one.count, Action.LEAVE) for one in groups)
     plan = Plan(plan_id, archive.root, Snapshot((DRAIN,), len(rows), table), tuple(left))
-    archive.write(f"{folder}/plan.yaml", plan_text(plan).encode())
+    archive.write(f"{report}/plan.yaml", plan_text(plan).encode())
     ours: dict[str, Any] = {"plan_id": plan_id, "archive": archive.root, "where": None}
     findings = replace(findings, groups=tuple(groups), **ours)
-    archive.write(f"{folder}/summary.json", summary_json(findings).encode())
+    archive.write(f"{report}/summary.json", summary_json(findings).encode())
     return archive
 
 
