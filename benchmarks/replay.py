@@ -76,7 +76,7 @@ def measure(rig: Rig) -> list[Finding]:
             seconds = count / _messages_per_second(replay, batches)
         sends = sum(watch.requests.get(name, 0) for name in ("SendMessage", "SendMessageBatch"))
         each = [sends / count]
-        in_batches = compared(f"replay, events of {BATCH}", batches, at_least=20)
+        in_batches = compared(f"replay, events of {BATCH}", batches, at_least=30)
         rig.notify("replay, events of 1, against the same")
         return [
             in_batches,
