@@ -22,6 +22,7 @@ from benchmarks.findings import Finding
 from benchmarks.rig import REGION, Rig
 from demo.functions import cold_start
 from demo.world import Handler, InvocationContext, to_record
+from dlq_replay.wire.context import body_digest
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def event(numbers: range) -> bytes:
 
 def _record(number: int) -> dict[str, Any]:
     message_id = f"00000000-0000-4000-8000-{number:012d}"
-    context = f'{{"v":1,"id":"{message_id}","h":"00000000","t0":1795000000}}'
+    context = f'{{"v":1,"id":"{message_id}","h":"{body_digest(_BODY)}","t0":1795000000}}'
     message = {
         "MessageId": message_id,
         "ReceiptHandle": "AQEB" + "r" * 176,
