@@ -147,7 +147,7 @@ _FAILURES = (
         title="attempts_exhausted: JSON type=StockMoved {from:string, n:number, sku:string, "
         "to:string, type:string}",
         size=402,
-        curve=lambda t: 0.6 + 0.4 * math.sin(t * 25),
+        curve=lambda t: 1.1 - t,
         trend="falling",
         body={"type": "StockMoved", "sku": "TEA-114", "from": "LYS", "to": "FRA", "n": 40},
     ),
