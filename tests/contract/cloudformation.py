@@ -146,7 +146,9 @@ class Stack:
             return value.split(",") if is_list else value
         if name in self.pseudo_parameters:
             return self.pseudo_parameters[name]
-        if name in self._made_by_sam():
+        if name not in self.template["Resources"]:
+            # SAM makes it of a function: an event source, a version or another. cfn-lint knows it.
+            self._require_created(max(filter(name.startswith, self.template["Resources"]), key=len))
             return name
         kind = self._require_created(name)["Type"]
         return _REFS.get(kind, "{}").format(self._physical_name(name))
@@ -156,28 +158,6 @@ class Stack:
         kind = self._require_created(name)["Type"]
         known = _ATTRIBUTES.get((kind, attribute))
         return known.format(self._physical_name(name)) if known else f"{name}.{attribute}"
-
-    def _made_by_sam(self) -> set[str]:
-        """Return the names of what SAM makes of functions: event sources, versions and others."""
-        functions = {
-            name: resource["Properties"]
-            for name, resource in self.template["Resources"].items()
-            if resource["Type"] == "AWS::Serverless::Function" and self._is_created(resource)
-        }
-        events = {
-            f"{name}{event}" for name, f in functions.items() for event in f.get("Events", ())
-        }
-        published = {
-            f"{name}.{made}"
-            for name, f in functions.items()
-            if "AutoPublishAlias" in f
-            for made in ("Alias", "Version")
-        }
-        permissions = {f"{event}Permission" for event in events}
-        destinations = {
-            f"{name}EventInvokeConfig" for name, f in functions.items() if "EventInvokeConfig" in f
-        }
-        return events | permissions | destinations | published
 
     def _physical_name(self, logical_id: str) -> str:
         resource = self.template["Resources"][logical_id]

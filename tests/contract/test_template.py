@@ -237,15 +237,6 @@ def test_the_url_of_your_dlq_has_the_domain_of_the_partition() -> None:
     assert environment_of(in_china)["DLQ_URL"] == url
 
 
-def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:
-    stack = Stack.of(TEMPLATE)
-    [layer] = stack.of_type("AWS::Serverless::LayerVersion").values()
-    architectures = TEMPLATE["Parameters"]["Architecture"]["AllowedValues"]
-
-    assert layer["CompatibleArchitectures"] == architectures
-    assert layer["CompatibleRuntimes"] == [function_of(stack)["Runtime"]]
-
-
 # --- The defaults
 
 

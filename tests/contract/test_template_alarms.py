@@ -100,21 +100,11 @@ def test_every_metric_that_is_watched_is_published_under_this_name(
             assert set(dimensions.values()) <= (set(names) if of_sqs else functions)
 
 
-def test_the_dashboard_shows_every_metric_that_is_published() -> None:
+def test_the_dashboard_shows_what_is_published_and_its_expressions_use_their_own_lines() -> None:
     shown = {name for space, name, _ in watched_by_dashboard(WHOLE) if space == NAMESPACE}
 
     assert shown == PUBLISHED - {Metric.PARKED}
-
-
-def test_widgets_do_not_overlap_and_refer_to_lines_of_their_own() -> None:
-    taken: set[tuple[int, int]] = set()
     for widget in dashboard_of(WHOLE):
-        columns = range(widget["x"], widget["x"] + widget["width"])
-        rows = range(widget["y"], widget["y"] + widget["height"])
-        cells = {(column, row) for column in columns for row in rows}
-        assert not cells & taken
-        assert max(columns) < 24
-        taken |= cells
         options = [line[-1] for line in widget["properties"].get("metrics", ())]
         used = re.findall(r"[a-z]\w*", " ".join(one.get("expression", "") for one in options))
         assert set(used) <= {one.get("id") for one in options}

@@ -31,7 +31,6 @@ from dlq_replay.wire.message import Message, SendEntry
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
-from spark_reprocess.archive.ledger.claims import Claim, Result
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
@@ -55,7 +54,7 @@ from tests.contract.template import (
 from tests.support.builders import context, counter, filler, message
 from tests.support.failure_table import create_failure_table
 from tests.support.glue_run import run_on_glue
-from tests.support.ledgers import begin
+from tests.support.ledgers import settle
 from tests.support.recorded_aws import RecordedAws, serve_recorded_aws
 from tests.support.replay_stack import invoke
 from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL
@@ -124,6 +123,14 @@ def make_queues(suffix: str = "") -> dict[str, SqsQueue]:
     for name in ("MainQueue", "Invoices"):
         client.set_queue_attributes(QueueUrl=queues[name].url, Attributes={"RedrivePolicy": policy})
     return queues
+
+
+def versioned_bucket() -> Any:
+    """Make the archive's bucket; return the client."""
+    client = boto3.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    return client
 
 
 def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:
@@ -227,9 +234,7 @@ def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
-    client = boto3.client("s3")
-    client.create_bucket(Bucket=BUCKET)
-    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    client = versioned_bucket()
     for name in (PACKAGE, SCRIPT):
         (tmp_path / name).write_bytes(b"")
     properties = stack.resources["JobCode"]["Properties"]
@@ -246,9 +251,8 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
     aws: RecordedAws, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
-    client, glue = boto3.client("s3"), boto3.client("glue")
-    client.create_bucket(Bucket=BUCKET)
-    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    versioned_bucket()
+    glue = boto3.client("glue")
     glue.create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
     archive = open_archive(f"s3://{BUCKET}/archive")
     aws.calls.clear()
@@ -277,18 +281,14 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     """The command of the template, as Glue gives it; it needs no Spark session."""
     stack = Stack.of(TEMPLATE, SPARK_JOB | {"ArchiveRetentionDays": "90"})
     arguments = stack.resources["ExpireJob"]["Properties"]["DefaultArguments"]
-    client = boto3.client("s3")
-    client.create_bucket(Bucket=BUCKET)
-    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    client = versioned_bucket()
     archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
     long_ago = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [to_row(message(f"m-{n}"), "https://q", long_ago) for n in range(5)]
     for second, brought in enumerate((rows[:3], rows[3:])):
         write_messages(archive, f"20260101T00000{second}Z-aaaaaa", 0, brought)
-    decided = tuple(row["message_id"] for row in rows[1:])
-    ledger, time = begin(archive, "p-1", seconds=long_ago.timestamp()), long_ago.isoformat()
-    ledger.claim("g-1", 1, 1, Claim("run-1", "me", "why", "https://q", time, decided))
-    ledger.record("g-1", 1, 1, [Result(one, Disposition.SENT, time) for one in decided])
+    decided = {row["message_id"]: Disposition.SENT for row in rows[1:]}
+    settle(archive, "p-1", decided, seconds=long_ago.timestamp())
     store_command(archive, ["status"])
     aws.calls.clear()
 

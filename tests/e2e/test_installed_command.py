@@ -97,6 +97,8 @@ def test_one_group_goes_back_with_nothing_typed_by_hand(
     succeed(endpoint, *with_spark, "collect")
     groups = json.loads(succeed(endpoint, installed, "groups", "--json"))["groups"]
     largest, other = (group["group_id"] for group in groups)
+    hint = f"dlq redrive --stack {STACK} --group {largest}\n"
+    assert hint in succeed(endpoint, installed, "groups")
     succeed(endpoint, installed, "decide", other, "discard", "--note", "nobody needs them")
 
     redrive = (*with_spark, "redrive", "--group", largest)

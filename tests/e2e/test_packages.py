@@ -61,26 +61,16 @@ def installed_alone(folder: Path, names: Iterable[str]) -> Path:
     return folder
 
 
-def python_alone(*words: object) -> str:
-    """Run Python without environment, current folder and site-packages; return its output.
-
-    Raises:
-        AssertionError: it failed; the text is what it wrote to standard error.
-    """
-    finished = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout
-
-
 def import_all(packages: list[str], path: Iterable[Path]) -> dict[str, str]:
-    """Import *packages*, with every module in them, from *path* alone; return where each lay."""
-    printed = python_alone(IMPORT_ALL, json.dumps([*map(str, path)]), json.dumps(packages))
-    found = json.loads(printed.splitlines()[-1])
+    """Import *packages*, with every module in them, from *path* alone; return where each lay.
+
+    Python runs without environment, current folder and site-packages.
+    """
+    words = (IMPORT_ALL, json.dumps([*map(str, path)]), json.dumps(packages))
+    command = [sys.executable, "-I", "-S", "-c", *words]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    found = json.loads(finished.stdout.splitlines()[-1])
     assert isinstance(found, dict)
     return found
 

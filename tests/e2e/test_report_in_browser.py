@@ -1,14 +1,11 @@
 """The report in a reader's browser: what it does, how it looks, what it must not do."""
 
-from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.watched_browser import Write, assert_fits, assert_fits_and_is_accessible, opened
-from tests.support.findings_builder import ANALYZED_AT, a_group, hostile_findings, some_findings
+from tests.support.findings_builder import hostile_findings
 from tests.support.incident import incident_findings
 
 ROOT = Path(__file__).parents[2]
@@ -64,55 +61,6 @@ def test_it_fits_and_is_accessible(browser: Browser, write: Write) -> None:
         assert_fits_and_is_accessible(page, WIDTHS)
 
 
-# What is drawn on the canvas, and whether all of it is within.
-_RECORD_LABELS = """() => {
-    const draw = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-        const half = this.textAlign === "center" ? this.measureText(text).width / 2 : 0;
-        const middle = this.getTransform().e + x;
-        const isWhole = middle - half >= 0 && middle + half <= this.canvas.width;
-        window.labels.push([middle, text, isWhole]);
-        return draw.apply(this, arguments);
-    };
-}"""
-
-# Labels of two widths are not one row of labels.
-_IS_CHART_FITTED = """() => {
-    const chart = document.querySelector("#chart");
-    return chart.querySelector(".uplot").clientWidth === Math.max(240, chart.clientWidth);
-}"""
-
-
-@pytest.mark.parametrize("seconds", [1, 30, 60, 1_800, 86_400])
-def test_the_chart_s_times_differ_and_none_is_cut(
-    browser: Browser, write: Write, seconds: int
-) -> None:
-    buckets = 59
-    starts = tuple(ANALYZED_AT + timedelta(seconds=seconds * n) for n in range(buckets))
-    group = a_group(arrivals=(3,) * buckets)
-    path = write(some_findings(group, bucket_starts=starts, bucket_seconds=float(seconds)))
-    with opened(browser, path) as watched:
-        page = watched.page
-        page.evaluate(_RECORD_LABELS)
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_function(_IS_CHART_FITTED)
-            page.evaluate("window.labels = []")
-            # The chart is drawn again.
-            page.locator("#legend button").click()
-            expect(page.locator("#chips")).to_be_visible()
-            labels = page.evaluate("window.labels")
-            page.locator("#legend button").click()
-            expect(page.locator("#chips")).to_be_hidden()
-
-            # From left to right; what was drawn twice stands once.
-            drawn = {middle: text for middle, text, _ in labels if ":" in text or seconds >= 86_400}
-            times = [drawn[middle] for middle in sorted(drawn)]
-            assert len(times) >= 2
-            assert all(one != following for one, following in pairwise(times))
-            assert [text for _, text, is_whole in labels if not is_whole] == []
-
-
 def test_without_scripts_everything_can_be_read(browser: Browser, write: Write) -> None:
     with opened(browser, write(incident_findings()), java_script_enabled=False) as watched:
         page = watched.page
@@ -144,10 +92,3 @@ def test_paper_has_what_was_open_and_no_controls(
         )
         page.emulate_media(media="screen")
         watched.assert_quiet()
-
-
-def test_motion_is_left_out_where_it_is_not_wanted(browser: Browser, write: Write) -> None:
-    for preference, behavior in (("reduce", "auto"), ("no-preference", "smooth")):
-        with opened(browser, write(incident_findings()), reduced_motion=preference) as watched:
-            style = "getComputedStyle(document.documentElement).scrollBehavior"
-            assert watched.page.evaluate(style) == behavior

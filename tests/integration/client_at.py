@@ -2,24 +2,19 @@
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
-import botocore.session
+from spark_reprocess.aws.clients import sqs_sender
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
-def client_at(queue_url: str) -> "SQSClient":
-    """A client for the server that the URL names."""
-    parts = urlsplit(queue_url)
-    return _client(f"{parts.scheme}://{parts.netloc}")
-
-
 @cache
-def _client(endpoint: str) -> "SQSClient":
-    client: Any = botocore.session.get_session().create_client(
-        "sqs", endpoint_url=endpoint, region_name=os.environ["AWS_REGION"]
-    )
-    return cast("SQSClient", client)
+def client_at(queue_url: str) -> "SQSClient":
+    """The product's sender for the server that the URL names, whatever the environment says."""
+    parts = urlsplit(queue_url)
+    with patch.dict(os.environ, AWS_ENDPOINT_URL=f"{parts.scheme}://{parts.netloc}"):
+        return sqs_sender(queue_url)

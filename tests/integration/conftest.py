@@ -1,7 +1,9 @@
 """One Spark session and one SQS server for all tests of the job: both take seconds to start."""
 
 import itertools
+import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from dlq_replay.aws.breaker_table import breaker_client_config
 from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from tests.support.failure_table import create_failure_table
 from tests.support.served import served_aws
 from tests.support.small_jobs import QUICK_SPARK
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from tests.integration.desk import MakeDesk
 
 MakeQueue = Callable[..., SqsQueue]
+Capture = pytest.CaptureFixture[str]
 
 _numbers = itertools.count(1)
 
@@ -108,9 +112,18 @@ def sqs(sqs_endpoint: str) -> "SQSClient":
 
 @pytest.fixture
 def make_queue(sqs: "SQSClient") -> MakeQueue:
-    """Make queues that no other test knows."""
+    """Make queues that no other test knows; what fails *receives* times goes to *dead_letters*."""
 
-    def make(name: str = "queue", **attributes: str) -> SqsQueue:
+    def make(
+        name: str = "queue",
+        dead_letters: SqsQueue | None = None,
+        receives: int = 3,
+        **attributes: str,
+    ) -> SqsQueue:
+        if dead_letters is not None:
+            arn = dead_letters.describe()["QueueArn"]
+            policy = {"deadLetterTargetArn": arn, "maxReceiveCount": receives}
+            attributes["RedrivePolicy"] = json.dumps(policy)
         stem, dot, suffix = name.partition(".")
         unique = f"{stem}-{next(_numbers)}{dot}{suffix}"
         fifo = {"FifoQueue": "true"} if suffix == "fifo" else {}
@@ -119,6 +132,19 @@ def make_queue(sqs: "SQSClient") -> MakeQueue:
         return SqsQueue(sqs, url)
 
     return make
+
+
+@pytest.fixture(params=["disk", "s3"])
+def archive(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Archive:
+    """An archive on disk, or on S3, for which plain pyspark has no file system."""
+    if request.param == "disk":
+        return open_archive(str(tmp_path / "my archive [1]"), creates=True)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", request.getfixturevalue("moto_endpoint"))
+    bucket = re.sub(r"[^a-z0-9]+", "-", request.node.name)[:63].strip("-")
+    boto3.client("s3", region_name=os.environ["AWS_REGION"]).create_bucket(Bucket=bucket)
+    return open_archive(f"s3://{bucket}/dead letters", creates=True)
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 
@@ -17,21 +16,12 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.run import Pending, RunOptions, RunSummary, run
+from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import (
-    archive_of,
-    entry_of,
-    executed,
-    parked,
-    receive_all,
-    sender_at,
-)
+from tests.integration.spark_world import Spark, archive_of, entry_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.ledgers import attempts_of
 from tests.support.small_jobs import REDRIVE_ALL
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SEND = "SendMessageBatch"
 
@@ -40,7 +30,7 @@ SEND = "SendMessageBatch"
 class Desk:
     """Redrives from here meet what it asks the server for."""
 
-    spark: "SparkSession"
+    spark: Spark
     world: RunningServer
     archive: Archive
     plan: str
@@ -49,9 +39,8 @@ class Desk:
 
     def redrive(self, plan: str | None = None, **options: Any) -> RedriveSummary:
         """Carry out the plan, or another one."""
-        sender = partial(sender_at, self.world.url)
         url, chosen = self.destination.url, plan or self.plan
-        return executed(self.spark, self.archive, chosen, url, make_sender=sender, **options)
+        return executed(self.spark, self.archive, chosen, url, make_sender=client_at, **options)
 
     def at_send(self, number: int, act: Callable[[], None]) -> None:
         """Do something when that many calls have been made, before the next is carried out."""
@@ -75,7 +64,7 @@ MakeDesk = Callable[..., Desk]
 
 
 def set_up(
-    spark: "SparkSession",
+    spark: Spark,
     world: RunningServer,
     folder: Path,
     messages: Sequence[Message],
@@ -97,7 +86,7 @@ class ScheduledRuns:
     """A parked and a main queue, an archive and a policy, and runs over them."""
 
     def __init__(
-        self, spark: "SparkSession", make_queue: MakeQueue, folder: Path, policy: str = REDRIVE_ALL
+        self, spark: Spark, make_queue: MakeQueue, folder: Path, policy: str = REDRIVE_ALL
     ) -> None:
         self.spark = spark
         self.make_queue = make_queue

@@ -1,19 +1,17 @@
 """Archives and clients for the tests of the job; importable by Spark's workers."""
 
 import json
-import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message, SendEntry
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
@@ -26,13 +24,13 @@ from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummar
 from tests.support import sqs_driver
 from tests.support.approved_plan import approve
 from tests.support.builders import NOW, context, counter, message, queue_url, text
-from tests.support.ledgers import begin
+from tests.support.ledgers import settle
 
 if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
     from pyspark.sql import SparkSession
 
 DRAIN_ID = "20231121T031502Z-ab12cd"
+Spark: TypeAlias = "SparkSession"
 
 
 def archive_of(
@@ -81,16 +79,6 @@ def bodies(messages: Iterable[Message]) -> list[str]:
     return [one.body for one in messages]
 
 
-def sender_at(endpoint: str, queue_url: str) -> "SQSClient":
-    """A client for the server at *endpoint*, whatever the worker's environment says."""
-    usual = os.environ.get("AWS_ENDPOINT_URL", "")
-    os.environ["AWS_ENDPOINT_URL"] = endpoint
-    try:
-        return sqs_sender(queue_url)
-    finally:
-        os.environ["AWS_ENDPOINT_URL"] = usual
-
-
 OWN = {
     "own-text": text("grüße"),
     "own-number": text("1.0E2", "Number.float"),
@@ -112,30 +100,28 @@ def entry_of(source: Message, **fields: Any) -> SendEntry:
 
 def recorded_as_sent(archive: Archive, message_id: str, new_message_id: str = "") -> None:
     """Leave what a run of an earlier plan leaves in the ledger, without Spark."""
-    time_text = timestamp(time.time())
-    claim = Claim("run-0", "me", "why", queue_url("main"), time_text, (message_id,))
-    ledger = begin(archive, f"p-of-{message_id}", "run-0")
-    assert ledger.claim("g-1", 1, 1, claim)
-    ledger.record("g-1", 1, 1, [Result(message_id, Disposition.SENT, time_text, new_message_id)])
+    plan_id, sent = f"p-of-{message_id}", {message_id: Disposition.SENT}
+    settle(archive, plan_id, sent, "run-0", time.time(), new_message_id=new_message_id)
 
 
-def analyzed(spark: "SparkSession", archive: Archive, **options: Any) -> Findings:
+def analyzed(spark: Spark, archive: Archive, **options: Any) -> Findings:
     return analyze(spark, AnalyzeOptions(archive.root, **options))
 
 
-def reported(spark: "SparkSession", archive: Archive, action: str = "redrive") -> str:
+def reported(spark: Spark, archive: Archive, action: str = "redrive") -> str:
     """Analyze; set the action of each group in the plan of the report; return its path."""
     return str(approve(Path(analyzed(spark, archive).plan_path), action))
 
 
 def executed(
-    spark: "SparkSession",
+    spark: Spark,
     archive: Archive,
     plan: str,
     url: str,
     make_sender: ClientFactory = sqs_sender,
+    now_seconds: Callable[[], float] = time.time,
     **options: Any,
 ) -> RedriveSummary:
     fixed = {"execute": True, "reason": "it is fixed", "tasks": 2, "ramp": False}
     chosen = RedriveOptions(archive.root, plan, url, **{**fixed, **options})
-    return redrive(spark, chosen, make_sender=make_sender)
+    return redrive(spark, chosen, make_sender=make_sender, now_seconds=now_seconds)

@@ -15,10 +15,11 @@ from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.messages.frames import SPARK_SCHEMA
 from spark_reprocess.errors import InputError
 from spark_reprocess.spark.allowed_sql import FUNCTIONS, attribute_value, condition
+from tests.integration.spark_world import Spark
 from tests.support.golden import assert_stored, stored_texts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,7 +82,7 @@ REFUSED_AT_LENGTH = {
 
 
 @pytest.fixture
-def rows(spark: "SparkSession") -> "DataFrame":
+def rows(spark: Spark) -> "DataFrame":
     return spark.createDataFrame(ROWS, COLUMNS).coalesce(1).cache()
 
 
@@ -154,7 +155,7 @@ cardinality(filter(replay_counts, r -> r.replay_count > 3)) > 0
 """.strip().splitlines()
 
 
-def test_conditions_of_docs_and_policies_are_allowed(spark: "SparkSession") -> None:
+def test_conditions_of_docs_and_policies_are_allowed(spark: Spark) -> None:
     schema = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, drain_id string"))
     messages = spark.createDataFrame([], schema)
     groups = spark.createDataFrame(GROUPS_SCHEMA.empty_table())

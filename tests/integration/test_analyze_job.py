@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,15 +20,12 @@ from spark_reprocess.groups.findings import ReplayCount, format_predicate
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching
-from tests.integration.spark_world import analyzed, archive_of, parked
+from tests.integration.spark_world import Spark, analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message, text
 from tests.support.event_faults import FAULTS, dead_letters
 from tests.support.findings_builder import HOSTILE_TEXTS
 from tests.support.page_outline import PageOutline
 from tests.support.small_jobs import ANALYZE
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(params=["few", "many"])
@@ -40,7 +36,7 @@ def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("files")
-def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) -> None:
+def test_report_says_what_failed_and_why(spark: Spark, tmp_path: Path) -> None:
     secret = message("m-x", "mail bob@example.com", SentTimestamp="1700000000123")
     archive = archive_of(tmp_path, [*(parked(n) for n in range(4)), parked(5, "too_old"), secret])
 
@@ -72,7 +68,7 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
 
 
 def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
-    spark: "SparkSession", tmp_path: Path
+    spark: Spark, tmp_path: Path
 ) -> None:
     old, new = ({"SentTimestamp": str(1000 * (NOW + seconds))} for seconds in (0, 60))
     letters = [parked(n, **new) for n in range(4)]
@@ -91,7 +87,7 @@ def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
 
 
 def test_last_plan_is_the_newest_also_where_a_clock_is_ahead_with_the_same_samples(
-    spark: "SparkSession", tmp_path: Path
+    spark: Spark, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(n, ("too_old", "x")[n % 2]) for n in range(40)])
     first = analyzed(spark, archive)
@@ -104,7 +100,7 @@ def test_last_plan_is_the_newest_also_where_a_clock_is_ahead_with_the_same_sampl
 
 
 def test_nothing_of_a_body_is_shown_without_samples(
-    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = ("dear mona lisa", '"a letter from mona lisa"', base64.b64encode(b"ask mona lisa"))
     bodies = [*(str(one, "utf-8") if isinstance(one, bytes) else one for one in texts)]
@@ -171,7 +167,7 @@ ODD_BODIES = (
 
 
 def test_every_message_is_in_a_group_whatever_a_stranger_sent(
-    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # SQS takes no half characters, and no empty body.
     hostile = [one for one in HOSTILE_TEXTS if one and "\ud800" not in one]
@@ -207,7 +203,7 @@ HALF_A_TOKEN = "eyJ-"
 MEGABYTE = 1024 * 1024
 
 
-def test_one_message_does_not_stall_the_analysis(spark: "SparkSession", tmp_path: Path) -> None:
+def test_one_message_does_not_stall_the_analysis(spark: Spark, tmp_path: Path) -> None:
     slow = HALF_A_TOKEN * (MEGABYTE // len(HALF_A_TOKEN))
     note = f"{'note ' * 30}bob@example.com {'note ' * 300_000}"
     attributes = {"a-note": text(slow), "b-note": text(note)}
@@ -224,9 +220,7 @@ def test_one_message_does_not_stall_the_analysis(spark: "SparkSession", tmp_path
 
 
 @pytest.mark.usefixtures("files")
-def test_first_lead_is_the_cause_and_its_condition_selects_it(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_first_lead_is_the_cause_and_its_condition_selects_it(spark: Spark, tmp_path: Path) -> None:
     by_name = {fault.name: fault for fault in FAULTS}
     faults = [by_name["field missing inside"], by_name["dependency"]]
     letters = dead_letters(2, healthy=250, faults=faults, of_each=50)
@@ -260,11 +254,7 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
     ],
 )
 def test_wrong_condition_is_one_sentence_without_a_body(
-    spark: "SparkSession",
-    tmp_path: Path,
-    where: str,
-    sentence: str,
-    capfd: pytest.CaptureFixture[str],
+    spark: Spark, tmp_path: Path, where: str, sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     archive = archive_of(tmp_path, [message("m-1", "very secret")])
 

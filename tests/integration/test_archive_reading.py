@@ -1,7 +1,6 @@
 """The archive's rows are the same: read by the driver, by Spark, or by our tasks."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,10 +8,7 @@ from spark_reprocess.archive.messages import frames
 from spark_reprocess.archive.messages.frames import FILE, read_rows
 from spark_reprocess.archive.messages.message_store import message_files
 from spark_reprocess.archive.storage.files import Archive
-from tests.integration.spark_world import archive_of, parked
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.integration.spark_world import Spark, archive_of, parked
 
 DRAINS = ("20261121T031502Z-aaaaaa", "20261121T031502Z-bbbbbb", "20261121T031502Z-cccccc")
 
@@ -32,11 +28,7 @@ def use(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("reader", ["driver", "tasks"])
 def test_all_readers_give_the_same_rows_though_a_drain_goes_on(
-    spark: "SparkSession",
-    archive: Archive,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    reader: str,
+    spark: Spark, archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:
     """Of the drains that are wanted alone."""
     columns = ("sent_at", FILE, "attributes")

@@ -188,21 +188,14 @@ class TestS3:
 
         assert s3.list("messages") == ["messages/file"]
 
-    @pytest.mark.parametrize("status", [UNAVAILABLE, None])
-    def test_replacement_whose_answer_is_lost_has_won(
-        self, s3: Archive, server: S3Server, status: str | None
+    @pytest.mark.parametrize(
+        ("status", "is_done"), [(UNAVAILABLE, True), (None, True), (CONFLICT, False)]
+    )
+    def test_replacement_whose_answer_is_lost_or_that_meets_another_writer_has_won(
+        self, s3: Archive, server: S3Server, status: str | None, *, is_done: bool
     ) -> None:
         s3.write("plan", b"old")
-        server.faults.append(S3Fault("PUT", "/plan", status, is_done=True))
-
-        assert s3.replace("plan", b"old", b"new")
-        assert s3.read("plan") == b"new"
-
-    def test_replacement_that_meets_another_writer_is_tried_again(
-        self, s3: Archive, server: S3Server
-    ) -> None:
-        s3.write("plan", b"old")
-        server.faults.append(S3Fault("PUT", "/plan", CONFLICT, is_done=False))
+        server.faults.append(S3Fault("PUT", "/plan", status, is_done))
 
         assert s3.replace("plan", b"old", b"new")
         assert s3.read("plan") == b"new"

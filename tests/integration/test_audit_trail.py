@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,15 +10,11 @@ from spark_reprocess.archive.ledger.claims import attempt_names
 from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
-from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, executed, parked
+from tests.integration.conftest import Capture, MakeQueue
+from tests.integration.spark_world import Spark, archive_of, executed, parked
 from tests.support.approved_plan import planned
 from tests.support.glue_run import run_on_glue
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Capture = pytest.CaptureFixture[str]
 MOTO_S_CALLER = "arn:aws:sts::123456789012:user/moto"
 
 
@@ -41,7 +37,7 @@ def records(archive: Archive) -> list[dict[str, Any]]:
 
 
 def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
-    spark: "SparkSession",
+    spark: Spark,
     make_queue: MakeQueue,
     archive: Archive,
     monkeypatch: pytest.MonkeyPatch,
@@ -77,7 +73,7 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
 
 
 def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
-    spark: "SparkSession",
+    spark: Spark,
     make_queue: MakeQueue,
     archive: Archive,
     monkeypatch: pytest.MonkeyPatch,
@@ -95,9 +91,7 @@ def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
     assert "    caller       unknown (EndpointConnectionError" in capsys.readouterr().out
 
 
-def test_a_restore_is_recorded(
-    spark: "SparkSession", make_queue: MakeQueue, archive: Archive
-) -> None:
+def test_a_restore_is_recorded(spark: Spark, make_queue: MakeQueue, archive: Archive) -> None:
     queue = make_queue("parked")
     place = ["--archive", archive.root, "--parked-queue-url", queue.url]
 

@@ -20,6 +20,7 @@ from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
+from tests.integration.conftest import Capture
 from tests.support.console_world import (
     BASE,
     Browser,
@@ -283,9 +284,7 @@ def test_an_edit_is_typed_saved_and_taken_away_by_an_empty_form(world: Archive) 
     assert plan_of(world).groups[0].edit is None
 
 
-def test_the_command_beside_an_edit_writes_the_same(
-    world: Archive, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_beside_an_edit_writes_the_same(world: Archive, capsys: Capture) -> None:
     browser = browser_of(world)
     path, before = edit_path(world), plan_of(world).groups[0]
     fragment = browser.post(f"{path}/preview", edit_form(browser, world, **ZIP)).text

@@ -17,6 +17,7 @@ from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.groups.triage import Statement
 from spark_reprocess.plan.plan import Plan
+from tests.integration.conftest import Capture
 from tests.support.approved_plan import planned
 from tests.support.builders import queue_url
 from tests.support.console_world import (
@@ -32,12 +33,8 @@ from tests.support.console_world import (
     opened,
     plan_of,
 )
-from tests.support.findings_builder import (
-    a_group,
-    many_findings,
-    some_findings,
-)
-from tests.support.ledgers import begin
+from tests.support.findings_builder import a_group, many_findings, some_findings
+from tests.support.ledgers import begin, settle
 from tests.support.page_outline import PageOutline
 
 SECRET = '{"email": "ann@example.com", "password": "hunter2", "iban": "DE02120300000000202051"}'
@@ -90,9 +87,7 @@ def test_the_newest_plan_is_shown_and_an_older_one_can_be_chosen(tmp_path: Path)
     assert browser.get("/?plan=nothing").status_code == 422
 
 
-def test_what_was_sent_is_not_pending_any_more(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) -> None:
     errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
     plan = plan_of(archive)
@@ -100,11 +95,9 @@ def test_what_was_sent_is_not_pending_any_more(
     head = "(?s)<b>7 messages</b> pending in 2 groups.+The largest group holds"
     assert re.search(head, browser.get("/").text)
 
-    ledger, sent = begin(archive, "of-another-plan", "r"), [f"m-{n:04d}" for n in (0, 2, 4, 6)]
-    claim = Claim("r", "ann", "", "https://q", NOW.isoformat(), (*sent, "m-0001"))
-    assert ledger.claim("u", 0, 1, claim)
-    results = [Result(one, Disposition.SENT, NOW.isoformat()) for one in sent]
-    ledger.record("u", 0, 1, [*results, Result("m-0001", Disposition.IN_DOUBT, NOW.isoformat())])
+    sent = {f"m-{n:04d}": Disposition.SENT for n in (0, 2, 4, 6)}
+    of_run = ("r", NOW.timestamp())
+    settle(archive, "of-another-plan", {**sent, "m-0001": Disposition.IN_DOUBT}, *of_run)
 
     page = browser.get("/").text
     texts = ["3 messages</b> pending in 1 group", "0 pending", "3 pending", "They all failed"]
@@ -121,13 +114,14 @@ def test_what_was_sent_is_not_pending_any_more(
     assert offered == [False, True]
 
     # Discarded after the run that had claimed it was killed, and sent.
-    killed = replace(claim, message_ids=("m-0003",), time=(NOW - timedelta(days=1)).isoformat())
-    assert ledger.claim("u", 1, 1, killed)
-    assert ledger.claim("u", 2, 1, replace(claim, message_ids=("m-0001", "m-0003", "m-0005")))
-    words = (Disposition.SENT, Disposition.DISCARDED, Disposition.SENT)
-    ids = ("m-0001", "m-0003", "m-0005")
-    last = [Result(*one, NOW.isoformat()) for one in zip(ids, words, strict=True)]
-    ledger.record("u", 2, 1, last)
+    yesterday = (NOW - timedelta(days=1)).isoformat()
+    killed = Claim("r", "ann", "", "https://q", yesterday, ("m-0003",))
+    assert begin(archive, "of-another-plan", "r").claim("u", 1, 1, killed)
+    last = {
+        **dict.fromkeys(("m-0001", "m-0005"), Disposition.SENT),
+        "m-0003": Disposition.DISCARDED,
+    }
+    settle(archive, "of-another-plan", last, *of_run)
 
     page = browser.get("/").text
     texts = ["Nothing is left to decide", "0 pending, 2 sent", "Put this group"]
@@ -181,9 +175,7 @@ def test_a_range_of_the_chart_keeps_the_groups_that_arrived_then(tmp_path: Path)
     assert titles_of(browser.get("/?from=0&to=1").text) == ["g-0000000001"]
 
 
-def test_a_family_is_one_row_with_its_parts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_family_is_one_row_with_its_parts(tmp_path: Path, capsys: Capture) -> None:
     ids = [f"g-000000000{n}" for n in range(3)]
     groups = (a_group(group_id=one, title=f"no {one}", leads=()) for one in ids)
     findings = some_findings(*groups, families={ids[2]: ids[0]}, group_by="code (.+)")
@@ -283,11 +275,8 @@ def test_messages_are_searched_and_paged(tmp_path: Path) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(120)])
     plan = plan_of(archive)
     group = plan.groups[0].group_id
-    ledger = begin(archive, plan.plan_id, "r")
-    claim = Claim("r", "w", "y", "https://q", NOW.isoformat(), ("m-0050", "m-0051"))
-    assert ledger.claim(group, 0, 1, claim)
-    sent = Result("m-0050", Disposition.SENT, NOW.isoformat(), "new-1")
-    ledger.record(group, 0, 1, [sent, Result("m-0051", Disposition.FAILED, NOW.isoformat())])
+    outcomes = {"m-0050": Disposition.SENT, "m-0051": Disposition.FAILED}
+    settle(archive, plan.plan_id, outcomes, "r", NOW.timestamp())
     browser = opened(console_of(archive))
 
     def ids(query: str = "") -> list[str]:
@@ -396,7 +385,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
 
 
 def test_group_is_shown_as_stopped_with_the_reason_until_somebody_decides_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
     (group_id,) = groups_of(plan_of(archive))

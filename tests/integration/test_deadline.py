@@ -25,7 +25,6 @@ pytestmark = pytest.mark.usefixtures("quick_retries")
 
 FROZEN_SECONDS = 600
 SEND = "SendMessageBatch"
-HIDE = "ChangeMessageVisibilityBatch"
 
 
 class Function:
@@ -120,18 +119,6 @@ def test_letters_of_a_spoiled_call_are_not_sent_apart_after_the_deadline(
 
     assert function.invoke(*letters) == {letter.message_id for letter in letters}
     assert function.count(SEND) == 1
-
-
-@pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.LOSE])
-def test_hold_is_not_repeated_after_the_deadline(
-    wired: Callable[..., Function], effect: Effect
-) -> None:
-    function = wired(".fifo", BACKOFF_RATE="43200", BACKOFF_CAP_SECONDS="1209600")
-    letters = function.letters(3)
-    function.freeze(HIDE, effect)
-
-    assert function.invoke(*letters) == {letter.message_id for letter in letters}
-    assert function.count(HIDE) == 1
 
 
 def test_questions_at_the_start_are_not_repeated_after_the_deadline(function: Function) -> None:

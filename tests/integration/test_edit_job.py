@@ -4,7 +4,6 @@ import json
 import sys
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,13 +12,10 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
-from tests.integration.spark_world import OWN, archive_of, bodies, parked, receive_all
+from tests.integration.spark_world import OWN, Spark, archive_of, bodies, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, filler, message, text
 from tests.support.ledgers import attempts_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 RAISE_ID = """\
 edit:
@@ -70,7 +66,7 @@ def test_edited_copy_carries_what_the_plan_says_and_its_origin_and_the_ledger_na
 
 
 def test_message_that_the_edit_does_not_fit_is_left_and_named(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     destination = make_queue("main", MaximumMessageSize="1024")
     origin = context(first_id="f", reason="attempts_exhausted")
@@ -103,7 +99,7 @@ def test_message_that_the_edit_does_not_fit_is_left_and_named(
 
 
 def test_dry_run_shows_some_messages_before_and_after(
-    spark: "SparkSession",
+    spark: Spark,
     make_queue: MakeQueue,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

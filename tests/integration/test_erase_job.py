@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -27,8 +26,9 @@ from spark_reprocess.errors import ArchiveError, BusyError, InputError
 from spark_reprocess.glue_job import read_result
 from spark_reprocess.redrive.redrive_values import RestoreOptions
 from spark_reprocess.redrive.restore import restore
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import (
+    Spark,
     analyzed,
     archive_of,
     bodies,
@@ -44,18 +44,15 @@ from tests.support.builders import NOW, context, message, text
 from tests.support.glue_run import run_on_glue
 from tests.support.small_jobs import ANALYZE, DRAIN
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 LATER = "20261122T000000Z-000000"
 
 
-def erased(spark: "SparkSession", archive: Archive, *ids: str, **options: object) -> EraseSummary:
+def erased(spark: Spark, archive: Archive, *ids: str, **options: object) -> EraseSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "asked to", **options}
     return erase(spark, EraseOptions(archive.root, ids, **fixed))  # type: ignore[arg-type]
 
 
-def ids_in(spark: "SparkSession", archive: Archive) -> list[str]:
+def ids_in(spark: Spark, archive: Archive) -> list[str]:
     return sorted(column_texts(read_archive(spark, archive).select("message_id")))
 
 
@@ -64,7 +61,7 @@ def everything(archive: Archive) -> bytes:
 
 
 def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     destination = make_queue("main")
     jane = message("m-jane", '{"name":"Jane"}', context(first_id="f-jane"))
@@ -92,9 +89,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     assert unnamed_files(tmp_path / "archive") == []
 
 
-def test_condition_is_not_written_down(
-    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_condition_is_not_written_down(spark: Spark, tmp_path: Path, capsys: Capture) -> None:
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
     argv = ["erase", "--archive", archive.root, "--where", "body like '%\"id\": 3}%'"]
 
@@ -133,7 +128,7 @@ def texts(archive: Archive) -> dict[Path, str]:
 
 
 def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capfd: Capture
 ) -> None:
     """Results of runs on AWS Glue stay, and so does the log."""
     main_queue, parked_queue = make_queue("main"), make_queue("parked")
@@ -182,9 +177,7 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
     assert NAME not in logged.out + logged.err
 
 
-def test_half_written_file_of_a_killed_drain_goes_too(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_half_written_file_of_a_killed_drain_goes_too(spark: Spark, tmp_path: Path) -> None:
     archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane")])
     half_written = tmp_path / "messages" / f"drain={LATER}" / ".writing-x"
     half_written.parent.mkdir()
@@ -199,7 +192,7 @@ def test_half_written_file_of_a_killed_drain_goes_too(
 
 
 def test_a_plan_s_condition_that_names_the_person_goes_and_the_plan_goes_on(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     destination = make_queue("main")
     jane = message("m-jane", '{"name":"Jane"}', context(first_id="f-jane"))
@@ -219,7 +212,7 @@ def test_a_plan_s_condition_that_names_the_person_goes_and_the_plan_goes_on(
 
 
 def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_later(
-    spark: "SparkSession", tmp_path: Path
+    spark: Spark, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane was here")])
     refusals: list[str] = []
@@ -262,7 +255,7 @@ def recorded_failures(table: str) -> list[str]:
 
 
 def test_recorded_failures_go_by_every_id_that_is_known(
-    spark: "SparkSession", table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, table: str, tmp_path: Path, capsys: Capture
 ) -> None:
     jane = message("m-jane", "Jane", context(first_id="f-jane", last_id="l-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
@@ -286,7 +279,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
 
 
 def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
-    spark: "SparkSession", table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Spark, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jane = message("m-jane", "Jane", context(first_id="f-jane"))
     archive = archive_of(tmp_path, [parked(0), parked(2), jane])
@@ -317,7 +310,7 @@ def expired_a_month_later(archive: Archive) -> EraseSummary:
 
 
 def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     destination, back = make_queue("main"), make_queue("parked")
     archive = archive_of(tmp_path, [parked(0), parked(2)])
@@ -341,7 +334,7 @@ def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
 
 
 def test_erase_finds_the_reports_that_quote_a_message_that_expired(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     """Asked for by its own id, by its first id, and by the id of a copy that came later."""
     destination = make_queue("main")

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dlq_replay.wire.message import Message
-from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import write_messages
@@ -23,14 +22,11 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import store_command
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
-from tests.integration.spark_world import analyzed, parked
+from tests.integration.spark_world import Spark, analyzed, parked
 from tests.support.builders import NOW, context, message, queue_url
 from tests.support.failure_table import create_failure_table
-from tests.support.ledgers import begin
+from tests.support.ledgers import settle
 from tests.support.recorded_aws import serve_recorded_aws
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 POLICY = Path(__file__).parents[2] / "templates" / "examples" / "eraser-policy.json"
 NAMES = {"BUCKET": "erasebucket", "REGION": "us-east-1", "ACCOUNT": "123456789012"}
@@ -67,7 +63,7 @@ class Erased:
 
 
 @pytest.fixture(scope="module")
-def erased(started_spark: "SparkSession") -> Erased:
+def erased(started_spark: Spark) -> Erased:
     with serve_recorded_aws() as aws, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", aws.url)
         patch.setenv("AWS_ENDPOINT_URL_S3", aws.url)
@@ -90,9 +86,7 @@ def erased(started_spark: "SparkSession") -> Erased:
         for path in (with_jane, without, f"{report}/report.html"):
             s3.delete_object(Bucket=bucket, Key=f"archive/{path}")
         create_failure_table(dynamodb, "failures")
-        ledger = begin(archive, "p-old")
-        ledger.claim("u", 1, 1, Claim("run-1", "me", "", "https://q", timestamp(NOW), ("m-000",)))
-        ledger.record("u", 1, 1, [Result("m-000", Disposition.SENT, timestamp(NOW))])
+        settle(archive, "p-old", {"m-000": Disposition.SENT})
         aws.calls.clear()
         with redirect_stdout(StringIO()):
             assert (

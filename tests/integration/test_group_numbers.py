@@ -1,21 +1,19 @@
 """The numbers of groups, counted by Spark."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.groups.groups import different_messages, group_rows, tallies
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.integration.spark_world import Spark
 
 _COLUMNS = (
     "group_id string, parked_reason string, source_queue string, replay_count long, sent long"
 )
 
 
-def tallied(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+def tallied(spark: Spark, rows: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
     arn = F.lit(None).cast("string")
     slim = spark.createDataFrame(rows, _COLUMNS).withColumn("source_arn", arn)
     slim = slim.withColumn("sent_at", F.timestamp_seconds("sent"))
@@ -25,7 +23,7 @@ def tallied(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> set[tuple[Any
     return found
 
 
-def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: "SparkSession") -> None:
+def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: Spark) -> None:
     rows = [
         ("g1", None, "orders", 3, 10),
         ("g1", "too_old", None, 3, 11),
@@ -50,7 +48,7 @@ def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: "Spa
     }
 
 
-def test_of_many_values_the_most_frequent_are_kept(spark: "SparkSession") -> None:
+def test_of_many_values_the_most_frequent_are_kept(spark: Spark) -> None:
     rare = [("g1", "too_old", "orders", number, 0) for number in range(150)]
     frequent = [("g1", "too_old", "orders", 149, 0)] * 2
 
@@ -75,7 +73,7 @@ def slim_row(number: int, group_id: str = "g1", body_bytes: int = 100) -> tuple[
     return (f"m-{number:03d}", sent_at, seen_at, body_bytes, group_id, first_id)
 
 
-def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> None:
+def test_a_group_s_numbers_are_those_of_its_messages(spark: Spark) -> None:
     sizes = [*range(1, 100), 5000]
     for shown, other in ((11, 0), (12, 99)):
         sizes[shown], sizes[other] = sizes[other], sizes[shown]
@@ -102,15 +100,11 @@ def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> N
     assert [one["body_bytes_sum"] for one in groups] == [sum(sizes), 7]
 
 
-def test_the_largest_come_first_and_equals_by_their_id(spark: "SparkSession") -> None:
+def test_the_largest_come_first_and_equals_by_their_id(spark: Spark) -> None:
     rows = [slim_row(n, group_id) for n, group_id in enumerate(["b", "a", "c", "c", "d"])]
 
     groups = group_rows(spark.createDataFrame(rows, _SLIM))
 
     assert [group["group_id"] for group in groups] == ["c", "a", "b", "d"]
-
-
-def test_of_no_messages_there_are_no_groups(spark: "SparkSession") -> None:
-    slim = spark.createDataFrame([], _SLIM)
-
-    assert (group_rows(slim), different_messages(slim)) == ([], 0)
+    none = spark.createDataFrame([], _SLIM)
+    assert (group_rows(none), different_messages(none)) == ([], 0)

@@ -5,20 +5,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from pyspark import SparkJobInfo
 
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence
 from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.integration.spark_world import Spark
 
 
 @pytest.fixture(autouse=True)
-def handler(spark: "SparkSession") -> Iterator[None]:
+def handler(spark: Spark) -> Iterator[None]:
     former = signal.getsignal(signal.SIGINT)
     cancel_jobs_on_interrupt(spark)
     yield
@@ -36,7 +34,7 @@ def press_when(is_so: Callable[[], object]) -> None:
     threading.Thread(target=press, daemon=True).start()
 
 
-def call_spark_and_press(spark: "SparkSession") -> None:
+def call_spark_and_press(spark: Spark) -> None:
     """Press Ctrl-C in a call of Spark that is no job, and work on for a minute after it."""
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public call without a job
     answers = iter([False, True])
@@ -45,7 +43,7 @@ def call_spark_and_press(spark: "SparkSession") -> None:
     time.sleep(60)
 
 
-def test_a_job_is_cancelled(spark: "SparkSession") -> None:
+def test_a_job_is_cancelled(spark: Spark) -> None:
     press_when(spark.sparkContext.statusTracker().getActiveJobsIds)
 
     with pytest.raises(SPARK_FAILURES) as caught:
@@ -58,7 +56,7 @@ def test_a_job_is_cancelled(spark: "SparkSession") -> None:
     assert spark.range(3).count() == 3
 
 
-def test_a_call_without_a_job_is_followed_by_the_interrupt(spark: "SparkSession") -> None:
+def test_a_call_without_a_job_is_followed_by_the_interrupt(spark: Spark) -> None:
     with pytest.raises(KeyboardInterrupt):
         call_spark_and_press(spark)
 
@@ -72,16 +70,14 @@ def test_the_main_thread_is_interrupted_elsewhere() -> None:
         call()
 
 
-def test_a_job_that_ends_before_it_is_cancelled_is_followed_by_the_interrupt(
-    spark: "SparkSession",
-) -> None:
+def test_a_job_that_ends_before_it_is_cancelled_is_followed_by_the_interrupt(spark: Spark) -> None:
     active = iter([[7]])
     tracker = SimpleNamespace(
         getActiveJobsIds=lambda: next(active, []),
         getJobInfo=lambda _: SparkJobInfo(7, [], "SUCCEEDED"),
     )
     context = SimpleNamespace(statusTracker=lambda: tracker, cancelAllJobs=lambda: None)
-    cancel_jobs_on_interrupt(cast("SparkSession", SimpleNamespace(sparkContext=context)))
+    cancel_jobs_on_interrupt(cast("Spark", SimpleNamespace(sparkContext=context)))
 
     with pytest.raises(KeyboardInterrupt):
         call_spark_and_press(spark)

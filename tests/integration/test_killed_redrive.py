@@ -23,6 +23,7 @@ from spark_reprocess.archive.ledger.claims import Attempt
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.spark.interrupts import INTERRUPTED
+from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, Desk, MakeDesk, standard
 from tests.support.ledgers import attempts_of
 from tests.support.needs import needs_proc
@@ -222,9 +223,7 @@ def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
     assert job.recorded(Disposition.SENT) == set(job.arrived())
 
 
-def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(
-    job: Job, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job, capfd: Capture) -> None:
     def press() -> None:
         [process] = driver(job.family.alive())
         os.killpg(process.pid, signal.SIGINT)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,8 @@ from spark_reprocess.analysis.leads.predicates import feature_table
 from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.spark.allowed_sql import condition as condition_of
 from spark_reprocess.spark.allowed_sql import matching
-from tests.integration.spark_world import archive_of
+from tests.integration.spark_world import Spark, archive_of
 from tests.support.builders import message, text
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NASTY = (
     "it's",
@@ -84,7 +81,7 @@ ATTRIBUTES: tuple[dict[str, MessageAttribute], ...] = (
 )
 
 
-def test_a_condition_selects_what_its_lead_says(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_condition_selects_what_its_lead_says(spark: Spark, tmp_path: Path) -> None:
     messages = [
         message(
             f"m-{place:03d}",

@@ -1,10 +1,8 @@
 """The server: what only a socket and another process can show."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.request import Request, urlopen
 
 import boto3
 import pytest
@@ -12,7 +10,6 @@ from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
 from dlq_replay.aws.breaker_table import read_deletions
-from local_sqs.process import server_process
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.support.sqs_driver import Driver
 
@@ -61,13 +58,3 @@ def test_the_server_says_for_cloudwatch_how_many_messages_were_deleted(
     assert sum(found.values()) == 3
     assert set(found) <= {now // 60 - 1, now // 60}
     assert deletions("of-another-account") == {}
-
-
-def test_server_of_another_process_counts_its_requests_and_adds_latency() -> None:
-    with server_process() as wait_for_url:
-        url = wait_for_url()
-        change = Request(f"{url}/_control/latency", b'{"ms": 0}', method="POST")  # noqa: S310 - our own server
-        urlopen(change, timeout=10).close()  # noqa: S310 - our own server
-        driver_for(url).queue("q").send()
-        with urlopen(f"{url}/_control", timeout=10) as answer:  # noqa: S310 - our own server
-            assert json.load(answer)["counts"] == {"CreateQueue": 1, "SendMessage": 1}

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,11 +16,8 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.logs.reading import LogReading
-from tests.integration.spark_world import analyzed, archive_of, parked
+from tests.integration.spark_world import Spark, analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SENT = str(NOW * 1000)
 LINES = (
@@ -58,7 +55,7 @@ def log(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("few_files", [frames.FEW_FILES, 0])
 def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
-    spark: "SparkSession",
+    spark: Spark,
     archive: Archive,
     log: str,
     few_files: int,
@@ -97,7 +94,7 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
 
 @pytest.mark.parametrize("few_files", [frames.FEW_FILES, 0])
 def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
-    spark: "SparkSession", archive: Archive, few_files: int, monkeypatch: pytest.MonkeyPatch
+    spark: Spark, archive: Archive, few_files: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", few_files)
     asked = []
@@ -133,7 +130,7 @@ def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
 
 
 def test_a_group_shows_where_the_code_of_consumers_failed(
-    spark: "SparkSession",
+    spark: Spark,
     archive: Archive,
     log: str,
     dynamodb: Any,
@@ -160,9 +157,7 @@ def test_a_group_shows_where_the_code_of_consumers_failed(
     )
 
 
-def test_an_erase_removes_what_is_kept_of_a_log(
-    spark: "SparkSession", archive: Archive, log: str
-) -> None:
+def test_an_erase_removes_what_is_kept_of_a_log(spark: Spark, archive: Archive, log: str) -> None:
     analyzed(spark, archive, logs=(log,))
 
     erase(None, EraseOptions(archive.root, ["m-2"], execute=True, reason="asked to"))

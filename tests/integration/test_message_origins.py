@@ -1,10 +1,9 @@
 """Which messages a run may act on: those of its own parked queue that came from its destination."""
 
-import json
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,14 +13,14 @@ from dlq_replay.wire.message import Message
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
+from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.resolving.queues import Queues
 from spark_reprocess.redrive.restore import restore
 from spark_reprocess.run import RunOptions, RunSummary
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
 from tests.integration.spark_world import (
+    Spark,
     archive_of,
     bodies,
     entry_of,
@@ -32,10 +31,6 @@ from tests.integration.spark_world import (
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message, queue_arn, queue_url
 from tests.support.small_jobs import REDRIVE_ALL
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ROWS = "parked_queue string, source_queue string, source_arn string, parked_reason string, "
@@ -70,7 +65,7 @@ def destination_of(queues: Queues, row: tuple[Any, ...]) -> str | None:
 @pytest.mark.parametrize("sources", [{}, {"invoices": queue_url("invoices")}])
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_no_message_goes_where_it_did_not_come_from(
-    spark: "SparkSession", sources: dict[str, str], *, is_shared: bool
+    spark: Spark, sources: dict[str, str], *, is_shared: bool
 ) -> None:
     queues = Queues(
         queue_url("main"),
@@ -93,9 +88,7 @@ def test_no_message_goes_where_it_did_not_come_from(
         assert (cause is not None) == (hindrance in ("other_parked_queue", "foreign_source"))
 
 
-def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(
-    spark: "SparkSession",
-) -> None:
+def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(spark: Spark) -> None:
     named = Queues(queue_url("main"), queue_url("parked"), dead_letter_queue="dlq", is_shared=True)
 
     rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumn("disposition", named.hindrance()[0])
@@ -111,15 +104,14 @@ DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 class Stack(ScheduledRuns):
     """A main queue, its DLQ and its parked queue, and runs and redrives over an archive."""
 
-    def __init__(self, spark: "SparkSession", make_queue: MakeQueue, folder: Path) -> None:
+    def __init__(self, spark: Spark, make_queue: MakeQueue, folder: Path) -> None:
         super().__init__(spark, make_queue, folder)
         self.dlq = make_queue("dlq")
         self.main = self.make_source()
 
     def make_source(self, name: str = "main") -> SqsQueue:
         """A queue whose dead letters go to the DLQ."""
-        policy = {"deadLetterTargetArn": self.dlq.describe()["QueueArn"], "maxReceiveCount": 3}
-        return self.make_queue(name, RedrivePolicy=json.dumps(policy))
+        return self.make_queue(name, self.dlq)
 
     def options(self, **changes: Any) -> RunOptions:
         own = {"to_queue_url": None, "main_queue_url": self.main.url}
@@ -131,25 +123,19 @@ class Stack(ScheduledRuns):
 
     def redrive(self, archive: Archive, action: str = "redrive") -> RedriveSummary:
         """Carry out a plan that does that with each message, as ``run`` does."""
-        options = RedriveOptions(
-            archive.root,
-            planned(archive, action),
+        return executed(
+            *(self.spark, archive, planned(archive, action), ""),
             main_queue_url=self.main.url,
             parked_queue_url=self.parked.url,
             requires_room=True,
-            execute=True,
-            reason="every night",
         )
-        return redrive(self.spark, options)
 
     def sent(self) -> list[str]:
         return sorted(bodies(receive_all(self.main)))
 
 
 @pytest.fixture
-def stack(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
-) -> Stack:
+def stack(spark: Spark, make_queue: MakeQueue, tmp_path: Path, quick_drains: None) -> Stack:
     return Stack(spark, make_queue, tmp_path)
 
 
@@ -276,9 +262,7 @@ def test_a_queue_whose_dead_letters_go_elsewhere_is_no_source(stack: Stack) -> N
 
 
 def test_a_dlq_of_another_stack_that_feeds_the_parked_queue_has_sources_too(stack: Stack) -> None:
-    arn = stack.parked.describe()["QueueArn"]
-    redrive_policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1000})
-    stack.dlq = stack.make_queue("dlq-of-invoices", RedrivePolicy=redrive_policy)
+    stack.dlq = stack.make_queue("dlq-of-invoices", stack.parked, 1000)
     invoices = stack.make_source("invoices")
     archive = stack.archived(of_source(invoices.url.rpartition("/")[2], 1))
 

@@ -1,10 +1,10 @@
 """``messages.parquet``: which group and chunk each message of a plan is in, decided once."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,12 +23,9 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 from tests.integration.desk import MakeDesk, standard
-from tests.integration.spark_world import analyzed, archive_of, parked
+from tests.integration.spark_world import Spark, analyzed, archive_of, parked
 from tests.support.approved_plan import numbered_by_the_rule, planned
 from tests.support.builders import NOW, context, message, queue_url
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
 
@@ -62,9 +59,7 @@ def positions_of(rows: list[Row]) -> dict[str, tuple[str, str | None, int | None
 
 
 @pytest.mark.parametrize(("messages", "seed"), [(5500, 1), (40, 2)])
-def test_numbering_depends_on_the_messages_alone(
-    spark: "SparkSession", messages: int, seed: int
-) -> None:
+def test_numbering_depends_on_the_messages_alone(spark: Spark, messages: int, seed: int) -> None:
     rows = rows_of(300, seed)
     for turn in range(2):
         random.Random(turn).shuffle(rows)
@@ -87,7 +82,7 @@ def read(plan: str) -> Plan:
     return read_plan(Path(plan).read_text())
 
 
-def table_of(spark: "SparkSession", archive: Archive, plan: Plan) -> list[Row]:
+def table_of(spark: Spark, archive: Archive, plan: Plan) -> list[Row]:
     rows = message_table(spark, archive, plan)
     return list(rows.orderBy("message_id").toArrow().to_pylist())
 
@@ -97,21 +92,15 @@ WHERE = "message_id NOT IN ('m-004', 'm-007')"
 CHOSEN = ("m-000", "m-001", "m-002", "m-003", "m-008", "m-009", "m-bare", "m-shape")
 
 
-@dataclass(frozen=True)
-class Analyzed:
+Analyzed = tuple[Archive, Plan]
+
+
+@pytest.fixture(scope="module")
+def an_analysis(started_spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
     """An archive of three drains, and the plan that an analysis of CHOSEN made.
 
     The second drain archived again what was archived by the first, which a crash had stopped.
     """
-
-    archive: Archive
-    plan: Plan
-
-
-@pytest.fixture(scope="module")
-def an_analysis(
-    started_spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
-) -> Analyzed:
     folder = tmp_path_factory.mktemp("archive")
     fifo = {"MessageGroupId": "g-1", "SequenceNumber": "7"}
     messages = [
@@ -124,14 +113,12 @@ def an_analysis(
     archive = archive_of(folder, [parked(8, **fifo), parked(9)], FIFO, queue_url("parked.fifo"))
     elsewhere = str(tmp_path_factory.mktemp("elsewhere"))
     findings = analyzed(started_spark, archive, where=WHERE, out=elsewhere)
-    return Analyzed(archive, read(findings.plan_path))
+    return archive, read(findings.plan_path)
 
 
-def test_analysis_saves_where_each_frozen_message_is(
-    spark: "SparkSession", an_analysis: Analyzed
-) -> None:
+def test_analysis_saves_where_each_frozen_message_is(spark: Spark, an_analysis: Analyzed) -> None:
     """In the archive, wherever the report goes. One row for each, whatever a crash left."""
-    archive, plan = an_analysis.archive, an_analysis.plan
+    archive, plan = an_analysis
 
     found = table_of(spark, archive, plan)
 
@@ -145,10 +132,10 @@ def test_analysis_saves_where_each_frozen_message_is(
 
 
 def test_the_plan_that_tests_write_is_the_one_of_an_analysis(
-    spark: "SparkSession", an_analysis: Analyzed
+    spark: Spark, an_analysis: Analyzed
 ) -> None:
     """So the tests that start from it start from where an analysis ends."""
-    archive, analysis = an_analysis.archive, an_analysis.plan
+    archive, analysis = an_analysis
 
     written = read(planned(archive, "leave", WHERE, CHOSEN))
 

@@ -1,6 +1,5 @@
 """What became of what a plan sent: the ledger and DynamoDB's counters, on every screen."""
 
-import itertools
 import json
 import signal
 import threading
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
-from spark_reprocess.archive.ledger.claims import Claim, Result, RunRecord, record_run
+from spark_reprocess.archive.ledger.claims import RunRecord, record_run
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.storage.files import Archive
@@ -27,7 +26,8 @@ from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verbs.redrive import Watch
 from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import RedriveOptions
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
+from tests.integration.spark_world import Spark
 from tests.support.console_works import DeadWorks, redrive_answer
 from tests.support.console_world import (
     BASE,
@@ -38,15 +38,10 @@ from tests.support.console_world import (
     opened,
     plan_of,
 )
-from tests.support.ledgers import begin
+from tests.support.ledgers import settle
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Capture = pytest.CaptureFixture[str]
 RUN = "20251120T110000Z-0000000aaaa"
 SENT_AT = NOW - timedelta(minutes=6)
-_units = itertools.count()
 
 
 @dataclass
@@ -67,12 +62,9 @@ class Sending:
 
     def settle(self, numbers: Sequence[int], word: Disposition, plan_id: str = "") -> None:
         """Write into the ledger what a run did."""
-        ids = tuple(f"m-{n:04d}" for n in numbers)
-        run_id = "run-0" if plan_id else RUN
-        ledger, at = begin(self.archive, plan_id or self.plan_id, run_id), SENT_AT.isoformat()
-        unit = f"u-{next(_units)}"
-        assert ledger.claim(unit, 0, 1, Claim(run_id, "ann", "why", self.destination, at, ids))
-        ledger.record(unit, 0, 1, [Result(one, word, at) for one in ids])
+        of, run_id = (plan_id, "run-0") if plan_id else (self.plan_id, RUN)
+        outcomes = {f"m-{n:04d}": word for n in numbers}
+        settle(self.archive, of, outcomes, run_id, SENT_AT.timestamp())
 
     def words(self, verb: str, *words: str) -> list[str]:
         table = self.table.table_name
@@ -90,9 +82,7 @@ def sending(
 ) -> Sending:
     monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
-    dlq = make_queue("dlq").describe()["QueueArn"]
-    policy = json.dumps({"deadLetterTargetArn": dlq, "maxReceiveCount": 2})
-    main_queue = make_queue("main", VisibilityTimeout="75", RedrivePolicy=policy)
+    main_queue = make_queue("main", make_queue("dlq"), 2, VisibilityTimeout="75")
     errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
     table = ReturnsTable(dynamodb, failure_table, lambda: int(NOW.timestamp()))
@@ -309,7 +299,7 @@ def test_watch_ends_early_with_its_time_budget_or_a_signal(
 
 
 def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
-    spark: "SparkSession", sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    spark: Spark, sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.6")
     group, ids = sending.groups[0], [f"first-{n}" for n in (0, 2, 4, 6)]

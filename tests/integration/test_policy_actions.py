@@ -1,6 +1,5 @@
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -10,9 +9,7 @@ from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups.grouping import OTHERS, OTHERS_TITLE
 from spark_reprocess.plan.policy import read_policy
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.integration.spark_world import Spark
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,26 +30,19 @@ rules:
 """
 
 
-def test_the_first_rule_that_matches_decides(spark: "SparkSession") -> None:
+def test_the_first_rule_that_matches_decides_and_null_does_not_match(spark: Spark) -> None:
     decided = rules_by_group(spark, read_policy(POLICY), GROUPS)
 
     assert {group: rule.name for group, rule in decided.items()} == {
         "g-1": "payments",
         "g-2": "too many",
     }
-
-
-def test_no_groups_need_no_spark_job(spark: "SparkSession") -> None:
     assert rules_by_group(spark, read_policy(POLICY), GROUPS.slice(0, 0)) == {}
+    of_null = read_policy("version: 1\nrules: [{name: n, when: title = null, action: discard}]")
+    assert rules_by_group(spark, of_null, GROUPS) == {}
 
 
-def test_a_condition_that_is_null_does_not_match(spark: "SparkSession") -> None:
-    policy = read_policy("version: 1\nrules: [{name: n, when: title = null, action: discard}]")
-
-    assert rules_by_group(spark, policy, GROUPS) == {}
-
-
-def test_every_bad_condition_is_named_by_its_place(spark: "SparkSession") -> None:
+def test_every_bad_condition_is_named_by_its_place(spark: Spark) -> None:
     text = """\
 version: 1
 rules:
@@ -75,7 +65,7 @@ rules:
 
 
 def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
-    spark: "SparkSession",
+    spark: Spark,
 ) -> None:
     guide = (ROOT / "docs" / "schedule.md").read_text("utf-8")
     section = re.split(r"^###? ", guide.partition("## The policy\n")[2], flags=re.MULTILINE)[0]
@@ -90,7 +80,7 @@ def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
     assert columns == set(GROUPS_SCHEMA.names)
 
 
-def test_the_shop_window_shows_a_policy_that_is_sound(spark: "SparkSession") -> None:
+def test_the_shop_window_shows_a_policy_that_is_sound(spark: Spark) -> None:
     text = (ROOT / "README-SAR.md").read_text("utf-8")
     [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     [named] = re.findall(r"Spark SQL over (.*?) of a group", text, re.DOTALL)
@@ -100,7 +90,7 @@ def test_the_shop_window_shows_a_policy_that_is_sound(spark: "SparkSession") -> 
     assert set(re.findall(r"`(\w+)`", named)) < set(GROUPS_SCHEMA.names)
 
 
-def test_a_condition_that_fails_on_a_group_is_a_sentence(spark: "SparkSession") -> None:
+def test_a_condition_that_fails_on_a_group_is_a_sentence(spark: Spark) -> None:
     policy = read_policy(
         "version: 1\nrules: [{name: n, when: cast(title as int) > 1, action: leave}]"
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import pytest
 import yaml
@@ -37,13 +37,11 @@ from spark_reprocess.run import RunOptions
 from spark_reprocess.run import run as scheduled_run
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, entry_of, receive_all
+from tests.integration.spark_world import Spark, archive_of, entry_of, receive_all
 from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.support.processes import Died, die
 
 
 @pytest.fixture
@@ -68,7 +66,7 @@ def world(
 class Job:
     """A plan of parked messages in an archive, and the runs that redrive it by ramp."""
 
-    spark: "SparkSession"
+    spark: Spark
     world: RampWorld
     folder: Path
     table: str
@@ -132,7 +130,7 @@ class Job:
 
 
 @pytest.fixture
-def job(spark: "SparkSession", world: RampWorld, tmp_path: Path, failure_table: str) -> Job:
+def job(spark: Spark, world: RampWorld, tmp_path: Path, failure_table: str) -> Job:
     return Job(spark, world, tmp_path, failure_table)
 
 
@@ -217,10 +215,10 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
     def at_step(step: Step) -> None:
         begun.append((step.number, len(world.handled)))
         if step.number == 1:
-            _die()
+            die()
 
     after_each_step(monkeypatch, at_step)
-    with pytest.raises(KilledError):
+    with pytest.raises(Died):
         job.run()
     assert job.handled() == []
 
@@ -237,14 +235,14 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
 
     # Killed when it is sent, before that is written down.
     with monkeypatch.context() as patch:
-        patch.setattr(Steps, "create", lambda _, step: step.sent_at and _die())
-        with pytest.raises(KilledError):
+        patch.setattr(Steps, "create", lambda _, step: step.sent_at and die())
+        with pytest.raises(Died):
             job.run()
     assert len(job.handled()) == 1
 
     # Killed while it waits for the verdict on step 3.
-    world.last = lambda: _die() if begun[-1][0] == 3 and len(world.handled) == 9 else None
-    with pytest.raises(KilledError):
+    world.last = lambda: die() if begun[-1][0] == 3 and len(world.handled) == 9 else None
+    with pytest.raises(Died):
         job.run()
     world.last = lambda: None
     last = job.run()
@@ -380,9 +378,7 @@ def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
 ) -> None:
     queues = [make_queue("parked")]
     for name in ("dlq", "main"):
-        target = queues[-1].describe()["QueueArn"]
-        policy = {"deadLetterTargetArn": target, "maxReceiveCount": 3}
-        queues.append(make_queue(name, RedrivePolicy=json.dumps(policy), VisibilityTimeout="600"))
+        queues.append(make_queue(name, queues[-1], VisibilityTimeout="600"))
     parked_queue, _, main = queues
     rules = tmp_path / "policy.yaml"
     rules.write_text("version: 1\nrules: [{name: all, when: 'true', action: redrive}]\n")
@@ -454,8 +450,8 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
     messages = in_lanes(lanes, errors.__getitem__)
     job.begin(messages)
     stopped = job.groups["KeyError"]
-    after_each_step(monkeypatch, lambda step: step.number == 2 and _die())
-    with pytest.raises(KilledError):
+    after_each_step(monkeypatch, lambda step: step.number == 2 and die())
+    with pytest.raises(Died):
         job.run()
     if is_decided:
         # Decided again: its next step must be one message.
@@ -493,11 +489,3 @@ def after_each_step(monkeypatch: pytest.MonkeyPatch, act: Callable[[Step], objec
         return is_made
 
     monkeypatch.setattr(Steps, "create", create)
-
-
-class KilledError(BaseException):
-    """Nothing catches it, as nothing catches SIGKILL."""
-
-
-def _die(*_: object) -> NoReturn:
-    raise KilledError

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import boto3
 import pytest
@@ -20,13 +19,10 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import Desk, MakeDesk, standard
-from tests.integration.spark_world import analyzed, archive_of, parked, receive_all, reported
+from tests.integration.spark_world import Spark, analyzed, archive_of, parked, receive_all, reported
 from tests.support.approved_plan import approve, planned
 from tests.support.builders import message, queue_url
 from tests.support.ledgers import begin
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(params=[100, 100_000], ids=["many", "few"])
@@ -76,7 +72,7 @@ def test_where_and_limit_leave_the_rest_open(make_desk: MakeDesk) -> None:
 
 
 def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     destination = make_queue("main")
     messages = [parked(n) for n in range(6)]
@@ -97,6 +93,8 @@ def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
     assert chosen in dry_run
     assert other not in dry_run
     assert f"to do it, add --plan {plan.plan_id} --execute" in dry_run
+    assert main([*command, "--plan", f"{archive.root}/x.yaml"]) == 2
+    assert f"--plan {archive.root}/x.yaml: No such file" in capsys.readouterr().err
     assert main([*command, "--group", "g-none"]) == 2
     assert f"plan {plan.plan_id} has no group g-none" in capsys.readouterr().err
 

@@ -1,6 +1,5 @@
 """A redrive keeps to the limit that a circuit breaker set, in a real Spark session."""
 
-import json
 import os
 import threading
 import time
@@ -17,14 +16,13 @@ from dlq_replay.wire.message import Message
 from spark_reprocess.aws.clients import aws_client, breaker_table, sqs_sender
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, executed, parked, receive_all
+from tests.integration.spark_world import Spark, archive_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, message
 from tests.support.failure_table import create_failure_table
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
-    from pyspark.sql import SparkSession
 
 TABLE = "failures-of-a-redrive"
 
@@ -32,9 +30,7 @@ Run = Callable[..., RedriveSummary]
 
 
 @pytest.fixture(autouse=True)
-def run(
-    spark: "SparkSession", moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Run]:
+def run(spark: Spark, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Carry out a plan with the table of the limits."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = aws_client("dynamodb")
@@ -77,22 +73,21 @@ def test_at_a_limit_of_one_nothing_is_sent_and_nobody_else_is_kept_waiting(
     assert run(archive, other, elsewhere.url).count("sent") == 10
 
 
-def test_a_limited_destination_holds_up_no_other(
+def test_a_limited_destination_holds_up_no_other_and_a_table_that_is_not_there_limits_none(
     run: Run, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     dlq = make_queue("dlq")
-    policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
-    orders, invoices = (
-        make_queue(name, RedrivePolicy=json.dumps(policy)) for name in ("orders", "invoices")
-    )
+    orders, invoices = (make_queue(name, dlq) for name in ("orders", "invoices"))
     archive = archive_of(tmp_path, [of(orders, n) for n in range(6)] + [of(invoices, 9)])
     limit(orders, 1)
 
     summary = run(archive, planned(archive), "", main_queue_url=orders.url)
+    unlimited = partial(run, failure_table="no-such-table", main_queue_url=orders.url)
 
     assert summary.destinations == {orders.url: 0, invoices.url: 1}
     assert summary.counts == {"not_reached": 6, "sent": 1}
     assert summary.stopped_by.startswith("waiting for the breaker: ")
+    assert unlimited(archive, planned(archive), "").counts == {"sent": 6, "sent_before": 1}
 
 
 def of(queue: SqsQueue, number: int) -> Message:
@@ -118,13 +113,3 @@ def test_a_run_ends_when_a_limit_of_one_is_set_while_it_sends(
     assert summary.count("sent") == len(receive_all(main)) < 60
     limit(main, None)
     assert run(archive, plan, main.url).count("sent") > 90
-
-
-def test_a_table_that_is_not_there_limits_nothing(
-    run: Run, make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    main = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
-
-    plan, table = planned(archive), "no-such-table"
-    assert run(archive, plan, main.url, failure_table=table).count("sent") == 4

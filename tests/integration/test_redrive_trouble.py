@@ -6,12 +6,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from local_sqs.faults import Effect
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
+from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import parked, receive_all
 from tests.support.approved_plan import approve
@@ -20,23 +19,8 @@ CHUNK = 130
 """A chunk has about 100 messages, by a hash of their ids. Two tasks send one each."""
 
 
-def test_credentials_that_expire_stop_the_run_and_the_next_one_goes_on(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(600))
-    desk.at_send(15, lambda: desk.meet(Effect.REFUSE, code="ExpiredToken"))
-
-    stopped = desk.redrive()
-    desk.world.front.faults.clear()
-    rest = desk.redrive()
-
-    assert "ExpiredToken" in stopped.stopped_by
-    assert stopped.count("not_reached") > 0
-    assert stopped.count("in_doubt") == 0
-    assert stopped.count("sent") + rest.count("sent") == 600
-    assert set(desk.arrived().values()) == {1}
-
-
 def test_what_is_in_doubt_is_settled_by_a_witness_or_by_a_discard(
-    make_desk: MakeDesk, capsys: pytest.CaptureFixture[str]
+    make_desk: MakeDesk, capsys: Capture
 ) -> None:
     desk = make_desk(standard(100))
     desk.meet(Effect.LOSE, probability=0.5, seed=3)

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from dlq_cli.__main__ import main
-from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import Archive
-from tests.support.builders import NOW, context, message, queue_arn
-from tests.support.ledgers import Try, write
+from tests.support.builders import context, message, queue_arn
+from tests.support.ledgers import settle
 from tests.support.parked_orders import archived, order, plan_of
 from tests.support.served import served
 
@@ -196,18 +195,15 @@ def test_set_attributes_are_refused(archive: Archive, function: Function, capsys
     assert function.events == []
 
 
-def settle(archive: Archive, outcomes: Mapping[str, Disposition]) -> str:
+def settled(archive: Archive, outcomes: Mapping[str, Disposition]) -> str:
     """Write what a redrive of a plan did; return the id of the plan's only group."""
     plan = plan_of(archive)
-    time = timestamp(NOW)
-    claim = Claim("run", "me@here", "fixed", "https://q", time, tuple(outcomes))
-    results = tuple(Result(one, outcome, time) for one, outcome in outcomes.items())
-    write(archive, [Try(plan.plan_id, claim, results)])
+    settle(archive, plan.plan_id, outcomes)
     return plan.groups[0].group_id
 
 
 def test_what_is_decided_is_not_rehearsed(archive: Archive, function: Function) -> None:
-    group = settle(archive, {"m-001": Disposition.DISCARDED, "m-002": Disposition.SENT})
+    group = settled(archive, {"m-001": Disposition.DISCARDED, "m-002": Disposition.SENT})
 
     assert rehearse(archive, "--endpoint", function.url, group=group) == 0
     assert [body["id"] for body in function.bodies()] == [0, 3]
@@ -216,7 +212,7 @@ def test_what_is_decided_is_not_rehearsed(archive: Archive, function: Function) 
 def test_group_without_a_pending_message_is_refused(
     archive: Archive, function: Function, capsys: Capture
 ) -> None:
-    group = settle(archive, {f"m-00{number}": Disposition.SENT for number in range(4)})
+    group = settled(archive, {f"m-00{number}": Disposition.SENT for number in range(4)})
 
     assert rehearse(archive, "--endpoint", function.url, group=group) == 2
     assert "no message is pending" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,11 +23,9 @@ from spark_reprocess.groups import grouping
 from spark_reprocess.groups.findings import Findings
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import read_policy
-from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
+from tests.integration.conftest import Capture
+from tests.integration.spark_world import Spark, analyzed, archive_of, recorded_as_sent
 from tests.support.builders import context, message
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PAST = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
 FUTURE = datetime(2999, 1, 1, tzinfo=UTC).timestamp()
@@ -59,7 +57,7 @@ def run(archive: Archive, verb: str, *words: str) -> None:
 
 
 def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
-    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, tmp_path: Path, capsys: Capture
 ) -> None:
     errors = ("VatError", "TimeoutError", "ValueError")
     archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
@@ -119,7 +117,7 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
 
 
 def test_groups_that_are_not_listed_are_not_gone(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors = ("VatError", "TimeoutError", "KeyError")
     archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
@@ -135,7 +133,7 @@ def test_groups_that_are_not_listed_are_not_gone(
 
 @pytest.mark.parametrize("few_files", [0, 8], ids=["in tasks", "by the driver"])
 def test_groups_keep_their_ids_while_an_archive_grows(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_files: int
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_files: int
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", few_files)
 
@@ -170,10 +168,7 @@ def test_groups_keep_their_ids_while_an_archive_grows(
 
 
 def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
-    spark: "SparkSession",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", 0)
 
@@ -202,13 +197,10 @@ def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
     counted = {one.title: one.count for one in remembered.groups}
     assert counted.items() >= {**dict.fromkeys(groups, 40), "Refused (alike)": 20}.items()
     assert remembered.group_by == "all (alike)"
-    words = ("collect", "--only", "analyze", "--archive", archive.root, "--group-by", "(")
-    assert main(words) == 2
-    assert "is no regular expression" in capsys.readouterr().err
 
 
 def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = drained(tmp_path, 1, [failed("a-1", "VatError")])
     # What is remembered is written last, after the plan.

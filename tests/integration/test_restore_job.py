@@ -13,18 +13,16 @@ from spark_reprocess.redrive import restore as restore_module
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.restore import restore
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import analyzed, archive_of, executed, parked, receive_all
+from tests.integration.spark_world import Spark, analyzed, archive_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from spark_reprocess.archive.storage.files import Archive
 
 
-def restored(
-    spark: "SparkSession", archive: "Archive", url: str, **options: object
-) -> RedriveSummary:
+def restored(spark: Spark, archive: "Archive", url: str, **options: object) -> RedriveSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "look again", **options}
     return restore(spark, RestoreOptions(archive.root, url, **fixed))  # type: ignore[arg-type]
 
@@ -34,7 +32,7 @@ def contents(messages: list[Message]) -> list[tuple[str, object]]:
 
 
 def test_message_goes_back_as_it_was_archived_and_only_once(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     queue = make_queue("parked")
     sources = [parked(n) for n in range(4)]
@@ -53,7 +51,7 @@ def test_message_goes_back_as_it_was_archived_and_only_once(
 
 
 def test_what_was_sent_or_discarded_stays_away(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     queue, main_queue = make_queue("parked"), make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)], drained_from=queue.url)
@@ -71,9 +69,7 @@ def test_what_was_sent_or_discarded_stays_away(
     assert len(receive_all(queue)) == 2
 
 
-def test_fifo_groups_go_back_in_order(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
+def test_fifo_groups_go_back_in_order(spark: Spark, make_queue: MakeQueue, tmp_path: Path) -> None:
     queue = make_queue("parked.fifo")
     archive = archive_of(
         tmp_path,
@@ -87,7 +83,7 @@ def test_fifo_groups_go_back_in_order(
 
 
 def test_messages_that_are_drained_meanwhile_go_once_with_this_restore_or_the_next(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one divides more messages into more chunks."""
     queue = make_queue("parked")
@@ -108,7 +104,7 @@ def test_messages_that_are_drained_meanwhile_go_once_with_this_restore_or_the_ne
 
 
 def test_dry_run_says_what_would_go_back_and_sends_nothing(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue = make_queue("parked")
     archive = archive_of(tmp_path, [parked(n) for n in range(3)], drained_from=queue.url)
@@ -120,7 +116,3 @@ def test_dry_run_says_what_would_go_back_and_sends_nothing(
     assert "dry run: nothing was sent. 2 would go to" in said
     assert receive_all(queue) == []
     assert archive.list("ledger") == []
-    assert main([*argv, "--execute"]) == 2
-    assert "--execute needs --reason" in capsys.readouterr().err
-    assert main([*argv, "--max-rate", "0.01", "--execute", "--reason", "why"]) == 2
-    assert "must be at least 0.1" in capsys.readouterr().err

@@ -10,9 +10,10 @@ import pytest
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.messages.message_order import keep_groups_whole, limited
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
+from tests.integration.spark_world import Spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 class Row(NamedTuple):
@@ -66,14 +67,14 @@ def changed(rows: list[Row], ids: set[str], disposition: Disposition) -> dict[st
     }
 
 
-def frame_of(spark: "SparkSession", rows: list[Row]) -> "DataFrame":
+def frame_of(spark: Spark, rows: list[Row]) -> "DataFrame":
     return spark.createDataFrame(rows, SCHEMA)
 
 
 @pytest.mark.parametrize("to_fifo", [True, False])
 @pytest.mark.parametrize(("seed", "limit"), [(1, 1), (2, 7), (3, 12), (4, 1000)])
 def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
-    spark: "SparkSession", seed: int, limit: int, *, to_fifo: bool
+    spark: Spark, seed: int, limit: int, *, to_fifo: bool
 ) -> None:
     def group_of(row: Row) -> str:
         return (row.message_group_id if to_fifo else None) or row.message_id
@@ -94,7 +95,7 @@ def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
     assert sum(disposition in WORK for disposition in found.values()) <= limit
 
 
-def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: "SparkSession") -> None:
+def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: Spark) -> None:
     rows = some_rows(5, 6)
     split = {r.message_group_id for r in rows if r.disposition == Disposition.NOT_SELECTED} - {None}
 
@@ -104,7 +105,7 @@ def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: "SparkSess
     assert found == changed(rows, parts, Disposition.SPLIT_GROUP)
 
 
-def test_a_chunk_and_a_place_in_it_are_parts_of_a_hash_of_the_id(spark: "SparkSession") -> None:
+def test_a_chunk_and_a_place_in_it_are_parts_of_a_hash_of_the_id(spark: Spark) -> None:
     """So they are the same in every run, whatever was erased. Those in order have a position."""
     ids = [f"m-é-{n}" for n in range(300)]
     hashed = [(one, None, None) for one in ids]

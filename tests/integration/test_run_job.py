@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,15 +25,11 @@ from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.run import Pending, RunSummary, run
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
-from tests.integration.spark_world import archive_of, bodies, parked, receive_all
+from tests.integration.spark_world import Spark, archive_of, bodies, parked, receive_all
 from tests.support.archive_files import unnamed_files
 from tests.support.builders import context, message
 from tests.support.glue_run import run_on_glue
 from tests.support.small_jobs import ANALYZE
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 POLICY = """\
 version: 1
@@ -59,7 +55,7 @@ class Installation(ScheduledRuns):
 
 @pytest.fixture
 def installation(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, quick_drains: None
 ) -> Installation:
     return Installation(spark, make_queue, tmp_path, POLICY)
 
@@ -290,37 +286,24 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "policy", "fault"),
     [
-        ({"to_queue_url": None}, "--policy needs --main-queue-url"),
-        ({"reason": " "}, "--execute needs --reason"),
-        ({"policy": None}, "--execute needs --policy"),
-        ({"policy": "/nowhere/policy.yaml"}, "--policy /nowhere/policy.yaml: No such file"),
+        ({"to_queue_url": None}, POLICY, "--policy needs --main-queue-url"),
+        ({"reason": " "}, POLICY, "--execute needs --reason"),
+        ({"policy": None}, POLICY, "--execute needs --policy"),
+        ({"policy": "/nowhere/policy.yaml"}, "", "--policy /nowhere/policy.yaml: No such file"),
+        ({}, POLICY.replace("title", "heading"), r"rules\[0\].when: rule 'orders timed out'"),
+        ({}, f"{POLICY}run: {{max_rate: 0.05}}", "--max-rate 0.05: must be at least 0.1"),
     ],
 )
-def test_a_bad_start_touches_nothing(
-    installation: Installation, changes: dict[str, Any], fault: str
+def test_a_bad_start_or_policy_touches_nothing(
+    installation: Installation, changes: dict[str, Any], policy: str, fault: str
 ) -> None:
-    installation.park(parked(1))
-
-    with pytest.raises(InputError, match=fault):
-        installation.run(**changes)
-    assert len(receive_all(installation.parked)) == 1
-
-
-@pytest.mark.parametrize(
-    ("policy", "fault"),
-    [
-        (POLICY.replace("title", "heading"), r"rules\[0\].when: rule 'orders timed out'"),
-        (f"{POLICY}run: {{max_rate: 0.05}}", "--max-rate 0.05: must be at least 0.1"),
-    ],
-)
-def test_a_bad_policy_touches_nothing(installation: Installation, policy: str, fault: str) -> None:
     installation.policy.write_text(policy)
     installation.park(parked(1))
 
     with pytest.raises(InputError, match=fault):
-        installation.run()
+        installation.run(**changes)
     assert len(receive_all(installation.parked)) == 1
 
 

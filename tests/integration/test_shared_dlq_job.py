@@ -1,6 +1,5 @@
 """Messages of two main queues that share a DLQ, from the parked queue back to their own queues."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,11 @@ from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import analyzed, bodies, executed, receive_all
+from tests.integration.spark_world import Spark, analyzed, bodies, executed, receive_all
 from tests.support.approved_plan import approve
 from tests.support.builders import NOW, context, counter, message
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from dlq_replay.wire.message import Message
 
 COUNT = 6
@@ -54,13 +51,11 @@ def parked_by_the_function(source: SqsQueue, other: SqsQueue, large: str, *, is_
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_each_parked_message_goes_back_to_its_own_queue(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, suffix: str
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, suffix: str
 ) -> None:
     parked, dlq = make_queue(f"parked{suffix}"), make_queue(f"dlq{suffix}")
-    policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
-    fields = {"RedrivePolicy": json.dumps(policy)}
-    orders = make_queue(f"orders{suffix}", **fields)
-    invoices = make_queue(f"invoices{suffix}", MaximumMessageSize="2048", **fields)
+    orders = make_queue(f"orders{suffix}", dlq)
+    invoices = make_queue(f"invoices{suffix}", dlq, MaximumMessageSize="2048")
     names = [one.url.rpartition("/")[2] for one in (orders, invoices)]
     # Large enough to have room for counter and context on the way to orders alone.
     for source, other in ((orders, invoices), (invoices, orders)):

@@ -2,46 +2,28 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import boto3
 import pytest
 
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.archive.messages.message_store import drain_folder
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
-from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import DRAIN_ID, OWN, bodies, entry_of, parked, receive_all
-from tests.support.small_jobs import ANALYZE, DRAIN, QUICK_JVM
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+from tests.integration.conftest import Capture, MakeQueue
+from tests.integration.spark_world import (
+    OWN,
+    Spark,
+    bodies,
+    entry_of,
+    parked,
+    receive_all,
+)
+from tests.support.small_jobs import DRAIN, QUICK_JVM
 
 COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(params=["disk", "s3"])
-def archive(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    moto_endpoint: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Archive:
-    """An archive on disk, or on S3, for which plain pyspark has no file system."""
-    if request.param == "disk":
-        return open_archive(str(tmp_path / "my archive [1]"), creates=True)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
-    bucket = re.sub(r"[^a-z0-9]+", "-", request.node.name)[:63].strip("-")
-    boto3.client("s3", region_name=os.environ["AWS_REGION"]).create_bucket(Bucket=bucket)
-    return open_archive(f"s3://{bucket}/dead letters", creates=True)
 
 
 def approve(location: str) -> None:
@@ -54,7 +36,7 @@ def approve(location: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_three_commands_lose_nothing(
-    spark: "SparkSession", make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
+    spark: Spark, make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
 ) -> None:
     source, destination = make_queue(f"parked{suffix}"), make_queue(f"main{suffix}")
     sent = [parked(number) for number in range(30)]
@@ -87,29 +69,9 @@ def test_three_commands_lose_nothing(
         assert REPLAY_COUNT_ATTRIBUTE not in one.attributes
 
 
-def test_broken_file_and_plan_that_is_not_there_are_named(
-    spark: "SparkSession", archive: Archive, capsys: Capture
-) -> None:
-    archive.write(f"{drain_folder(DRAIN_ID)}/part.parquet", b"PAR1 but no more")
-    plan = f"{archive.root}/plan.yaml"
-    redrive = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", "u"]
-
-    assert main([*ANALYZE, "--archive", archive.root]) == 2
-    shown = capsys.readouterr().err
-    assert f"archive {archive.root}: {drain_folder(DRAIN_ID)}/part.parquet cannot be" in shown
-    assert "Traceback" not in shown
-    assert main(redrive) == 2
-    assert f"--plan {plan}: No such file" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("has_messages", [False, True])
 def test_a_drain_is_told_whatever_becomes_of_the_analysis(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    has_messages: bool,
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: Capture, *, has_messages: bool
 ) -> None:
     source = make_queue("parked")
     source.send([entry_of(parked(number)) for number in range(3 * has_messages)])

@@ -1,7 +1,5 @@
 """The Spark session of a verb in a process that has one, and another version of Spark."""
 
-from typing import TYPE_CHECKING
-
 import pyspark
 import pytest
 from pyspark import SparkConf, SparkContext
@@ -9,13 +7,11 @@ from pyspark import SparkConf, SparkContext
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.spark_session import report_failure, start_spark
 from spark_reprocess.errors import InputError
+from tests.integration.spark_world import Spark
 from tests.support.small_jobs import DRAIN
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-
-def test_our_settings_hold_in_a_session_that_is_there(spark: "SparkSession") -> None:
+def test_our_settings_hold_in_a_session_that_is_there(spark: Spark) -> None:
     zone = "spark.sql.session.timeZone"
     spark.conf.set(zone, "America/New_York")
 
@@ -24,7 +20,7 @@ def test_our_settings_hold_in_a_session_that_is_there(spark: "SparkSession") -> 
 
 
 def test_a_session_with_a_setting_that_cannot_change_is_refused(
-    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+    spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     speculating = SparkConf(loadDefaults=False).set("spark.speculation", "true")
     monkeypatch.setattr(SparkContext, "getConf", lambda _: speculating)

@@ -6,8 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -24,14 +22,14 @@ from dlq_cli.on_glue import STOP_SECONDS, run_job
 from dlq_cli.verbs.trigger import switch
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
+from tests.integration.conftest import Capture
 from tests.support.failure_table import create_failure_table
 from tests.support.glue_run import run_on_glue
 from tests.support.golden import assert_stored
@@ -217,7 +215,7 @@ DOCTORED: dict[str, Callable[[], dict[str, Answer]]] = {
 
 @pytest.mark.parametrize("name", DOCTORED)
 def test_the_doctor_finds_what_is_stored_and_leaves_parked_messages_as_they_were(
-    stack: str, name: str, capsys: pytest.CaptureFixture[str]
+    stack: str, name: str, capsys: Capture
 ) -> None:
     sqs, url = client("sqs"), of_queue("parked")
     sqs.send_message(QueueUrl=url, MessageBody="b")
@@ -233,9 +231,7 @@ def without_ids(text: str) -> str:
     return re.sub(r"\b(key/|vpc-|127.0.0.1:)[0-9a-f-]+", r"\1ID", text)
 
 
-def test_the_doctor_knows_the_other_main_queues(
-    endpoint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_knows_the_other_main_queues(endpoint: str, capsys: Capture) -> None:
     stack = make_installation("invoices", "gone")
     make_queue("invoices", arn("dlq"), MessageRetentionPeriod="345600")
 
@@ -244,7 +240,7 @@ def test_the_doctor_knows_the_other_main_queues(
 
 
 def test_the_doctor_never_moves_a_parked_message_on_and_finds_who_else_takes_it(
-    stack: str, capsys: pytest.CaptureFixture[str]
+    stack: str, capsys: Capture
 ) -> None:
     sqs = client("sqs")
     url, elsewhere = sqs.get_queue_url(QueueName="parked")["QueueUrl"], make_queue("elsewhere")
@@ -277,27 +273,7 @@ def mapping_state() -> str:
     return str(mapping["State"])
 
 
-def plan_in_archive(*groups: PlannedGroup, plan_id: str = "20261121T040000Z-00ff00") -> str:
-    """Put a report's plan into the stack's archive; return its key."""
-    with suppress(client("s3").exceptions.BucketAlreadyOwnedByYou):
-        client("s3").create_bucket(Bucket="dead-letters")
-    snapshot = Snapshot(("d-1",), 3, "0" * 64)
-    text = plan_text(Plan(plan_id, "s3://dead-letters/archive", snapshot, groups))
-    key = f"archive/reports/{plan_id}/plan.yaml"
-    client("s3").put_object(Bucket="dead-letters", Key=key, Body=text.encode())
-    return key
-
-
-def plan_at(key: str) -> Plan:
-    return read_plan(
-        client("s3").get_object(Bucket="dead-letters", Key=key)["Body"].read().decode()
-    )
-
-
-GROUP = PlannedGroup("g-1", "TimeoutError: payments", 2, Action.LEAVE)
-
-
-def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_installations_are_listed(stack: str, capsys: Capture) -> None:
     make_stack("another-s", Url="https://example.com")
     make_stack(
         "no-job",
@@ -321,27 +297,8 @@ def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]
     assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
 
 
-def test_groups_and_decisions_need_nothing_but_the_stack(
-    stack: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan_in_archive(GROUP, plan_id="20261120T040000Z-00ff00")
-    key = plan_in_archive(GROUP, replace(GROUP, group_id="g-2"))
-    monkeypatch.setenv("DLQ_STACK", stack)
-
-    assert run("decide", "g-2", "redrive", "--note", "fixed in 4.2") == 0
-    assert "g-2: leave -> redrive" in capsys.readouterr().out
-    assert run("groups", "--json") == 0
-    answer = json.loads(capsys.readouterr().out)
-
-    decided = [(one["group_id"], one["action"], one["note"]) for one in answer["groups"]]
-    assert decided == [("g-1", "leave", ""), ("g-2", "redrive", "fixed in 4.2")]
-    assert plan_at(key).actions == {"g-1": Action.LEAVE, "g-2": Action.REDRIVE}
-    assert run("groups") == 0
-    assert f"dlq redrive --stack {stack} --group g-1\n" in capsys.readouterr().out
-
-
 def test_options_that_are_given_win_over_the_stack_s(
-    stack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stack: str, tmp_path: Path, capsys: Capture
 ) -> None:
     archive = tmp_path / "archive"
     archive.mkdir()
@@ -391,7 +348,7 @@ class Glue:
 
 
 def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
-    stack: str, capfd: pytest.CaptureFixture[str]
+    stack: str, capfd: Capture
 ) -> None:
     client("s3").create_bucket(Bucket="dead-letters")
     commands: list[Sequence[str]] = []
@@ -437,9 +394,7 @@ def left_commands() -> list[str]:
 ON_GLUE = ("collect", "--where", "body LIKE '%anna%'", "--on-glue", "--stack")
 
 
-def test_a_run_that_is_under_way_is_no_fault_of_the_command(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_under_way_is_no_fault_of_the_command(stack: str, capsys: Capture) -> None:
     client("s3").create_bucket(Bucket="dead-letters")
     kind = "application/x-amz-json-1.1"
     busy = {"__type": "ConcurrentRunsExceededException", "Message": "one is enough"}
@@ -462,7 +417,7 @@ class Full(LocalArchive):
 
 @pytest.mark.parametrize("is_full", [False, True])
 def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
+    tmp_path: Path, capsys: Capture, *, is_full: bool
 ) -> None:
     """Even where the run cannot be asked."""
 
@@ -503,14 +458,14 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
     ],
 )
 def test_what_glue_cannot_do_is_refused_before_it_starts(
-    stack: str, words: list[str], fault: str, capsys: pytest.CaptureFixture[str]
+    stack: str, words: list[str], fault: str, capsys: Capture
 ) -> None:
     assert run(*words, "--stack", stack, "--on-glue") == 2
     assert fault in capsys.readouterr().err
 
 
 def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
-    stack: str, capsys: pytest.CaptureFixture[str]
+    stack: str, capsys: Capture
 ) -> None:
     function = client("lambda").get_function(FunctionName="replay")["Configuration"]["FunctionArn"]
     make_pipe("ours", function)
@@ -528,7 +483,7 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
 
 
 def test_a_mapping_is_paused_and_no_test_message_sent_until_it_is_resumed(
-    stack: str, capsys: pytest.CaptureFixture[str]
+    stack: str, capsys: Capture
 ) -> None:
     assert run("pause", "--stack", stack) == 0
     assert mapping_state() == "Disabled"
@@ -624,7 +579,7 @@ def test_a_stack_is_asked_for_in_the_region_that_is_given(
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_an_unknown_profile_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_profile_is_one_sentence(capsys: Capture) -> None:
     assert main(["status", "--profile", "nosuch"]) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(
@@ -634,9 +589,7 @@ def test_an_unknown_profile_is_one_sentence(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("words", [[], ["pause"]])
-def test_help_is_a_verb_as_well_as_an_option(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_is_a_verb_as_well_as_an_option(words: list[str], capsys: Capture) -> None:
     assert main([*words, "--help"]) == 0
     shown = capsys.readouterr().out
 
@@ -646,15 +599,14 @@ def test_help_is_a_verb_as_well_as_an_option(
 
 
 @pytest.mark.usefixtures("endpoint")
-def test_a_stack_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stack_that_is_not_there_is_one_sentence(capsys: Capture) -> None:
     assert run("doctor", "--stack", "nobody") == 2
     assert "stack nobody" in capsys.readouterr().err
 
 
-def test_status_says_the_limit_and_what_waits(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan_in_archive(GROUP)
+def test_status_says_the_limit_and_what_waits(stack: str, capsys: Capture) -> None:
+    client("s3").create_bucket(Bucket="dead-letters")
+    open_archive("s3://dead-letters/archive", creates=True)
     sqs, dynamodb = client("sqs"), client("dynamodb")
     create_failure_table(dynamodb, "failures")
     now = datetime.now(UTC)

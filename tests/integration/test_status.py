@@ -1,13 +1,12 @@
 """``status``: what is where, counted without Spark."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
+from spark_reprocess.archive.ledger.claims import Claim, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_store import remove_messages
 from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archive
@@ -15,12 +14,11 @@ from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.inspect.status import StatusOptions, count, status
-from tests.integration.conftest import MakeQueue
+from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import archive_of, entry_of, parked
 from tests.support.builders import NOW
-from tests.support.ledgers import begin
+from tests.support.ledgers import begin, settle
 
-Capture = pytest.CaptureFixture[str]
 IDS = [f"m-{number:03d}" for number in range(10)]
 
 
@@ -30,9 +28,6 @@ def archive(tmp_path: Path) -> Archive:
     messages = [parked(n, SentTimestamp=str((NOW + n) * 1000)) for n in range(10)]
     archive_of(tmp_path, messages[:7], "d-1")
     archive = archive_of(tmp_path, messages[5:], "d-2")
-    claim = Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), tuple(IDS[:5]))
-    ledger = begin(archive, "p-1")
-    ledger.claim("g-1", 1, 1, claim)
     outcomes = [
         Disposition.SENT,
         Disposition.SENT,
@@ -40,9 +35,8 @@ def archive(tmp_path: Path) -> Archive:
         Disposition.FAILED,
         Disposition.IN_DOUBT,
     ]
-    results = [Result(i, o, timestamp(NOW)) for i, o in zip(IDS, outcomes, strict=False)]
-    ledger.record("g-1", 1, 1, results)
-    dead = replace(claim, message_ids=(IDS[5], IDS[4]))
+    settle(archive, "p-1", dict(zip(IDS, outcomes, strict=False)))
+    dead = Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), (IDS[5], IDS[4]))
     begin(archive, "p-2").claim("g-1", 1, 1, dead)
     return archive
 

@@ -1,10 +1,7 @@
 """Tables that Spark's tasks write into the archive and read from it, on disk and on S3."""
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import boto3
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
@@ -13,9 +10,7 @@ from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.table_parts import parts_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.spark.failures import explained
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.integration.spark_world import Spark
 
 FOLDER = "reports/r/messages.parquet"
 DDL = "id long, tags array<string>, attributes map<string, struct<a: string>>, at timestamp"
@@ -27,20 +22,7 @@ COLUMNS = (
 )
 
 
-@pytest.fixture(params=["disk", "s3"])
-def archive(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Archive:
-    """On S3, too: plain pyspark has no Hadoop file system for it."""
-    if request.param == "disk":
-        return open_archive(str(tmp_path))
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", request.getfixturevalue("moto_endpoint"))
-    region = os.environ["AWS_REGION"]
-    boto3.client("s3", region_name=region).create_bucket(Bucket="tables")
-    return open_archive(f"s3://tables/{tmp_path.name}")
-
-
-def test_a_table_is_read_as_it_was_written(spark: "SparkSession", archive: Archive) -> None:
+def test_a_table_is_read_as_it_was_written(spark: Spark, archive: Archive) -> None:
     written = spark.range(0, 50, 1, 3).selectExpr(*COLUMNS)
 
     digest = write_table(written, archive, FOLDER)
@@ -50,13 +32,13 @@ def test_a_table_is_read_as_it_was_written(spark: "SparkSession", archive: Archi
     assert sum(part.rows for part in parts_of(archive, FOLDER)) == 50
 
 
-def test_a_table_without_rows_is_a_table(spark: "SparkSession", archive: Archive) -> None:
+def test_a_table_without_rows_is_a_table(spark: Spark, archive: Archive) -> None:
     digest = write_table(spark.range(0), archive, FOLDER)
 
     assert read_table(spark, archive, FOLDER, "id long", digest).collect() == []
 
 
-def test_tasks_name_what_they_cannot_write_or_read(spark: "SparkSession", tmp_path: Path) -> None:
+def test_tasks_name_what_they_cannot_write_or_read(spark: Spark, tmp_path: Path) -> None:
     archive = open_archive(str(tmp_path))
     digest = write_table(spark.range(3), archive, FOLDER)
     for part in parts_of(archive, FOLDER):
@@ -69,7 +51,7 @@ def test_tasks_name_what_they_cannot_write_or_read(spark: "SparkSession", tmp_pa
         read_table(spark, archive, FOLDER, "id long", digest).count()
 
 
-def test_millions_of_rows_are_not_broadcast(spark: "SparkSession", tmp_path: Path) -> None:
+def test_millions_of_rows_are_not_broadcast(spark: Spark, tmp_path: Path) -> None:
     """Spark's estimate is the size of the list of files, whatever the files hold."""
     archive = open_archive(str(tmp_path))
     ids = spark.range(100_001)

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,16 +12,12 @@ from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER
 from spark_reprocess.run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
-from tests.integration.spark_world import parked, receive_all, sender_at
+from tests.integration.spark_world import Spark, parked, receive_all
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from tests.integration.conftest import MakeQueue
 
 BUDGET_SECONDS = 3600.0
@@ -31,19 +26,6 @@ BUDGET_SECONDS = 3600.0
 def clock(is_over: Callable[[], object]) -> Callable[[], float]:
     """A clock that stands still until then, and is past the budget from then on."""
     return lambda: 2 * BUDGET_SECONDS if is_over() else 0.0
-
-
-def redriven(desk: Desk, is_over: Callable[[], object], **options: Any) -> RedriveSummary:
-    fixed = {"execute": True, "reason": "it is fixed", "tasks": 2}
-    budget = {"time_budget_seconds": BUDGET_SECONDS}
-    return redrive(
-        desk.spark,
-        RedriveOptions(
-            desk.archive.root, desk.plan, desk.destination.url, **{**fixed, **budget, **options}
-        ),
-        make_sender=partial(sender_at, desk.world.url),
-        now_seconds=clock(is_over),
-    )
 
 
 def is_free(desk: Desk) -> bool:
@@ -59,7 +41,10 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
     messages = [parked(2 * n, MessageGroupId=f"g-{n % 7}") for n in range(600)]
     desk = make_desk(messages, name)
 
-    summary = redriven(desk, lambda: desk.world.front.log.count(SEND) >= 20, max_rate=50.0)
+    now_seconds = clock(lambda: desk.world.front.log.count(SEND) >= 20)
+    summary = desk.redrive(
+        max_rate=50.0, time_budget_seconds=BUDGET_SECONDS, now_seconds=now_seconds
+    )
     before = desk.arrived()
 
     assert 0 < summary.count("sent") == len(before) < 600
@@ -76,7 +61,7 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
 
 @pytest.fixture
 def start(
-    spark: "SparkSession", make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
+    spark: Spark, make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
 ) -> Callable[..., tuple[RunSummary, int]]:
     """Start ``run`` over twelve parked messages; return its summary and how many arrived."""
     runs = ScheduledRuns(spark, make_queue, tmp_path)

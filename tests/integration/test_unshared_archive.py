@@ -1,28 +1,16 @@
 """An archive in a folder that each machine has for itself: no verb may delete or send."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_reprocess.archive.ledger.claims import attempt_names
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
-from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import (
-    archive_of,
-    bodies,
-    entry_of,
-    parked,
-    receive_all,
-)
+from tests.integration.conftest import Capture, MakeQueue
+from tests.integration.spark_world import Spark, archive_of, bodies, entry_of, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.small_jobs import DRAIN
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -38,7 +26,7 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def test_drain_deletes_nothing_from_the_queue(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, other_disk: Path, capsys: Capture
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, other_disk: Path, capsys: Capture
 ) -> None:
     source = make_queue("parked")
     sent = [parked(n) for n in range(5)]
@@ -59,7 +47,7 @@ def test_drain_deletes_nothing_from_the_queue(
 
 @pytest.mark.parametrize("verb", ["redrive", "restore"])
 def test_no_message_is_sent_and_nothing_is_claimed(
-    spark: "SparkSession",
+    spark: Spark,
     make_queue: MakeQueue,
     tmp_path: Path,
     request: pytest.FixtureRequest,

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -16,6 +16,7 @@ from spark_reprocess.run import RunOptions, run
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import (
+    Spark,
     archive_of,
     bodies,
     executed,
@@ -24,9 +25,6 @@ from tests.integration.spark_world import (
 )
 from tests.support.approved_plan import planned
 from tests.support.builders import context, message
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def parked(number: int, error: str = "TimeoutError", group: str = "g-1", **fields: Any) -> Message:
@@ -96,7 +94,7 @@ def test_a_message_that_is_not_in_the_plan_holds_back_what_is_behind_it(
 
 
 def test_which_earlier_message_of_its_message_group_holds_a_message_back(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     """A foreign one does; one that is discarded or of another parked queue does not."""
     ours, other, destination = map(make_queue, ("parked.fifo", "parked.fifo", "main.fifo"))
@@ -121,7 +119,7 @@ def test_which_earlier_message_of_its_message_group_holds_a_message_back(
 
 @pytest.mark.usefixtures("quick_drains")
 def test_status_and_a_run_name_the_message_that_others_wait_for(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue = make_queue("parked.fifo")
     messages = [parked(1), parked(2), parked(3), parked(4, group="g-2")]

@@ -49,15 +49,12 @@ from tests.support.builders import message, queue_url
 from tests.support.fake_limits import FakeSignals
 from tests.support.inline_executor import InlineExecutor
 from tests.support.ledgers import MemoryArchive, attempts_of, begin
+from tests.support.processes import Died, die
 
 OPTIONS = RedriveOptions("a", reason="it is fixed")
 OPEN = "its claim has no result"
 
 Chunks = Sequence[tuple[str, int, Sequence[Item]]]
-
-
-class KilledError(BaseException):
-    """Nothing catches it, as nothing catches SIGKILL."""
 
 
 @dataclass
@@ -167,7 +164,7 @@ class Run:
         self.go.acquire()
         try:
             self._act()
-        except KilledError:
+        except Died:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again in the test's own thread
             self.error = error
@@ -210,7 +207,7 @@ class Run:
         self.has_paused.release()
         self.go.acquire()
         if self.is_killed:
-            raise KilledError
+            die()
 
     def read(self, path: str) -> bytes | None:
         self._pause()

@@ -15,23 +15,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlq_replay.aws.sqs import SqsQueue
-from local_sqs.api import call
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
+from local_sqs.model_queue import ModelQueue
 from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
+from tests.support.builders import entry
 from tests.support.inline_executor import InlineExecutor
+from tests.support.processes import Died, die
 
 HIDDEN_SECONDS = 60
-
-
-class Died(BaseException):
-    """SIGKILL: nothing of the task runs any more."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,6 @@ class Scenario:
     receives: int = 1
     writes: int | None = None
     limit: int | None = None
-
-
-def _die() -> None:
-    raise Died
 
 
 def _faults() -> st.SearchStrategy[Fault]:
@@ -77,7 +71,7 @@ def _faults() -> st.SearchStrategy[Fault]:
             operations,
             nth=places,
             after=st.booleans(),
-            callback=st.just(_die),
+            callback=st.just(die),
         ),
     )
 
@@ -106,13 +100,11 @@ class DrainedQueue:
         model = SqsModel(self.clock)
         self.front = Front(model)
         suffix, attributes = (".fifo", {"FifoQueue": "true"}) if self.scenario.is_fifo else ("", {})
-        self.stored = model.create_queue(f"parked{suffix}", attributes)
-        self.queue = SqsQueue(client_for(self.front), model.url_of(self.stored))
+        parked = ModelQueue(model, f"parked{suffix}", **attributes)
+        self.stored = parked.queue
+        self.queue = SqsQueue(client_for(self.front), parked.url)
         for number, group in enumerate(self.scenario.groups):
-            entry = {"QueueUrl": self.queue.url, "MessageBody": str(number)}
-            if self.scenario.is_fifo:
-                entry |= {"MessageGroupId": str(group), "MessageDeduplicationId": str(number)}
-            call(model, "SendMessage", entry)
+            parked.send([entry(str(number), suffix and str(group))])
         if self.scenario.writes is not None:
             self.writes_left = self.scenario.writes
         self.sent = self.waiting_ids

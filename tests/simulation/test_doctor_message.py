@@ -18,13 +18,10 @@ from spark_reprocess.aws.clients import Queue
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 from tests.support.builders import environment
+from tests.support.processes import Died
 from tests.support.sqs_driver import redrive_policy
 
 REAL = "a-real-message-with-the-marker-of-a-test"
-
-
-class Died(BaseException):
-    """SIGKILL: nothing of the program runs any more."""
 
 
 class Client:

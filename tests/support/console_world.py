@@ -98,34 +98,26 @@ def archive_from(
         one if is_group_id(one.group_id) else replace(one, group_id=f"g-{place:010x}")
         for place, one in enumerate(findings.groups)
     ]
-    rows: list[dict[str, Any]] = []
-    for place, group in enumerate(groups):
-        for number in range(each):
-            made = a_dead_letter(place * each + number, bodies(place, number))
-            rows.append({**to_row(made, queue_url("parked"), NOW), "group_id": group.group_id})
-    path = write_messages(
-        archive,
-        DRAIN,
-        0,
-        [{name: value for name, value in row.items() if name != "group_id"} for row in rows],
-    )
-    plan_id = "20251120T103000Z-4f2a00"
-    snapshot = Snapshot(
-        (DRAIN,),
-        len(rows),
-        table_sha256=write_plan_table(
-            archive, f"reports/{plan_id}/messages.parquet", [{**row, "file": path} for row in rows]
-        ),
-    )
-    planned_groups = [
-        PlannedGroup(one.group_id, one.title, one.count, Action.LEAVE) for one in groups
+    letters = [
+        a_dead_letter(place * each + number, bodies(place, number))
+        for place, _ in enumerate(groups)
+        for number in range(each)
     ]
-    plan = Plan(plan_id, archive.root, snapshot, tuple(planned_groups))
-    archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan).encode())
-    made_findings = replace(
-        findings, plan_id=plan_id, archive=archive.root, groups=tuple(groups), where=None
-    )
-    archive.write(f"reports/{plan_id}/summary.json", summary_json(made_findings).encode())
+    rows = [to_row(one, queue_url("parked"), NOW) for one in letters]
+    path = write_messages(archive, DRAIN, 0, rows)
+    plan_id = "20251120T103000Z-4f2a00"
+    report = f"reports/{plan_id}"
+    of_plan = [
+        {**row, "file": path, "group_id": groups[place // each].group_id}
+        for place, row in enumerate(rows)
+    ]
+    table = write_plan_table(archive, f"{report}/messages.parquet", of_plan)
+    left = (PlannedGroup(one.group_id, one.title, one.count, Action.LEAVE) for one in groups)
+    plan = Plan(plan_id, archive.root, Snapshot((DRAIN,), len(rows), table), tuple(left))
+    archive.write(f"{report}/plan.yaml", plan_text(plan).encode())
+    ours: dict[str, Any] = {"plan_id": plan_id, "archive": archive.root, "where": None}
+    findings = replace(findings, groups=tuple(groups), **ours)
+    archive.write(f"{report}/summary.json", summary_json(findings).encode())
     return archive
 
 

@@ -1,6 +1,6 @@
 """Random ledgers: what runs of three plans may have left, and how to write it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO, ClassVar
@@ -20,6 +20,7 @@ from spark_reprocess.archive.ledger.claims import (
     record_run,
     timestamp,
 )
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import read_attempts
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
@@ -128,6 +129,22 @@ def begin(
         run = RunRecord(run_id, plan_id, verb, *who, timestamp(seconds), "https://q")
         record_run(archive, run)
     return Ledger(archive, plan_id)
+
+
+def settle(
+    archive: Archive,
+    plan_id: str,
+    outcomes: Mapping[str, Disposition],
+    run_id: str = "run-1",
+    seconds: float = NOW,
+    **more: str,
+) -> None:
+    """Write what a run did with these messages, as a chunk of its own; *more* is of the results."""
+    ledger, at = begin(archive, plan_id, run_id, seconds=seconds), timestamp(seconds)
+    unit = f"unit-{len(archive.list('ledger'))}"
+    claim = Claim(run_id, "me@here", "why", "https://q", at, tuple(outcomes))
+    assert ledger.claim(unit, 0, 1, claim)
+    ledger.record(unit, 0, 1, [Result(one, word, at, **more) for one, word in outcomes.items()])
 
 
 def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:

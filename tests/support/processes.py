@@ -1,4 +1,7 @@
-"""The processes of one program, wherever they are in the tree, as Linux tells in /proc."""
+"""The processes of one program, wherever they are in the tree, as Linux tells in /proc.
+
+And the death of a program that runs in the process of its test.
+"""
 
 import os
 import signal
@@ -8,8 +11,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 _NAME = "TEST_FAMILY"
+
+
+class Died(BaseException):
+    """Nothing catches it, as nothing catches SIGKILL."""
+
+
+def die(*_: object) -> NoReturn:
+    raise Died
 
 
 @dataclass(frozen=True)
