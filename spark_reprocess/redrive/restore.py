@@ -32,17 +32,12 @@ from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archiv
 from spark_reprocess.aws.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
-from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions, Sent, Tally
+from spark_reprocess.redrive.execution import TaskRunner, begin, end, summarize
+from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.resolving.dispositions import with_chunks, with_dispositions
 from spark_reprocess.redrive.resolving.editor import FAULT
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
-from spark_reprocess.redrive.resolving.resolve import (
-    ResolvedPlan,
-    hindered,
-    is_selected,
-    limited_to,
-)
+from spark_reprocess.redrive.resolving.resolve import is_selected, resolve
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.failures import explained
 
@@ -81,22 +76,16 @@ def restore(
         messages = read_archive(spark, archive)
         with progress("resolving each message", str), explained(options.where):
             dispositions = _dispositions(messages, archive, context, options, chunks)
-            held = limited_to(options.limit, dispositions, rows, stack, to_fifo=is_fifo)
-            counts = sorted(held.counts("group_id", "disposition"), key=lambda row: row["group_id"])
-        planned = tuple(Tally(row["group_id"], row["disposition"], row["count"]) for row in counts)
-        problems = tuple(hindered(held.frame, planned))
-        resolved = ResolvedPlan(messages, held, planned, {url: planned}, problems, ())
+            resolved = resolve(messages, dispositions, rows, options, stack, to_fifo=is_fifo)
         # Each drain is a group of the summary, as if a plan said to send all of it.
-        drains = dict.fromkeys(tally.group_id for tally in planned)
+        drains = sorted({tally.group_id for tally in resolved.planned})
         groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
         if not options.execute:
-            return dry_summary(groups, resolved, context)
+            return summarize(groups, resolved, context)
         runner = TaskRunner(archive, sqs_sender, progress)
-
-        def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
-            return {url: runner.execute(dispositions, planned, context, context.run_id)}
-
-        return carry_out(groups, resolved, context, runner, send)
+        context, written = begin(archive, resolved, context)
+        sent = runner.execute(written, resolved.planned, context, "restore")
+        return end(groups, resolved, context, runner, {url: sent})
 
 
 def _dispositions(

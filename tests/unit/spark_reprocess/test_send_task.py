@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dlq_replay.replaying.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.replaying.sending import InDoubt, Refused, SendResult
 from dlq_replay.wire.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import Clock
@@ -178,19 +178,6 @@ def test_claim_without_result_is_busy_and_when_it_is_old_its_messages_are_in_dou
 
     assert bench.settle(queue, [item("m-1"), item("m-2")]) == words
     assert [entry.body for entry in queue.sent] == sent
-
-
-def test_claim_stands_before_anything_is_sent(bench: Bench) -> None:
-    seen: list[list[str]] = []
-
-    class Looking(FakeQueue):
-        def send(self, entries: Sequence[object]) -> list[SendResult]:
-            seen.append(bench.archive.list("ledger"))
-            return [Confirmed("copy")] * len(entries)
-
-    bench.settle(Looking(), [item("m-1")])
-
-    assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00000.claim.json"]]
 
 
 @pytest.mark.parametrize("is_one_chunk", [True, False])
