@@ -65,11 +65,6 @@ class RunOptions(RedriveOptions):
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
         compile_masks(self.masks)
-        if self.policy and not self.destination:
-            raise InputError(
-                "--policy needs --main-queue-url, the queue that the messages came from, or "
-                "--to-queue-url: where its redrives go"
-            )
         if self.policy_sha256 and not self.policy:
             raise InputError("--policy-sha256 needs --policy: the file that has this hash")
         if self.execute and not self.policy:
@@ -199,7 +194,7 @@ def _redrive(
     progress: Progress,
     deadline: Deadline,
 ) -> RedriveSummary | None:
-    if policy is None or not options.destination:
+    if policy is None:
         return None
     wanted = replace(
         options,

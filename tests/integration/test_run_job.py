@@ -290,7 +290,7 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"to_queue_url": None}, "--policy needs --main-queue-url"),
+        ({"to_queue_url": None}, "no destination: give --main-queue-url"),
         ({"reason": " "}, "--execute needs --reason"),
         ({"policy": None}, "--execute needs --policy"),
         ({"policy": "/nowhere/policy.yaml"}, "--policy /nowhere/policy.yaml: No such file"),

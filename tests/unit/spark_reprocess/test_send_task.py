@@ -296,29 +296,15 @@ CHUNKS = 4
 
 def rows_of(chunk: int) -> pa.RecordBatch:
     """One chunk's rows with what a task gets of each, and nothing else."""
-    drained_at = datetime.fromtimestamp(NOW, UTC)
+    drained_at, source = datetime.fromtimestamp(NOW, UTC), queue_url("parked")
+    of_plan = {"drain_id": "d", "group_id": "g", "disposition": "send", "unit": "g", "chunk": chunk}
+    added = {**of_plan, "place": 0, CHANGES: None, TASK: 0}
     rows = [
-        {
-            **to_row(message(f"m-{chunk}-{n}", "x" * 1000), queue_url("parked"), drained_at),
-            "drain_id": "d",
-            "group_id": "g",
-            "disposition": "send",
-            "unit": "g",
-            "chunk": chunk,
-            "place": n,
-            CHANGES: None,
-            TASK: 0,
-        }
+        {**to_row(message(f"m-{chunk}-{n}", "x" * 1000), source, drained_at), **added, "place": n}
         for n in range(CHUNK_MESSAGES)
     ]
-    plan: list[pa.Field[Any]] = [
-        *(pa.field(name, pa.string()) for name in ("drain_id", "group_id", "disposition", "unit")),
-        *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
-        pa.field(CHANGES, pa.null()),
-        pa.field(TASK, pa.int32()),
-    ]
-    sending = [ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS]
-    schema = pa.schema([*sending, *plan])
+    fields = ((name, pa.scalar(value).type) for name, value in added.items())
+    schema = pa.schema([*map(ARROW_SCHEMA.field, SENDING_COLUMNS), *fields])
     assert sorted(schema.names) == sorted(TASK_COLUMNS)
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
