@@ -1,9 +1,9 @@
 """The verb ``restore``: archived messages go to the parked queue again, as they were.
 
 The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
-repeat restores nothing twice. Two operators share the work, but not on FIFO, where the chunks are
-cut from what a run finds. A restored message counts as
-decided: it is in the parked queue again, and comes back with the next drain under another id.
+repeat restores nothing twice. Chunks are cut from what a run finds, so no two restores go on at
+once. A restored message counts as decided: it is in the parked queue again, and comes back with the
+next drain under another id.
 """
 
 import time
@@ -22,6 +22,7 @@ from spark_reprocess.archive.messages.frames import FILE, read_archive
 from spark_reprocess.archive.messages.message_order import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
+    in_order_units,
     keep_groups_whole,
     parked_queue,
     with_positions,
@@ -41,8 +42,6 @@ from spark_reprocess.redrive.resolving.resolve import is_selected, resolve
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.failures import explained
 
-_IN_ORDER_UNITS = 8
-
 
 def restore(
     spark: SparkSession, options: RestoreOptions, *, progress: Progress = silent
@@ -54,7 +53,7 @@ def restore(
 
     Raises:
         InputError: the options, the archive or the queue do not fit together. Nothing was sent.
-        BusyError: a redrive is going on, or on FIFO another restore. Nothing was sent.
+        BusyError: a redrive is going on, or another restore. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
@@ -63,19 +62,12 @@ def restore(
     require_queue("--parked-queue-url", url, sqs_client)
     is_fifo = QueueAddress.from_url(url).is_fifo
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
-    # A power of two, so that it is the same in most runs although drains go on.
-    chunks = 1 << (chunk_count(rows) - 1).bit_length()
-    context = RunContext(
-        request=options,
-        plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
-        destination=url,
-        cut="" if is_fifo else f"of-{chunks}",
-    )
+    context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
     with ExitStack() as stack:
         context = stack.enter_context(context.locked(archive))
         messages = read_archive(spark, archive)
         with progress("resolving each message", str), explained(options.where):
-            dispositions = _dispositions(messages, archive, context, options, chunks)
+            dispositions = _dispositions(messages, archive, options, rows, to_fifo=is_fifo)
             resolved = resolve(messages, dispositions, rows, options, stack, to_fifo=is_fifo)
         # Each drain is a group of the summary, as if a plan said to send all of it.
         drains = sorted({tally.group_id for tally in resolved.planned})
@@ -89,7 +81,7 @@ def restore(
 
 
 def _dispositions(
-    messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions, chunks: int
+    messages: DataFrame, archive: Archive, options: RestoreOptions, rows: int, *, to_fifo: bool
 ) -> DataFrame:
     slim = messages.select(
         *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS),
@@ -98,8 +90,8 @@ def _dispositions(
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
         is_selected(messages, options.where).alias("selected"),
     )
-    positioned = with_positions(slim, _IN_ORDER_UNITS if context.to_fifo else None)
-    numbered = with_chunks(positioned, chunks).withColumn(FAULT, F.lit(None))
+    positioned = with_positions(slim, in_order_units(rows) if to_fifo else None)
+    numbered = with_chunks(positioned, chunk_count(rows)).withColumn(FAULT, F.lit(None))
     claimed = claimed_table(archive, time.time(), options.claim_ttl_seconds)
     states = messages.sparkSession.createDataFrame(strongest(claimed, "message_id"))
     if options.include_discarded:
@@ -116,7 +108,7 @@ def _dispositions(
         ),
         in_doubt=options.in_doubt,
     )
-    if context.to_fifo:
+    if to_fifo:
         dispositions = with_waiting(
             dispositions if options.where is None else keep_groups_whole(dispositions)
         )
