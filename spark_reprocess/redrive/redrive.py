@@ -103,9 +103,7 @@ def redrive(
         ended = {url: ended_steps(of.read()) for url, of in steps.items()}
         with progress("resolving each message", str):
             resolved = resolved_plan(spark, archive, plan, options, queues, context.editor, stack)
-        # The operator's destination is the first.
-        work = {url: resolved.work[url] for url in destinations if url in resolved.work}
-        resolved = replace(resolved, work=work)
+        work = resolved.work
         stopped = {one.group_id for one in resolved.planned if one.word == Disposition.STOPPED}
         notes = (
             *resolved.notes,
@@ -248,7 +246,7 @@ def _send_all(
     """
     sent: dict[str, Sent] = {}
     table = context.request.failure_table
-    for url in sorted(work, key=lambda url: bool(read_limit(table, url).sentence)):
+    for url in sorted(work, key=lambda url: (bool(read_limit(table, url).sentence), url)):
         limit = read_limit(table, url)
         why = waiting_for(limit)
         if why or any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):

@@ -123,8 +123,7 @@ def find_queues(
     the account of the destination, and if the run may see it.
 
     Returns:
-        The queues, and each possible destination by its URL; the one that the operator gave is the
-        first.
+        The queues, and each possible destination by its URL.
 
     Raises:
         InputError: ``--parked-queue-url`` is no queue URL, or SQS does not describe the operator's
