@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
@@ -284,7 +283,9 @@ def print_redrive(
         for group in summary.groups
     ]
     print_table((heading, "action", *words, *(["failure"] if has_titles else [])), rows)
-    _print_edits(summary)
+    for sample in summary.samples:
+        print_line(f"edit of group {sample.group_id}, message {sample.message_id}")
+        print_diff([f"  {line}" for line in sample.lines], indent=2)
     if summary.ramp:
         rows = [
             (
@@ -305,16 +306,6 @@ def print_redrive(
             f"{duration(summary.forecast.seconds)} in all; --at-once sends everything in one step"
         )
     print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
-
-
-def _print_edits(summary: RedriveSummary) -> None:
-    counts = {group.group_id: group.counts.get(Disposition.SEND, 0) for group in summary.groups}
-    for group_id, samples in groupby(summary.samples, key=lambda sample: sample.group_id):
-        shown = list(samples)
-        print_line(f"edit of group {group_id}: {len(shown):,} of {counts[group_id]:,} messages")
-        for sample in shown:
-            print_line(f"  message {sample.message_id}")
-            print_diff([f"  {line}" for line in sample.lines], indent=2)
 
 
 _DONE = {
