@@ -298,12 +298,12 @@ def rows_of(chunk: int) -> pa.RecordBatch:
     """One chunk's rows with what a task gets of each, and nothing else."""
     drained_at, source = datetime.fromtimestamp(NOW, UTC), queue_url("parked")
     of_plan = {"drain_id": "d", "group_id": "g", "disposition": "send", "unit": "g", "chunk": chunk}
-    added = {**of_plan, "place": 0, CHANGES: None, TASK: 0}
+    added: dict[str, Any] = {**of_plan, "place": 0, CHANGES: None, TASK: 0}
     rows = [
         {**to_row(message(f"m-{chunk}-{n}", "x" * 1000), source, drained_at), **added, "place": n}
         for n in range(CHUNK_MESSAGES)
     ]
-    fields = ((name, pa.scalar(value).type) for name, value in added.items())
+    fields = (pa.field(name, pa.scalar(value).type) for name, value in added.items())
     schema = pa.schema([*map(ARROW_SCHEMA.field, SENDING_COLUMNS), *fields])
     assert sorted(schema.names) == sorted(TASK_COLUMNS)
     return pa.RecordBatch.from_pylist(rows, schema=schema)
