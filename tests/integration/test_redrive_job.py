@@ -15,7 +15,7 @@ from spark_reprocess.archive.ledger.claims import Claim, timestamp
 from spark_reprocess.archive.messages import frames
 from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from tests.integration.conftest import MakeQueue
@@ -125,7 +125,7 @@ def test_plan_of_another_archive_is_refused(make_desk: MakeDesk, tmp_path: Path)
     desk = make_desk([parked(0)])
     other = archive_of(tmp_path / "other", [parked(0)], drain_id="20261122T000000Z-000000")
 
-    with pytest.raises(ArchiveError, match=f"{other.root}: reports/.* is missing"):
+    with pytest.raises(InputError, match=f"{other.root} lacks its table .*: collect again"):
         replace(desk, archive=other).redrive()
     assert other.list("ledger") == []
     assert not desk.arrived()
