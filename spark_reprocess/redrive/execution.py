@@ -57,6 +57,7 @@ from spark_reprocess.redrive.sending.send_task import (
     progress_folder,
 )
 from spark_reprocess.redrive.sending.stop_signals import (
+    BY_SIGNAL,
     TIME_IS_OVER,
     Deadline,
     StopSignals,
@@ -134,7 +135,7 @@ class TaskRunner:
 
         with (
             ExitStack() as stack,
-            asking_to_stop(stop),
+            asking_to_stop(partial(stop, BY_SIGNAL)),
             repeating(look, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
@@ -252,18 +253,13 @@ def look_until(
 
     *wait* waits for an event, but no longer than so many seconds.
     """
-    reasons, is_stopping = list[str](), threading.Event()
-
-    def stop(why: str) -> None:
-        reasons.append(why)
-        is_stopping.set()
-
-    with asking_to_stop(stop):
-        while not (is_over() or reasons):
+    is_stopping = threading.Event()
+    with asking_to_stop(is_stopping.set):
+        while not (is_over() or is_stopping.is_set()):
             if deadline.seconds_left <= 0:
                 return TIME_IS_OVER
             wait(is_stopping, min(every_seconds, deadline.seconds_left))
-    return next(iter(reasons), "")
+    return BY_SIGNAL if is_stopping.is_set() else ""
 
 
 def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from dlq_replay.rules.outgoing import redriven_entry, restored_entry
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, SendEntry
-from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
 from spark_reprocess.archive.storage.files import Archive, Probe, new_id
 from spark_reprocess.aws.actor import actor
@@ -75,12 +74,6 @@ class RunContext:
     def to_fifo(self) -> bool:
         """Whether the destination keeps the order of message groups."""
         return QueueAddress.from_url(self.destination).is_fifo
-
-    @property
-    def confirmed(self) -> Disposition:
-        """What the ledger calls a message that SQS confirmed."""
-        is_restore = isinstance(self.request, RestoreOptions)
-        return Disposition.RESTORED if is_restore else Disposition.SENT
 
     def entry(self, message: Message, group_id: str) -> SendEntry:
         """The copy of *message* to send: a message of the destination, whose dead letter it is."""

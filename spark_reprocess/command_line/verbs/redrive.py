@@ -40,7 +40,7 @@ from spark_reprocess.plan.policy import ALLOWED_RETURNS
 from spark_reprocess.progress import Progress
 from spark_reprocess.ramp import LOOKS_A_MINUTE, Verdict, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import Deadline
+from spark_reprocess.redrive.sending.stop_signals import BY_SIGNAL, Deadline
 
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
@@ -200,7 +200,6 @@ class Watch:
         Print what went wrong, and return the exit code of the watch, else that of the run.
         """
         from spark_reprocess.redrive.execution import look_until
-        from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
 
         minute_seconds = self.options.minute_seconds
 
@@ -243,8 +242,6 @@ class Watch:
 
 def exit_code_of(summary: RedriveSummary) -> int:
     """Print why a run stopped early, if it did, and return its exit code."""
-    from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
-
     if summary.stopped_by:
         print_error(
             f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "

@@ -49,7 +49,7 @@ from spark_reprocess.aws.clients import CONCURRENT_CALLS, ClientFactory, read_li
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import repeating
-from spark_reprocess.redrive.redrive_values import EXAMPLES, Tally
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RestoreOptions, Tally
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
@@ -279,7 +279,9 @@ class ChunkSender:
         result = partial(Result, item.message_id, time=time)
         match answer:
             case Confirmed(new_message_id):
-                return result(self.context.confirmed, new_message_id=new_message_id)
+                is_restore = isinstance(self.context.request, RestoreOptions)
+                confirmed = Disposition.RESTORED if is_restore else Disposition.SENT
+                return result(confirmed, new_message_id=new_message_id)
             case Refused(code):
                 return result(Disposition.FAILED, detail=code)
             case InDoubt(cause):
@@ -364,9 +366,8 @@ class SendTask:
         if self._may_start(signals):
             window = None if self.windows is None else self.windows[task]
             of_chunks = groupby(chain([first], rows), lambda row: (row["unit"], row["chunk"]))
-            editor = context.editor
             chunks = (
-                (unit, chunk, [_item(row, editor) for row in of_chunk])
+                (unit, chunk, [_item(row, context.editor) for row in of_chunk])
                 for (unit, chunk), of_chunk in of_chunks
             )
             limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)

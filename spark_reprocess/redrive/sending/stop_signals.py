@@ -25,6 +25,9 @@ LOOK_SECONDS = 1.0
 TIME_IS_OVER = "its time budget is over"
 """The reason of a run that its deadline stopped."""
 
+BY_SIGNAL = "interrupted"
+"""The reason of a run that Ctrl-C or SIGTERM stopped."""
+
 WAITING = "waiting"
 """How the reason begins for which one destination must wait: for a limit, or for a verdict."""
 
