@@ -25,6 +25,7 @@ import secrets
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from itertools import pairwise
 from typing import TextIO
 
 from spark_reprocess.archive.storage.files import COMMANDS, Archive, open_folder
-from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of
+from spark_reprocess.archive.storage.records import read_record, record_bytes
 from spark_reprocess.aws.actor import JOB_RUN_ID
 from spark_reprocess.command_line.verb import INTERRUPTED, STACK
 from spark_reprocess.errors import ArchiveError
@@ -110,15 +111,10 @@ def _path_of(command_id: str) -> str:
     return f"{COMMANDS}/{command_id}.json"
 
 
-def run(
-    arguments: Sequence[str],
-    main: Callable[[Sequence[str]], int],
-    interrupt: Callable[[], object] = lambda: os.kill(os.getpid(), signal.SIGINT),
-) -> None:
+def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
     """Run the verb with *main*; leave its answer and exit code in the archive for ``dlq``.
 
-    *interrupt* is called when somebody asks the run to stop; it does what Ctrl-C does. After the
-    verb has ended this process ignores SIGINT: a request to stop comes too late.
+    A request to stop does what Ctrl-C does. After the verb has ended this process ignores SIGINT.
 
     Raises:
         SystemExit: the exit code is not 0; Glue shows the run as failed, with this text. Not raised
@@ -144,7 +140,7 @@ def run(
     else:
         # The ledger records the id of the job run.
         os.environ[JOB_RUN_ID] = job_run_id
-        exit_code = _followed(command, place, job_run_id, main, interrupt)
+        exit_code = _followed(command, place, job_run_id, main)
     if exit_code:
         raise SystemExit(
             f"{command[0]} ended with exit code {exit_code}; the log of this run says why, and "
@@ -167,12 +163,8 @@ def write_result(archive: Archive, job_run_id: str, result: RunResult) -> None:
 
 
 def read_result(archive: Archive, job_run_id: str) -> RunResult | None:
-    """Return the result of a run, None where it left none that can be understood."""
-    content = archive.read(f"runs/{job_run_id}/result.json")
-    try:
-        return record_of(RunResult, json.loads(content or b""))
-    except DAMAGE:
-        return None
+    """Return the result of a run, None where it left none."""
+    return read_record(archive, f"runs/{job_run_id}/result.json", RunResult)
 
 
 def request_stop(archive: Archive, job_run_id: str) -> None:
@@ -181,21 +173,18 @@ def request_stop(archive: Archive, job_run_id: str) -> None:
 
 
 def _followed(
-    command: Sequence[str],
-    place: str,
-    job_run_id: str,
-    main: Callable[[Sequence[str]], int],
-    interrupt: Callable[[], object],
+    command: Sequence[str], place: str, job_run_id: str, main: Callable[[Sequence[str]], int]
 ) -> int:
     archive = open_folder(place)
     answer, errors = _Copy(sys.stdout), _Copy(sys.stderr)
-    stops = iter([interrupt])
+    is_asked = threading.Event()
 
     def look() -> None:
         # An archive that cannot be read now may be readable next time.
         with suppress(ArchiveError):
-            if archive.read(f"runs/{job_run_id}/stop") is not None:
-                next(stops, lambda: None)()
+            if not is_asked.is_set() and archive.read(f"runs/{job_run_id}/stop") is not None:
+                is_asked.set()
+                os.kill(os.getpid(), signal.SIGINT)
 
     exit_code = INTERRUPTED
     # Before the verb began it catches no interrupt.

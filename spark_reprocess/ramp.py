@@ -15,7 +15,6 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import read_record, record_bytes
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.figures import counted, duration
-from spark_reprocess.plan.policy import ALLOWED_RETURNS
 
 PATIENCE_MINUTES = 15
 """How long a run waits for a verdict. Also how old an error of the replay function must be so that
@@ -52,17 +51,10 @@ def step_sizes(messages: int) -> list[int]:
     return sizes
 
 
-def read_allowed(text: str) -> str:
-    """Return ``3`` or ``2.5%`` as it is. Raises ValueError, whose message names the rule."""
-    if not ALLOWED_RETURNS.fullmatch(text):
-        raise ValueError("must be a whole number, or a percentage from 0% to 100%")
-    return text
-
-
 def returns_allowed(text: str | None, sent: int) -> int:
     """Return how many of *sent* messages of a group may come back, over all its steps.
 
-    *text* is that of ``read_allowed``; None: none of the first 20, one up to 100, 1 % of more.
+    *text* is ``3`` or ``2.5%``; None: none of the first 20, one up to 100, 1 % of more.
     """
     if text is None:
         return 0 if sent <= _FIRST else max(1, sent // _FEW)
@@ -187,16 +179,11 @@ def group_ramp(
     *,
     in_order: bool,
 ) -> GroupRamp:
-    """Say how far a group is. Pure.
+    """Say how far a group is, by its *own* steps since it was last stopped, at least one. Pure.
 
-    Args:
-        group_id: of the group.
-        own: its steps since it was last stopped, at least one.
-        left: how many of its messages this run is to send beside them.
-        returned: how many of the group are counted; None if nothing is known.
-        allowed: see ``returns_allowed``.
-        blocker: why nobody can tell yet whether the last step is good; empty if one can.
-        in_order: whether what came back must go before what follows.
+    *left* of its messages are to be sent beside them; *returned* are counted, None if nothing is
+    known. *blocker* says why nobody can tell yet whether the last step is good; empty if one can.
+    With *in_order* what came back must go before what follows.
     """
     sent = sum(step.messages[group_id] for step in own)
     before = own[0].returned_before[group_id]
@@ -240,58 +227,53 @@ class Reading:
     deleted: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepWatch:
-    """Says when every failure of a step has returned and was counted, by all *looks* at it.
+def blocker_of(
+    looks: Sequence[Reading],
+    expected: int,
+    sent_at: float,
+    failure_seconds: float,
+    minute_seconds: float,
+) -> tuple[str, float]:
+    """Return why nobody can tell yet whether a step is good, and the earliest moment for a verdict.
 
-    Attributes:
-        sent_at: when the last message of the step was sent; epoch seconds.
-        failure_seconds: how long a failure takes to return once the message is received: visibility
-            timeout times maxReceiveCount.
-        minute_seconds: a period of CloudWatch, by which SQS's counts lag, too.
+    The reason is empty if every failure has returned and was counted, by all *looks*. *expected*
+    messages have succeeded if nothing else comes back; *sent_at* is when the last one was sent.
+    A failure takes *failure_seconds* to return once the message is received. *minute_seconds* is a
+    period of CloudWatch, by which SQS's counts lag, too.
     """
+    last, left_at = looks[-1], _left_at(looks, sent_at, failure_seconds, minute_seconds)
+    ready_at = (left_at or sent_at) + failure_seconds + minute_seconds
+    counts = [look.dead_letters for look in looks[-_LOOKS:] if look.at >= ready_at]
+    why = ""
+    if last.obstacle:
+        why = last.obstacle
+    elif left_at is None:
+        waiting = f"{last.main.total:,}" if last.main else "?"
+        why = f"the step may still be in the main queue, where {waiting} messages are"
+    elif last.at < ready_at:
+        why = f"a failure may return for another {duration(ready_at - last.at)}"
+    elif [one.visible for one in counts if one] != [0] * _LOOKS:
+        why = "dead letters wait in the DLQ"
+    elif last.deleted is None or last.deleted < expected:
+        deleted = "?" if last.deleted is None else f"{last.deleted:,}"
+        why = f"the consumer deleted {deleted} messages since the step, of {expected:,}"
+    return why, ready_at
 
-    sent_at: float
-    failure_seconds: float
-    minute_seconds: float = 60
 
-    def judge(self, looks: Sequence[Reading], expected: int) -> tuple[str, float]:
-        """Return why nobody can tell yet, and the earliest moment for a verdict, epoch seconds.
-
-        The reason is empty if a verdict is possible. *expected* is how many messages of the step
-        have succeeded if nothing else comes back.
-        """
-        last, left_at = looks[-1], self._left_at(looks)
-        ready_at = (left_at or self.sent_at) + self.failure_seconds + self.minute_seconds
-        counts = [look.dead_letters for look in looks[-_LOOKS:] if look.at >= ready_at]
-        why = ""
-        if last.obstacle:
-            why = last.obstacle
-        elif left_at is None:
-            waiting = f"{last.main.total:,}" if last.main else "?"
-            why = f"the step may still be in the main queue, where {waiting} messages are"
-        elif last.at < ready_at:
-            why = f"a failure may return for another {duration(ready_at - last.at)}"
-        elif [one.visible for one in counts if one] != [0] * _LOOKS:
-            why = "dead letters wait in the DLQ"
-        elif last.deleted is None or last.deleted < expected:
-            deleted = "?" if last.deleted is None else f"{last.deleted:,}"
-            why = f"the consumer deleted {deleted} messages since the step, of {expected:,}"
-        return why, ready_at
-
-    def _left_at(self, looks: Sequence[Reading]) -> float | None:
-        """Return since when the step has left the destination; None: it may wait there."""
-        was_empty = False
-        for look in looks:
-            # Nothing as old as the step's last message was there any more.
-            if starts := [at for at, age in look.ages.items() if age < at - self.sent_at]:
-                return min(starts)
-            # SQS counts nothing, and the metric has no data since the step.
-            is_late = look.at >= self.sent_at + self.minute_seconds
-            has_ages = max(look.ages, default=0) > self.sent_at
-            is_empty = is_late and not has_ages and look.main == QueueCounts()
-            if was_empty and is_empty:
-                # Nothing is in flight, so what failed has returned already.
-                return max(self.sent_at, look.at - self.failure_seconds)
-            was_empty = is_empty
-        return None
+def _left_at(
+    looks: Sequence[Reading], sent_at: float, failure_seconds: float, minute_seconds: float
+) -> float | None:
+    """Return since when the step has left the destination; None: it may wait there."""
+    was_empty = False
+    for look in looks:
+        # Nothing as old as the step's last message was there any more.
+        if starts := [at for at, age in look.ages.items() if age < at - sent_at]:
+            return min(starts)
+        # SQS counts nothing, and the metric has no data since the step.
+        is_late, has_ages = look.at >= sent_at + minute_seconds, max(look.ages, default=0) > sent_at
+        is_empty = is_late and not has_ages and look.main == QueueCounts()
+        if was_empty and is_empty:
+            # Nothing is in flight, so what failed has returned already.
+            return max(sent_at, look.at - failure_seconds)
+        was_empty = is_empty
+    return None

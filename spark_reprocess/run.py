@@ -65,11 +65,6 @@ class RunOptions(RedriveOptions):
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
         compile_masks(self.masks)
-        if self.policy and not self.destination:
-            raise InputError(
-                "--policy needs --main-queue-url, the queue that the messages came from, or "
-                "--to-queue-url: where its redrives go"
-            )
         if self.policy_sha256 and not self.policy:
             raise InputError("--policy-sha256 needs --policy: the file that has this hash")
         if self.execute and not self.policy:
@@ -114,7 +109,6 @@ class RunSummary:
         policy_sha256: of the policy, in hex; None without one.
         postponed: why nothing was redriven: who acted on the same messages, or the end of the time
             budget; empty if none of these.
-        warnings: what went wrong beside the work itself, a sentence each.
     """
 
     run_id: str
@@ -124,14 +118,12 @@ class RunSummary:
     pending: Pending
     policy_sha256: str | None = None
     postponed: str = ""
-    warnings: tuple[str, ...] = ()
 
 
 def run(
     spark: SparkSession,
     options: RunOptions,
     *,
-    publish: Callable[[Pending], str | None] = lambda _: None,
     progress: Progress = silent,
     now_seconds: Callable[[], float] = time.time,
 ) -> RunSummary:
@@ -140,7 +132,7 @@ def run(
     Of a time budget the drain has half at most, and the redrive what is left after the analysis.
     If SQS ends the drain early, the archived messages are still analyzed and redriven. If an
     operator or another run redrives or erases at the same time, this run may skip its redrive or
-    its analysis: the next run does it. *publish* returns what went wrong, None if nothing.
+    its analysis: the next run does it.
 
     Raises:
         InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
@@ -190,10 +182,8 @@ def run(
     drained_at = timestamp(started) if has_emptied else _status(archive).get("drained_at")
     counted = count(archive, options.claim_ttl_seconds)
     pending = _pending(archive, run_id, drained_at, counted, redriven)
-    fault = publish(pending)
-    warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
-    return RunSummary(run_id, drained, findings, redriven, pending, used, postponed, warnings)
+    return RunSummary(run_id, drained, findings, redriven, pending, used, postponed)
 
 
 def _redrive(
@@ -204,7 +194,7 @@ def _redrive(
     progress: Progress,
     deadline: Deadline,
 ) -> RedriveSummary | None:
-    if policy is None or not options.destination:
+    if policy is None:
         return None
     wanted = replace(
         options,

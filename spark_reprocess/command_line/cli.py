@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, NoReturn, Self
 
 from spark_reprocess.command_line.terminal import AS_JSON, print_error
-from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, Entry, Section, Verb
+from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, RARE, Entry, Section, Verb
 from spark_reprocess.errors import JobError
 
 PACKAGE = "spark_reprocess.command_line.verbs"
@@ -188,9 +188,8 @@ def fill(parser: argparse.ArgumentParser, verb: Verb, words: Sequence[str]) -> N
         parser.add_argument(
             "--json", dest="as_json", action="store_true", help="answer with one JSON object"
         )
-    if verb.rare:
-        parser.add_argument("--help-all", action="help", help="list all options")
     for group in parser._action_groups:  # noqa: SLF001 - argparse has no other list
-        if verb.rare == group.title and "--help-all" not in words:
-            for action in group._group_actions:  # noqa: SLF001
+        if group.title == RARE:
+            parser.add_argument("--help-all", action="help", help="list all options")
+            for action in () if "--help-all" in words else group._group_actions:  # noqa: SLF001
                 action.help = argparse.SUPPRESS

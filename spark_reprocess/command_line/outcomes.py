@@ -70,8 +70,7 @@ _COLUMNS = {
 def columns(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     """Return the columns of a table of outcomes: by name, the dispositions that each adds up.
 
-    Columns that are all 0 in *counts*, of the whole run by disposition, are left out, so that a
-    terminal has room for the failures.
+    Columns that are all 0 in *counts*, of the whole run by disposition, are left out.
     """
     return {name: words for name, words in _COLUMNS.items() if any(map(counts.get, words))}
 

@@ -45,6 +45,10 @@ INTERRUPTED = 130
 """Exit codes; see ``cli.main``."""
 
 
+RARE = "more options"
+"""The title of the arguments that ``--help`` leaves out; ``--help-all`` lists them."""
+
+
 class Section(StrEnum):
     """The parts of ``dlq --help``, in its order: what a verb is about."""
 
@@ -80,7 +84,6 @@ class Verb:
             JobError with a sentence.
         examples: what its ``--help`` ends with.
         has_json: whether it takes ``--json``; see ``terminal.print_answer``.
-        rare: the title of the arguments that ``--help`` leaves out; ``--help-all`` lists them.
     """
 
     about: str
@@ -89,16 +92,12 @@ class Verb:
     run: Callable[[Any], int]
     examples: str = ""
     has_json: bool = True
-    rare: str = ""
 
 
 def suggestion(verb: str, archive: str, *words: str) -> str:
-    """Format a command for the reader to copy.
+    """Format a command for the reader to copy, quoted for a shell.
 
-    Args:
-        verb: its name.
-        archive: where the archive is; left out where a stack of ``--stack`` says so.
-        words: further words; those that are not plain are quoted for a shell.
+    The *archive* is left out where a stack of ``--stack`` says where it is.
     """
     stack = STACK.get()
     place = ("--stack", stack) if stack else ("--archive", archive)

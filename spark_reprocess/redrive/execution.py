@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -35,14 +35,15 @@ from spark_reprocess.archive.storage.files import Archive, Probe
 from spark_reprocess.aws.actor import caller
 from spark_reprocess.aws.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.plan.plan import PlannedGroup
+from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress, repeating
 from spark_reprocess.redrive.redrive_values import (
+    EXAMPLES,
+    GroupOutcome,
     RedriveSummary,
     RestoreOptions,
     Sent,
     Tally,
-    summarize,
 )
 from spark_reprocess.redrive.resolving.edits import with_changes
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan
@@ -56,8 +57,10 @@ from spark_reprocess.redrive.sending.send_task import (
     progress_folder,
 )
 from spark_reprocess.redrive.sending.stop_signals import (
+    BY_SIGNAL,
     TIME_IS_OVER,
     Deadline,
+    StopSignals,
     is_waiting,
     stop_marker,
 )
@@ -71,6 +74,7 @@ _ADDED: dict[str, pa.DataType] = {
 }
 """What a task must know of a message beside what is archived."""
 
+_GO = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED)
 _BATCH_ROWS = 1000
 _TROUBLE_SECONDS = 2.0
 
@@ -117,7 +121,12 @@ class TaskRunner:
             line = how_far.line(min(settled, total))
             return "; ".join(filter(None, (line, context.limit.sentence)))
 
-        stop = partial(self._stop, stop_marker(context.plan_id, context.run_id, stage))
+        marker = stop_marker(context.plan_id, context.run_id, stage)
+        signals = StopSignals(self.archive, marker, None)
+
+        def stop(why: str) -> None:
+            # In a thread: a signal handler must not wait for S3.
+            threading.Thread(target=signals.stop, args=(why,), name="stop", daemon=True).start()
 
         def look() -> None:
             if why := TIME_IS_OVER if self.deadline.seconds_left <= 0 else trouble():
@@ -126,7 +135,7 @@ class TaskRunner:
 
         with (
             ExitStack() as stack,
-            asking_to_stop(stop),
+            asking_to_stop(partial(stop, BY_SIGNAL)),
             repeating(look, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
@@ -135,12 +144,9 @@ class TaskRunner:
             # One action, once; a second evaluation would find every chunk claimed.
             sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
             settled = sends.collect()
-        outcomes = [
-            Tally(**{**row.asDict(), "examples": tuple(row["examples"])})
-            for row in settled
-            if row["count"]
-        ]
-        stopped_by = next((row["detail"] for row in settled if not row["count"]), "")
+        tallies = [Tally(**{**row.asDict(), "examples": tuple(row["examples"])}) for row in settled]
+        outcomes = [tally for tally in tallies if tally.count]
+        stopped_by = next((tally.detail for tally in tallies if not tally.count), "")
         return Sent((*outcomes, *not_reached(work, outcomes)), stopped_by)
 
     def _rows(
@@ -168,7 +174,7 @@ class TaskRunner:
         spread = work.frame if is_in_one else work.frame.repartition(readers, FILE)
         by_file = spread.groupBy(FILE).agg(F.collect_list(F.struct(*_ASSIGNED)).alias("work"))
         # The SQL of an edit may name any column.
-        has_sql = any(edit.set_attributes for edit in context.edits.values())
+        has_sql = any(edit.set_attributes for edit in context.editor.edits.values())
         columns = ARROW_SCHEMA.names if has_sql else SENDING_COLUMNS
         schema = pa.schema(
             [*map(ARROW_SCHEMA.field, columns), *map(pa.field, _ADDED, _ADDED.values())]
@@ -177,21 +183,11 @@ class TaskRunner:
         rows = by_file.mapInArrow(read, from_arrow_schema(schema))
         if not (is_in_one and len(messages) == 1):
             rows = rows.repartitionById(len(messages), F.col(TASK))
-        changed = with_changes(rows.sortWithinPartitions(*POSITION), context.edits)
+        changed = with_changes(rows.sortWithinPartitions(*POSITION), context.editor.edits)
         if rate is None:
             return changed, None
         of_tasks = [messages[task] for task in sorted(messages)]
         return changed, share_window(window_messages(rate), of_tasks)
-
-    def _stop(self, marker: str, why: str) -> None:
-        """Write the stop marker, in a thread: a signal handler must not wait for S3."""
-
-        def write() -> None:
-            # Tasks that cannot write to the archive either end by themselves.
-            with suppress(ArchiveError):
-                self.archive.create(marker, why.encode())
-
-        threading.Thread(target=write, name="stop", daemon=True).start()
 
 
 def read_work(
@@ -231,13 +227,8 @@ def divide(
 ) -> dict[tuple[str, int], int]:
     """Divide chunks among tasks so that all have about as many messages. Pure, deterministic.
 
-    Args:
-        sizes: messages of each chunk, by unit and number.
-        most_tasks: at least 1.
-        in_order: whether all chunks of a unit must be in one task.
-
-    Returns:
-        The task of each chunk, counted from 0. Each of the tasks has at least one chunk.
+    *sizes* are the messages of each chunk, by unit and number. With *in_order* all chunks of a unit
+    are in one task. Tasks are counted from 0, and each has at least one chunk.
     """
     parts: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
     for unit, chunk in sorted(sizes):
@@ -262,18 +253,13 @@ def look_until(
 
     *wait* waits for an event, but no longer than so many seconds.
     """
-    reasons, is_stopping = list[str](), threading.Event()
-
-    def stop(why: str) -> None:
-        reasons.append(why)
-        is_stopping.set()
-
-    with asking_to_stop(stop):
-        while not (is_over() or reasons):
+    is_stopping = threading.Event()
+    with asking_to_stop(is_stopping.set):
+        while not (is_over() or is_stopping.is_set()):
             if deadline.seconds_left <= 0:
                 return TIME_IS_OVER
             wait(is_stopping, min(every_seconds, deadline.seconds_left))
-    return next(iter(reasons), "")
+    return BY_SIGNAL if is_stopping.is_set() else ""
 
 
 def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:
@@ -288,41 +274,22 @@ def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]
     ]
 
 
-def dry_summary(
-    groups: Sequence[PlannedGroup], resolved: ResolvedPlan, context: RunContext
-) -> RedriveSummary:
-    """Say what would be done."""
-    counts = {
-        url: sum(tally.count for tally in of if tally.word == Disposition.SEND)
-        for url, of in resolved.work.items()
-    }
-    return summarize(context.plan_id, "", groups, counts, resolved.planned, resolved.hindered)
-
-
-def carry_out(
-    groups: Sequence[PlannedGroup],
-    resolved: ResolvedPlan,
-    context: RunContext,
-    runner: TaskRunner,
-    send: Callable[[RunContext, DataFrame], Mapping[str, Sent]],
-) -> RedriveSummary:
-    """Record the run, its edits and its dispositions, then send, summarize and close the run.
-
-    *send* settles the messages of these dispositions; it returns the results by destination.
+def begin(
+    archive: Archive, resolved: ResolvedPlan, context: RunContext
+) -> tuple[RunContext, DataFrame]:
+    """Record the run, its edits and its dispositions; return what its sends need.
 
     Raises:
         InputError: the plan is sealed. Nothing was claimed.
         ArchiveError: something cannot be recorded. Nothing was claimed.
     """
-    archive = runner.archive
     region = region_of(context.destination, "us-east-1")
-    spark = resolved.messages.sparkSession
     record = RunRecord(
         run_id=context.run_id,
         plan_id=context.plan_id,
         verb="restore" if isinstance(context.request, RestoreOptions) else "redrive",
         actor=context.who,
-        caller=caller(spark.sparkContext.applicationId, region),
+        caller=caller(resolved.messages.sparkSession.sparkContext.applicationId, region),
         reason=context.request.reason,
         time=timestamp(time.time()),
         destination=context.destination,
@@ -330,32 +297,71 @@ def carry_out(
         policy_sha256=context.policy_sha256,
     )
     context = replace(context, probe=record_run(archive, record))
-    for group_id, edit in context.edits.items():
+    for group_id, edit in context.editor.edits.items():
         # Each claim names the digest for each message. The first run that used the edit stays.
         used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
         path = f"{plan_folder(context.plan_id)}/edits/{group_id}.{edit.digest}.json"
         archive.create(path, json.dumps({**used, "text": edit.text}).encode())
-    sent = send(context, write_dispositions(archive, resolved, context))
-    hindered = [tally for tally in resolved.planned if tally.word not in WORK]
+    return context, write_dispositions(archive, resolved, context)
+
+
+def end(
+    groups: Sequence[PlannedGroup],
+    resolved: ResolvedPlan,
+    context: RunContext,
+    runner: TaskRunner,
+    sent: Mapping[str, Sent],
+) -> RedriveSummary:
+    """Close the run, and say what became of the messages *sent* to each destination."""
+    with runner.progress("putting the results into one file", str):
+        notes = close_runs(runner.archive, (context.plan_id, context.run_id), time.time())
+    return replace(summarize(groups, resolved, context, sent), notes=notes)
+
+
+def summarize(
+    groups: Sequence[PlannedGroup],
+    resolved: ResolvedPlan,
+    context: RunContext,
+    sent: Mapping[str, Sent] | None = None,
+) -> RedriveSummary:
+    """Add up what became of the messages, or in a dry run what would: by group, and the problems.
+
+    *sent* are the results by destination; None in a dry run.
+    """
+    run_id = "" if sent is None else context.run_id
+    if sent is None:
+        sent = {url: Sent(tuple(of)) for url, of in resolved.work.items()}
     outcomes = [tally for one in sent.values() for tally in one.tallies]
-    reasons = sorted((one.stopped_by for one in sent.values() if one.stopped_by), key=is_waiting)
-    stopped_by = next(iter(reasons), "")
-    counts = {
-        url: sum(tally.count for tally in one.tallies if tally.word == context.confirmed)
+    counts = defaultdict[str, Counter[str]](Counter)
+    for tally in (*(one for one in resolved.planned if one.word not in WORK), *outcomes):
+        counts[tally.group_id][tally.word] += tally.count
+    problems: dict[tuple[str, str], Tally] = {}
+    for tally in (*resolved.hindered, *outcomes):
+        if Disposition(tally.word).is_problem:
+            key = (tally.word, tally.detail)
+            known = problems.get(key, Tally("", tally.word, 0, tally.detail))
+            examples = (*known.examples, *tally.examples)[:EXAMPLES]
+            problems[key] = replace(known, count=known.count + tally.count, examples=examples)
+    destinations = {
+        url: sum(tally.count for tally in one.tallies if tally.word in _GO)
         for url, one in sent.items()
     }
-    summary = summarize(
-        context.plan_id,
-        context.run_id,
-        groups,
-        counts or {context.destination: 0},
-        [*hindered, *outcomes],
-        [*resolved.hindered, *outcomes],
-        stopped_by,
+    reasons = [one.stopped_by for one in sent.values() if one.stopped_by]
+    of_groups = (
+        GroupOutcome(
+            *(group.group_id, group.title, group.action, dict(counts[group.group_id])),
+            is_edited=group.edit is not None and group.action is Action.REDRIVE,
+        )
+        for group in groups
     )
-    with runner.progress("putting the results into one file", str):
-        notes = close_runs(archive, (context.plan_id, context.run_id), time.time())
-    return replace(summary, notes=notes, ramp=tuple(g for one in sent.values() for g in one.ramp))
+    return RedriveSummary(
+        *(context.plan_id, run_id, destinations or {context.destination: 0}),
+        *(tuple(of_groups), tuple(problems.values())),
+        # What stops the whole run counts before what one destination waits for.
+        min(reasons, key=is_waiting, default=""),
+        ramp=tuple(group for one in sent.values() for group in one.ramp),
+        max_rate=context.request.max_rate,
+    )
 
 
 def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> DataFrame:

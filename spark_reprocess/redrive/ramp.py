@@ -29,7 +29,7 @@ from spark_reprocess.archive.messages.message_order import (
     with_waiting,
 )
 from spark_reprocess.aws.clients import read_limit, returns_table
-from spark_reprocess.groups.triage import Statement, is_group_id
+from spark_reprocess.groups.triage import GroupMemory, Statement, is_group_id
 from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
@@ -37,15 +37,15 @@ from spark_reprocess.ramp import (
     Reading,
     Step,
     Steps,
-    StepWatch,
     Verdict,
+    blocker_of,
     ended_steps,
     group_ramp,
     step_size,
 )
 from spark_reprocess.redrive.execution import TaskRunner, look_until, not_reached
 from spark_reprocess.redrive.readings import Probe
-from spark_reprocess.redrive.redrive_values import RedriveOptions, Sent, Tally
+from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import WAITING, waiting_for
@@ -63,22 +63,19 @@ class Ramp:
     Attributes:
         rows: the dispositions of this destination's messages, and of those that make no work.
         work: of this destination's messages that make work, how many of each group.
-        stops: by group id, how often the group was stopped before.
+        memory: what was known of the groups when the run began.
         ended: how many steps are sent: first, when the dispositions were resolved.
-        name: of the sends among those of the run.
         wait: waits for an event, but no longer than so many seconds.
     """
 
     runner: TaskRunner
     context: RunContext
-    options: RedriveOptions
     rows: DataFrame
     work: Sequence[Tally]
-    stops: Mapping[str, int]
+    memory: GroupMemory
     probe: Probe
     steps: Steps
     ended: int
-    name: str
     wait: Callable[[threading.Event, float], object] = threading.Event.wait
     _groups: dict[str, GroupRamp] = field(default_factory=dict)
     _left: Counter[str] = field(default_factory=Counter)
@@ -94,7 +91,8 @@ class Ramp:
         sends = [one for one in self.work if one.word == Disposition.SEND]
         others = [one for one in self.work if one not in sends]
         self._left.update({one.group_id: one.count for one in sends})
-        first = self.runner.execute(self.rows.where(~is_send), others, self.context, self.name)
+        rest, name = self.rows.where(~is_send), self.steps.queue
+        first = self.runner.execute(rest, others, self.context, name)
         stopped_by = first.stopped_by
         while True:
             steps = self.steps.read()
@@ -107,17 +105,17 @@ class Ramp:
                 stopped_by = self._execute(steps)
             else:
                 stopped_by = self._await_verdicts(steps) or self._begin_next(steps)
-        rest = [
+        left = [
             replace(one, word=Disposition.STOPPED) if self._is_bad(one.group_id) else one
             for one in not_reached(sends, self._tallies)
         ]
-        tallies = (*first.tallies, *self._tallies, *rest)
+        tallies = (*first.tallies, *self._tallies, *left)
         return Sent(tallies, stopped_by, tuple(self._groups.values()))
 
     @property
     def _in_order(self) -> bool:
         """Whether what stands behind a message of its message group waits."""
-        return self.context.to_fifo and not self.options.allow_reordering
+        return self.context.to_fifo and not self.probe.options.allow_reordering
 
     def _open(self) -> list[str]:
         """Return the groups that may have another step."""
@@ -143,7 +141,7 @@ class Ramp:
         if not messages:
             return f"{_WAITS}: what is left stands behind messages that stay"
         before = {one: returned[one] for one in messages}
-        stops = {one: self.stops.get(one, 0) for one in messages}
+        stops = {one: self.memory.state(one).stops for one in messages}
         self._blocker = _NOT_LOOKED
         # Of two runs at once the first one's record counts for both.
         began_at = self.runner.deadline.now_seconds()
@@ -177,7 +175,7 @@ class Ramp:
     def _execute(self, steps: Sequence[Step]) -> str:
         """Send what is left of the last step, and write down that it is sent; else return why."""
         step = steps[-1]
-        limit = read_limit(self.options.failure_table, self.context.destination)
+        limit = read_limit(self.probe.options.failure_table, self.context.destination)
         if why := waiting_for(limit):
             return why
         rows = self._rows(step)
@@ -195,7 +193,7 @@ class Ramp:
             rows,
             work,
             replace(self.context, limit=limit, step=step.number, unproven_groups=unproven),
-            f"{self.name}-step-{step.number}",
+            f"{self.steps.queue}-step-{step.number}",
             trouble,
         )
         settled = [one for one in result.tallies if one.word != Disposition.NOT_REACHED]
@@ -203,7 +201,7 @@ class Ramp:
         if result.stopped_by:
             return result.stopped_by
         others = {Disposition.BUSY, Disposition.NOT_SELECTED, Disposition.OVER_LIMIT}
-        if self.options.group:
+        if self.probe.options.group:
             others.add(Disposition.LEAVE)
         sent = Counter(dict.fromkeys(step.messages, 0))
         for one in (*known, *settled):
@@ -249,8 +247,7 @@ class Ramp:
             return ""
         began_at, queue = min(step.began_at for step in last), self.probe.queue
         sent_at = max(step.sent_at or 0 for step in last) + queue.delay_seconds
-        minute = self.options.minute_seconds
-        watch = StepWatch(sent_at, queue.failure_seconds, minute)
+        minute = self.probe.options.minute_seconds
         looks, ready_at = list[Reading](), sent_at
         now_seconds = self.runner.deadline.now_seconds
         until = now_seconds() + PATIENCE_MINUTES * minute
@@ -260,7 +257,8 @@ class Ramp:
             looks.append(self.probe.read(began_at, now_seconds()))
             returned = self._returned(steps)
             expected = sum(step.expected(returned) for step in last)
-            self._blocker, ready_at = watch.judge(looks, expected)
+            times = sent_at, queue.failure_seconds, minute
+            self._blocker, ready_at = blocker_of(looks, expected, *times)
             self._decide(steps)
             is_known = not self._blocker and all(one in returned for one in groups)
             is_late = max(now_seconds(), ready_at) > until
@@ -278,7 +276,7 @@ class Ramp:
 
     def _of(self, steps: Sequence[Step], group_id: str) -> list[Step]:
         """Return the steps of a group since it was last stopped."""
-        stops = self.stops.get(group_id, 0)
+        stops = self.memory.state(group_id).stops
         return [step for step in steps if step.stops.get(group_id) == stops]
 
     def _is_bad(self, group_id: str) -> bool:
@@ -294,7 +292,7 @@ class Ramp:
 
     def _states(self, steps: Sequence[Step]) -> list[GroupRamp]:
         """Return how far the groups are that have a step and are not stopped by this run."""
-        returned, allowed = self._returned(steps), self.options.allow_returns
+        returned, allowed = self._returned(steps), self.probe.options.allow_returns
         return [
             group_ramp(
                 *(one.group_id, own, self._left[one.group_id], returned.get(one.group_id)),
@@ -310,7 +308,7 @@ class Ramp:
     def _returned(self, steps: Sequence[Step]) -> dict[str, int]:
         """Return how many came back; a group of which that is not known is missing."""
         groups = {one.group_id for one in self.work}.union(*(step.messages for step in steps))
-        table = returns_table(self.options.failure_table or "", self.context.destination)
+        table = returns_table(self.probe.options.failure_table or "", self.context.destination)
         try:
             found = table.read(self.context.plan_id, groups)
         except TableError:

@@ -42,29 +42,19 @@ class Probe:
     queue: Queue
     make_client: ClientFactory
 
-    @property
-    def main(self) -> str:
-        """The URL of the destination."""
-        return self.queue.url
-
-    @property
-    def dead_letters(self) -> str:
-        """The URL of the destination's DLQ; empty if there is none."""
-        return self.queue.dead_letter_url or ""
-
     def check(self) -> None:
         """Raise InputError where a failure would not come to the parked queue of the run."""
-        name, parked = QueueAddress.from_url(self.main).name, self.options.parked_queue_url
-        if not self.dead_letters:
+        name, parked = QueueAddress.from_url(self.queue.url).name, self.options.parked_queue_url
+        if (dlq_url := self.queue.dead_letter_url) is None:
             raise InputError(f"queue {name} has no redrive policy, so what fails stays there")
         if parked is None:
             raise InputError("no --parked-queue-url says where failures come back")
-        feeds = require_queue("DLQ", self.dead_letters, self.make_client).redrive_target_arn
+        feeds = require_queue("DLQ", dlq_url, self.make_client).redrive_target_arn
         wanted = QueueAddress.from_url(parked)
         if not feeds or QueueAddress.from_arn(feeds) != wanted:
             raise InputError(
                 f"the dead letters of queue {name} do not go to parked queue {wanted.name}: see "
-                f"the redrive policy of {QueueAddress.from_url(self.dead_letters).name}"
+                f"the redrive policy of {QueueAddress.from_url(dlq_url).name}"
             )
 
     def read(self, began_at: float, now: float) -> Reading:
@@ -72,26 +62,24 @@ class Probe:
 
         Never raises for what AWS answers: what is not known keeps a step from being good.
         """
-        queue = "AWS/SQS", {"QueueName": QueueAddress.from_url(self.main).name}
+        urls = self.queue.url, self.queue.dead_letter_url or ""
+        queue = "AWS/SQS", {"QueueName": QueueAddress.from_url(urls[0]).name}
         try:
             obstacle = next(filter(None, self._obstacles(began_at, now)), "")
             ages = self._metric("ApproximateAgeOfOldestMessage", *queue, began_at, now)
             deleted = self._metric("NumberOfMessagesDeleted", *queue, began_at, now)
         except (BotoCoreError, ClientError) as error:
             return Reading(now, f"AWS does not say how the step went: {describe(error)}")
-        main, dead_letters = (
-            queue_counts(SqsQueue(self.make_client(url), url))
-            for url in (self.main, self.dead_letters)
-        )
+        main, dead_letters = (queue_counts(SqsQueue(self.make_client(url), url)) for url in urls)
         oldest = {one["Timestamp"].timestamp(): one["Maximum"] for one in ages}
         count = _sum(deleted) if deleted else None
         return Reading(now, obstacle, main, dead_letters, oldest, count)
 
     def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
-        options = self.options
-        yield read_limit(options.failure_table, self.main).sentence
+        options, url = self.options, self.queue.url
+        yield read_limit(options.failure_table, url).sentence
         # The function publishes for the stack's main queue what concerns its whole DLQ.
-        stack_queue = QueueAddress.from_url(options.main_queue_url or self.main).name
+        stack_queue = QueueAddress.from_url(options.main_queue_url or url).name
         ours = NAMESPACE, {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: stack_queue}
         recent = max(began_at, now - PATIENCE_MINUTES * options.minute_seconds)
         # A copy whose return cannot be counted now is one that the function left in the DLQ.
@@ -118,7 +106,7 @@ class Probe:
         return "Enabled" in states or function_arn in running.search("Pipes[].Target")
 
     def _client(self, service: str) -> Any:  # noqa: ANN401 - any client
-        return aws_client(service, region=region_of(self.main, "us-east-1"))
+        return aws_client(service, region=region_of(self.queue.url, "us-east-1"))
 
     def _metric(
         self, name: str, namespace: str, dimensions: Mapping[str, str], since: float, now: float

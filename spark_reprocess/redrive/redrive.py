@@ -6,45 +6,54 @@ destination after the other. Summarize.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.aws.returns_table import ReturnsTable
+from dlq_replay.aws.sqs import describe
 from dlq_replay.errors import TableError
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.mask import compile_masks
+from spark_reprocess.analysis.groups.payload import parse_container, pointer_of
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import chunk_count, require_unsealed
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.messages.frames import FILE
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import (
     ClientFactory,
     Queue,
+    aws_client,
     read_limit,
     returns_table,
     sqs_client,
     sqs_sender,
 )
 from spark_reprocess.errors import InputError
+from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp import Forecast, Steps, ended_steps, step_sizes
-from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
-from spark_reprocess.redrive.pointers import pointer_notes
+from spark_reprocess.redrive.execution import TaskRunner, begin, end, not_reached, summarize
 from spark_reprocess.redrive.ramp import Ramp
 from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import DESTINATION
+from spark_reprocess.redrive.resolving.editor import Editor
 from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
-from spark_reprocess.redrive.resolving.queues import Queues, find_queues
+from spark_reprocess.redrive.resolving.queues import find_queues
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import Deadline, is_waiting, waiting_for
+
+_SAMPLED = 100
+"""So many messages are looked at for pointers to S3."""
 
 
 def redrive(
@@ -82,8 +91,7 @@ def redrive(
         request=options,
         plan_id=plan.plan_id,
         destination=options.destination,
-        max_message_bytes=queues.sizes[options.destination],
-        edits=plan.edits,
+        editor=Editor(plan.edits, plan.plan_id, queues.max_message_bytes),
         # The steps of a ramp have chunks of their own.
         cut="ramp" if probes else f"of-{chunk_count(plan.snapshot.messages)}",
         policy_sha256=plan.snapshot.policy_sha256,
@@ -93,12 +101,9 @@ def redrive(
         context = stack.enter_context(context.locked(archive))
         steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in probes}
         ended = {url: ended_steps(of.read()) for url, of in steps.items()}
-        resolved = stack.enter_context(
-            resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
-        )
-        # The operator's destination is the first.
-        work = {url: resolved.work[url] for url in destinations if url in resolved.work}
-        resolved = replace(resolved, work=work)
+        with progress("resolving each message", str):
+            resolved = resolved_plan(spark, archive, plan, options, queues, context.editor, stack)
+        work = resolved.work
         stopped = {one.group_id for one in resolved.planned if one.word == Disposition.STOPPED}
         notes = (
             *resolved.notes,
@@ -107,14 +112,11 @@ def redrive(
         )
         if not options.execute:
             rows = resolved.messages, resolved.dispositions.frame
-            notes += tuple(pointer_notes(*rows, options.pointer_bucket))
-            samples = edit_samples(*rows, context.editor, masks) if options.has_samples else ()
             return replace(
-                dry_summary(plan.groups, resolved, context),
-                samples=samples,
-                notes=notes,
+                summarize(plan.groups, resolved, context),
+                samples=edit_samples(*rows, context.editor, masks) if options.has_samples else (),
+                notes=(*notes, *_pointer_notes(*rows, options.pointer_bucket)),
                 forecast=_forecast(probes, work, options) if probes else None,
-                max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
             )
         runner = TaskRunner(archive, make_sender, progress, deadline)
@@ -128,19 +130,60 @@ def redrive(
                     raise
                 notes += (f"what comes back of this run is not counted: {error}",)
 
-        def send_to(url: str, rows: DataFrame, to_here: RunContext, name: str) -> Sent:
+        def send(rows: DataFrame, to_here: RunContext) -> Sent:
+            url = to_here.destination
             if not probes:
-                return runner.execute(rows, work[url], to_here, name)
-            stops = {one.group_id: memory.state(one.group_id).stops for one in work[url]}
+                return runner.execute(rows, work[url], to_here, _name(url))
             return Ramp(
-                *(runner, to_here, options, rows, work[url], stops),
-                *(probes[url], steps[url], ended[url], name, wait),
+                *(runner, to_here, rows, work[url], memory),
+                *(probes[url], steps[url], ended[url], wait),
             ).send()
 
-        send = partial(_send_all, options, queues, work, send_to)
-        summary = carry_out(plan.groups, resolved, context, runner, send)
+        context, dispositions = begin(archive, resolved, context)
+        sent = _send_all(work, context, dispositions, send)
+        summary = end(plan.groups, resolved, context, runner, sent)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
+
+
+def _pointer_notes(
+    messages: DataFrame, dispositions: DataFrame, bucket: str | None
+) -> Iterator[str]:
+    """Yield how many bodies of messages to send are pointers to S3, by a sample of them.
+
+    They are those of the SQS extended client. Their objects are looked up in *bucket*.
+    """
+    to_send = dispositions.where(F.col("disposition") == Disposition.SEND)
+    sampled = to_send.orderBy(F.xxhash64("message_id")).limit(_SAMPLED).select("message_id", FILE)
+    rows = messages.join(F.broadcast(sampled), ["message_id", FILE]).select("body").toArrow()
+    bodies = map(str, rows["body"].to_pylist())
+    pointers = [found for body in bodies if (found := pointer_of(parse_container(body)))]
+    if not pointers:
+        return
+    keys = [key for of_bucket, _, key in pointers if of_bucket == bucket]
+    note = f"{len(pointers)} of {counted(rows.num_rows, 'sampled message')} are pointers to S3"
+    try:
+        gone = gone_objects(aws_client("s3"), bucket or "", keys) if keys else 0
+    except (ClientError, BotoCoreError) as error:
+        yield f"{note}, not checked: {describe(error)}"
+        return
+    parts = [f"the objects of {gone} are gone"] * bool(keys)
+    if left := len(pointers) - len(keys):
+        parts.append(f"{left} not checked, their bucket is not that of --pointer-bucket")
+    yield f"{note}: {'; '.join(parts)}"
+
+
+def gone_objects(client: Any, bucket: str, keys: Collection[str]) -> int:  # noqa: ANN401 - S3's
+    """Count the *keys* that have no object; raise what else S3 answers."""
+    gone = 0
+    for key in keys:
+        try:
+            client.head_object(Bucket=bucket, Key=key)
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] != 404:  # noqa: PLR2004
+                raise
+            gone += 1
+    return gone
 
 
 def _probes(
@@ -190,17 +233,11 @@ def _forecast(
     return Forecast(sizes, waits * (failure_seconds + 2 * options.minute_seconds))
 
 
-SendTo = Callable[[str, DataFrame, RunContext, str], Sent]
-"""Sends one destination's rows: URL, rows, context, name of the sends."""
-
-
 def _send_all(
-    options: RedriveOptions,
-    queues: Queues,
     work: Mapping[str, Sequence[Tally]],
-    send_to: SendTo,
     context: RunContext,
     dispositions: DataFrame,
+    send: Callable[[DataFrame, RunContext], Sent],
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow.
 
@@ -208,22 +245,16 @@ def _send_all(
     ones come last.
     """
     sent: dict[str, Sent] = {}
-    limits = {url: read_limit(options.failure_table, url) for url in work}
-    for url in sorted(work, key=lambda url: bool(limits[url].sentence)):
-        limit = read_limit(options.failure_table, url)
+    table = context.request.failure_table
+    for url in sorted(work, key=lambda url: (bool(read_limit(table, url).sentence), url)):
+        limit = read_limit(table, url)
         why = waiting_for(limit)
         if why or any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
-            not_reached = [replace(one, word=Disposition.NOT_REACHED) for one in work[url]]
-            sent[url] = Sent(tuple(not_reached), why)
+            sent[url] = Sent(tuple(not_reached(work[url], ())), why)
             continue
-        size = queues.sizes[url]
-        to_here = replace(context, destination=url, max_message_bytes=size, limit=limit)
-        # The operator's destination has the run's own name.
-        is_first = url == options.destination
-        name = to_here.run_id if is_first else f"{to_here.run_id}-{_name(url)}"
         is_work = F.col("disposition").isin(*WORK)
         rows = dispositions.where(~is_work | (F.col(DESTINATION) == url))
-        sent[url] = send_to(url, rows, to_here, name)
+        sent[url] = send(rows, replace(context, destination=url, limit=limit))
     return {url: sent[url] for url in work}
 
 

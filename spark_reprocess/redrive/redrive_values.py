@@ -1,13 +1,13 @@
 """Options and results of a redrive."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.aws.actor import require_reason
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
+from spark_reprocess.plan.plan import Plan
 from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.redrive.sending.rate_limiter import LEAST_RATE
@@ -207,9 +207,9 @@ class RedriveSummary:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether messages stay because too much of their group came back: exit code 3."""
+        """Whether messages stayed because too much of their group came back: exit code 3."""
         is_bad = any(one.verdict is Verdict.BAD for one in self.ramp)
-        return is_bad or self.count(Disposition.STOPPED) > 0
+        return self.executed and (is_bad or self.count(Disposition.STOPPED) > 0)
 
     @property
     def is_unfinished(self) -> bool:
@@ -229,38 +229,3 @@ class Sent:
     tallies: tuple[Tally, ...]
     stopped_by: str = ""
     ramp: tuple[GroupRamp, ...] = ()
-
-
-def summarize(
-    plan_id: str,
-    run_id: str,
-    planned: Sequence[PlannedGroup],
-    destinations: Mapping[str, int],
-    tallies: Iterable[Tally],
-    possible_problems: Iterable[Tally],
-    stopped_by: str = "",
-) -> RedriveSummary:
-    """Add up *tallies* by the *planned* groups, and what is a problem by its word and detail."""
-    counts: dict[str, Counter[str]] = {group.group_id: Counter() for group in planned}
-    for tally in tallies:
-        if tally.group_id in counts:
-            counts[tally.group_id][tally.word] += tally.count
-    groups = tuple(
-        GroupOutcome(
-            group.group_id,
-            group.title,
-            group.action,
-            dict(counts[group.group_id]),
-            is_edited=group.edit is not None and group.action is Action.REDRIVE,
-        )
-        for group in planned
-    )
-    problems: dict[tuple[str, str], Tally] = {}
-    for tally in possible_problems:
-        if Disposition(tally.word).is_problem:
-            key = (tally.word, tally.detail)
-            known = problems.get(key, Tally("", tally.word, 0, tally.detail))
-            examples = (*known.examples, *tally.examples)[:EXAMPLES]
-            problems[key] = replace(known, count=known.count + tally.count, examples=examples)
-    found = tuple(problems.values())
-    return RedriveSummary(plan_id, run_id, destinations, groups, found, stopped_by)

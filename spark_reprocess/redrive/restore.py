@@ -1,9 +1,9 @@
 """The verb ``restore``: archived messages go to the parked queue again, as they were.
 
 The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
-repeat restores nothing twice. Two operators share the work, but not on FIFO, where the chunks are
-cut from what a run finds. A restored message counts as
-decided: it is in the parked queue again, and comes back with the next drain under another id.
+repeat restores nothing twice. Chunks are cut from what a run finds, so no two restores go on at
+once. A restored message counts as decided: it is in the parked queue again, and comes back with the
+next drain under another id.
 """
 
 import time
@@ -22,6 +22,7 @@ from spark_reprocess.archive.messages.frames import FILE, read_archive
 from spark_reprocess.archive.messages.message_order import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
+    in_order_units,
     keep_groups_whole,
     parked_queue,
     with_positions,
@@ -32,21 +33,14 @@ from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archiv
 from spark_reprocess.aws.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
-from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions, Sent, Tally
+from spark_reprocess.redrive.execution import TaskRunner, begin, end, summarize
+from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.resolving.dispositions import with_chunks, with_dispositions
 from spark_reprocess.redrive.resolving.editor import FAULT
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
-from spark_reprocess.redrive.resolving.resolve import (
-    ResolvedPlan,
-    hindered,
-    is_selected,
-    limited_to,
-)
+from spark_reprocess.redrive.resolving.resolve import is_selected, resolve
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.failures import explained
-
-_IN_ORDER_UNITS = 8
 
 
 def restore(
@@ -59,7 +53,7 @@ def restore(
 
     Raises:
         InputError: the options, the archive or the queue do not fit together. Nothing was sent.
-        BusyError: a redrive is going on, or on FIFO another restore. Nothing was sent.
+        BusyError: a redrive is going on, or another restore. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
@@ -68,39 +62,26 @@ def restore(
     require_queue("--parked-queue-url", url, sqs_client)
     is_fifo = QueueAddress.from_url(url).is_fifo
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
-    # A power of two, so that it is the same in most runs although drains go on.
-    chunks = 1 << (chunk_count(rows) - 1).bit_length()
-    context = RunContext(
-        request=options,
-        plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
-        destination=url,
-        cut="" if is_fifo else f"of-{chunks}",
-    )
+    context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
     with ExitStack() as stack:
         context = stack.enter_context(context.locked(archive))
         messages = read_archive(spark, archive)
         with progress("resolving each message", str), explained(options.where):
-            dispositions = _dispositions(messages, archive, context, options, chunks)
-            held = limited_to(options.limit, dispositions, rows, stack, to_fifo=is_fifo)
-            counts = sorted(held.counts("group_id", "disposition"), key=lambda row: row["group_id"])
-        planned = tuple(Tally(row["group_id"], row["disposition"], row["count"]) for row in counts)
-        problems = tuple(hindered(held.frame, planned))
-        resolved = ResolvedPlan(messages, held, planned, {url: planned}, problems, ())
+            dispositions = _dispositions(messages, archive, options, rows, to_fifo=is_fifo)
+            resolved = resolve(messages, dispositions, rows, options, stack, to_fifo=is_fifo)
         # Each drain is a group of the summary, as if a plan said to send all of it.
-        drains = dict.fromkeys(tally.group_id for tally in planned)
+        drains = sorted({tally.group_id for tally in resolved.planned})
         groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
         if not options.execute:
-            return dry_summary(groups, resolved, context)
+            return summarize(groups, resolved, context)
         runner = TaskRunner(archive, sqs_sender, progress)
-
-        def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
-            return {url: runner.execute(dispositions, planned, context, context.run_id)}
-
-        return carry_out(groups, resolved, context, runner, send)
+        context, written = begin(archive, resolved, context)
+        sent = runner.execute(written, resolved.planned, context, "restore")
+        return end(groups, resolved, context, runner, {url: sent})
 
 
 def _dispositions(
-    messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions, chunks: int
+    messages: DataFrame, archive: Archive, options: RestoreOptions, rows: int, *, to_fifo: bool
 ) -> DataFrame:
     slim = messages.select(
         *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS),
@@ -109,8 +90,8 @@ def _dispositions(
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
         is_selected(messages, options.where).alias("selected"),
     )
-    positioned = with_positions(slim, _IN_ORDER_UNITS if context.to_fifo else None)
-    numbered = with_chunks(positioned, chunks).withColumn(FAULT, F.lit(None))
+    positioned = with_positions(slim, in_order_units(rows) if to_fifo else None)
+    numbered = with_chunks(positioned, chunk_count(rows)).withColumn(FAULT, F.lit(None))
     claimed = claimed_table(archive, time.time(), options.claim_ttl_seconds)
     states = messages.sparkSession.createDataFrame(strongest(claimed, "message_id"))
     if options.include_discarded:
@@ -127,7 +108,7 @@ def _dispositions(
         ),
         in_doubt=options.in_doubt,
     )
-    if context.to_fifo:
+    if to_fifo:
         dispositions = with_waiting(
             dispositions if options.where is None else keep_groups_whole(dispositions)
         )

@@ -1,20 +1,17 @@
 """What is the same for every message of a run. Each task carries it."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from dlq_replay.rules.outgoing import redriven_entry, restored_entry
-from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, SendEntry
-from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
 from spark_reprocess.archive.storage.files import Archive, Probe, new_id
 from spark_reprocess.aws.actor import actor
 from spark_reprocess.aws.clients import Limit
-from spark_reprocess.editing.edit import Edit
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
 from spark_reprocess.redrive.resolving.editor import Editor
 
@@ -26,8 +23,7 @@ class RunContext:
     Attributes:
         request: what the operator asked for.
         destination: URL of the queue that messages go to.
-        max_message_bytes: how large a copy may be on its way; a larger one has no context.
-        edits: how messages are changed on their way, by group id.
+        editor: makes messages of rows; the copy that it finds too large has no context.
         cut: how messages are divided into chunks. Runs of a plan share the lock only if it is the
             same, because other chunks' claims keep nobody away. Empty: shared with no other run.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
@@ -41,8 +37,7 @@ class RunContext:
     request: RedriveOptions | RestoreOptions
     plan_id: str
     destination: str
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-    edits: Mapping[str, Edit] = field(default_factory=dict)
+    editor: Editor = field(default_factory=Editor)
     cut: str = ""
     policy_sha256: str | None = None
     run_id: str = field(default_factory=lambda: new_id(time.time()))
@@ -80,17 +75,6 @@ class RunContext:
         """Whether the destination keeps the order of message groups."""
         return QueueAddress.from_url(self.destination).is_fifo
 
-    @property
-    def confirmed(self) -> Disposition:
-        """What the ledger calls a message that SQS confirmed."""
-        is_restore = isinstance(self.request, RestoreOptions)
-        return Disposition.RESTORED if is_restore else Disposition.SENT
-
-    @property
-    def editor(self) -> Editor:
-        """What makes messages of rows."""
-        return Editor(self.edits, self.plan_id, self.max_message_bytes)
-
     def entry(self, message: Message, group_id: str) -> SendEntry:
         """The copy of *message* to send: a message of the destination, whose dead letter it is."""
         if isinstance(self.request, RestoreOptions):
@@ -101,5 +85,5 @@ class RunContext:
             QueueAddress.from_url(self.destination),
             group_id=group_id,
             is_canary=group_id in self.unproven_groups,
-            max_message_bytes=self.max_message_bytes,
+            max_message_bytes=self.editor.max_message_bytes,
         )

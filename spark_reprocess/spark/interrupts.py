@@ -18,9 +18,6 @@ from types import FrameType
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-INTERRUPTED = "interrupted"
-"""The reason of sends that a signal stopped."""
-
 CANCELLED = "SPARK_JOB_CANCELLED"
 """Spark's error condition of a cancelled job."""
 
@@ -85,7 +82,7 @@ def _cancelled(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def asking_to_stop(stop: Callable[[str], object]) -> Iterator[None]:
+def asking_to_stop(stop: Callable[[], object]) -> Iterator[None]:
     """Call *stop* at the first SIGINT or SIGTERM in the block; later ones have their former effect.
 
     Only the main thread receives signals: in other threads this does nothing.
@@ -100,7 +97,7 @@ def asking_to_stop(stop: Callable[[str], object]) -> Iterator[None]:
 
         def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
             former.close()
-            stop(INTERRUPTED)
+            stop()
 
         # A signal may come at once, and needs all of the above.
         for number in _SIGNALS:

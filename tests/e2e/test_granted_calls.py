@@ -38,8 +38,8 @@ from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import Queue, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command
-from spark_reprocess.redrive.pointers import gone_objects
 from spark_reprocess.redrive.readings import Probe
+from spark_reprocess.redrive.redrive import gone_objects
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed

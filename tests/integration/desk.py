@@ -15,7 +15,7 @@ from local_sqs.server import RunningServer
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.run import Pending, RunOptions, RunSummary, run
+from spark_reprocess.run import RunOptions, RunSummary, run
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark, archive_of, entry_of, executed, parked, receive_all
@@ -95,7 +95,6 @@ class ScheduledRuns:
         self.archive = str(folder / "archive")
         self.policy = folder / "policy.yaml"
         self.policy.write_text(policy)
-        self.published: list[Pending] = []
 
     def park(self, *messages: Message) -> None:
         """Put up to ten messages into the parked queue."""
@@ -113,4 +112,4 @@ class ScheduledRuns:
         return RunOptions(**{**usual, **changes})
 
     def run(self, **changes: Any) -> RunSummary:
-        return run(self.spark, self.options(**changes), publish=self.published.append)
+        return run(self.spark, self.options(**changes))

@@ -118,7 +118,7 @@ def test_dry_run_shows_some_messages_before_and_after(
     assert main([*argv, "--mask", "grüße"]) == 0
 
     said = capsys.readouterr().out
-    assert said.count("  message m-") == 3
+    assert said.count(", message m-") == 3
     assert '  -  "id": 1,\n  +  "id": 1000000000000000000000.10,\n' in said
     assert "  -attribute own-text (String): ***\n" in said
     assert "  +attribute own-text (String): order 1\n" in said

@@ -22,8 +22,8 @@ from spark_reprocess.ramp import (
     GroupRamp,
     Reading,
     Step,
-    StepWatch,
     Verdict,
+    blocker_of,
     group_ramp,
     returns_allowed,
     step_size,
@@ -190,13 +190,13 @@ def _judge(
     left: Mapping[str, Sequence[str]],
     own: Mapping[str, Sequence[Step]],
 ) -> None:
-    watch = StepWatch(step.began_at, VISIBILITY_SECONDS * MAX_RECEIVES, 1)
+    times = step.began_at, VISIBILITY_SECONDS * MAX_RECEIVES, 1
     allowed, looks = ending.scenario.allowed, list[Reading]()
     for _ in range(PATIENCE_SECONDS * LOOKS_A_MINUTE):
         ending.world.pass_time(1 / LOOKS_A_MINUTE)
         looks.append(ending.reading(step.began_at))
         returned = ending.returned()
-        blocker, _ = watch.judge(looks, step.expected(returned))
+        blocker, _ = blocker_of(looks, step.expected(returned), *times)
         for group in step.messages:
             ending.ramp[group] = group_ramp(
                 *(group, own[group], len(left[group]), returned[group], allowed, blocker),

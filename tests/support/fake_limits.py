@@ -1,7 +1,5 @@
 """Signals without an archive, and a limiter that lets every call begin at once."""
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
@@ -41,20 +39,16 @@ class FakeLimiter(RateLimiter):
     Attributes:
         calls: what was acquired, in order; messages.
         in_flight: messages of calls that were not released.
-        most_calls: how many calls may begin.
     """
 
     call_messages: int = 10
     calls: list[int] = field(default_factory=list)
     in_flight: int = 0
-    most_calls: float = math.inf
 
-    def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
-        if len(self.calls) >= self.most_calls or not may_wait():
-            return False
+    def acquire(self, messages: int) -> float:
         self.calls.append(messages)
         self.in_flight += messages
-        return True
+        return 0.0
 
     def release(self, messages: int) -> None:
         self.in_flight -= messages

@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from spark_reprocess.aws.actor import JOB_RUN_ID
 from spark_reprocess.command_line.verb import STACK
 
 
-def run_on_glue(words: Sequence[str], main: Callable[[Sequence[str]], int], **options: Any) -> None:
+def run_on_glue(words: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
     """Run the script of the job with Glue's arguments *words*.
 
     On Glue it has a process of its own. What it changes in this one is changed back.
@@ -21,7 +20,7 @@ def run_on_glue(words: Sequence[str], main: Callable[[Sequence[str]], int], **op
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(JOB_RUN_ID, "")
         try:
-            glue_job.run(words, main, **options)
+            glue_job.run(words, main)
         finally:
             signal.signal(signal.SIGINT, handler)
             STACK.reset(token)

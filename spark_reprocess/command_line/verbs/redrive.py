@@ -5,9 +5,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
@@ -27,6 +26,7 @@ from spark_reprocess.command_line.verb import (
     DONE,
     INTERRUPTED,
     NOT_ALL_SENT,
+    RARE,
     STOPPED,
     Verb,
     progress_here,
@@ -36,10 +36,11 @@ from spark_reprocess.figures import counted, duration
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.policy import ALLOWED_RETURNS
 from spark_reprocess.progress import Progress
-from spark_reprocess.ramp import LOOKS_A_MINUTE, GroupRamp, Verdict, read_allowed, returns_allowed
+from spark_reprocess.ramp import LOOKS_A_MINUTE, Verdict, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import Deadline
+from spark_reprocess.redrive.sending.stop_signals import BY_SIGNAL, Deadline
 
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
@@ -55,9 +56,6 @@ with exit code 4: the same command goes on.
 A message whose answer was lost is in doubt: it is named and left. On FIFO queues a message waits
 behind any earlier one of its message group that stays. What is left is counted and named.
 docs/redrive.md has the rules."""
-
-
-_RARE = "more options"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +75,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
-    rare = parser.add_argument_group(_RARE)
+    rare = parser.add_argument_group(RARE)
     add_shared(rare, "--main-queue-url", "--to-queue-url", "--failure-table")
     add_shared(
         rare,
@@ -140,16 +138,16 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
 
 
 def _allowed(text: str) -> str:
-    try:
-        return read_allowed(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+    if not ALLOWED_RETURNS.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be a whole number, or a percentage from 0% to 100%"
+        )
+    return text
 
 
 def _run(options: RedriveOptions) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.redrive.redrive import redrive
-    from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
 
     # Whoever collects the output, a log, keeps what an erase does not reach.
     if not (sys.stdout.isatty() or AS_JSON.get()):
@@ -159,17 +157,22 @@ def _run(options: RedriveOptions) -> int:
     if not AS_JSON.get():
         print_redrive(summary, names_plan=options.plan is None)
     exit_code = exit_code_of(summary)
-    if watch and summary.stopped_by != BY_SIGNAL:
+    if watch and exit_code != INTERRUPTED:
         exit_code = watch.run(summary.plan_id, progress_here(), exit_code)
     outcomes = watch.outcomes if watch else ()
     print_answer(
         {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
         lambda: print_outcomes(outcomes, options.failure_table),
     )
-    if exit_code != INTERRUPTED and summary.executed and summary.is_stopped:
-        print_error(_stopped_sentence(summary.ramp))
-        return STOPPED
-    return exit_code
+    if exit_code == INTERRUPTED or not summary.is_stopped:
+        return exit_code
+    bad = [one.group_id for one in summary.ramp if one.verdict is Verdict.BAD]
+    print_error(
+        f"stopped: {', '.join(bad) or 'groups of the plan'}: more came back than may, and the rest "
+        "was not sent; collect shows what came back; once it is fixed, decide again, and the next "
+        "ramp begins with step one"
+    )
+    return STOPPED
 
 
 @dataclass
@@ -197,7 +200,6 @@ class Watch:
         Print what went wrong, and return the exit code of the watch, else that of the run.
         """
         from spark_reprocess.redrive.execution import look_until
-        from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
 
         minute_seconds = self.options.minute_seconds
 
@@ -240,8 +242,6 @@ class Watch:
 
 def exit_code_of(summary: RedriveSummary) -> int:
     """Print why a run stopped early, if it did, and return its exit code."""
-    from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
-
     if summary.stopped_by:
         print_error(
             f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "
@@ -260,25 +260,29 @@ def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
     return fields
 
 
-def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
-    """Print what happened to each group, or would, and why messages were left.
+def print_redrive(
+    summary: RedriveSummary, heading: str = "group", *, names_plan: bool = False
+) -> None:
+    """Print what happened to each group or drain, or would, and why messages were left.
 
     Titles quote messages, so they are printed on a terminal only. With *names_plan* what a dry run
     suggests names the plan, because the command did not: a newer report may come.
     """
     words = columns(summary.counts)
-    is_terminal = sys.stdout.isatty()
+    has_titles = sys.stdout.isatty() and any(group.title for group in summary.groups)
     rows = [
         (
             group.group_id,
             f"{group.action}, edited" if group.is_edited else group.action,
             *(sum(group.counts.get(one, 0) for one in of) for of in words.values()),
-            *([group.title] if is_terminal else []),
+            *([group.title] if has_titles else []),
         )
         for group in summary.groups
     ]
-    print_table(("group", "action", *words, *(["failure"] if is_terminal else [])), rows)
-    _print_edits(summary)
+    print_table((heading, "action", *words, *(["failure"] if has_titles else [])), rows)
+    for sample in summary.samples:
+        print_line(f"edit of group {sample.group_id}, message {sample.message_id}")
+        print_diff([f"  {line}" for line in sample.lines], indent=2)
     if summary.ramp:
         rows = [
             (
@@ -301,47 +305,33 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
 
 
-def _print_edits(summary: RedriveSummary) -> None:
-    counts = {group.group_id: group.counts.get(Disposition.SEND, 0) for group in summary.groups}
-    for group_id, samples in groupby(summary.samples, key=lambda sample: sample.group_id):
-        shown = list(samples)
-        print_line(f"edit of group {group_id}: {len(shown):,} of {counts[group_id]:,} messages")
-        for sample in shown:
-            print_line(f"  message {sample.message_id}")
-            print_diff([f"  {line}" for line in sample.lines], indent=2)
-
-
-def _stopped_sentence(groups: Sequence[GroupRamp]) -> str:
-    bad = [one.group_id for one in groups if one.verdict is Verdict.BAD]
-    which = f"stopped: {', '.join(bad)}" if bad else "groups of the plan are stopped"
-    return (
-        f"{which}: more came back than may, and the rest was not sent; collect shows "
-        "what came back; once it is fixed, decide again, and the next ramp begins with step one"
-    )
+_DONE = {
+    Disposition.SENT: "sent {:,}",
+    Disposition.RESTORED: "restored {:,}",
+    Disposition.DISCARDED: "discarded {:,}",
+    Disposition.ARRIVED: "recorded {:,} as arrived",
+    Disposition.DISCARD: "{:,} would be discarded",
+    Disposition.RECORD: "{:,} would be recorded as arrived",
+}
 
 
 def _format_result(summary: RedriveSummary, plan_option: str) -> str:
+    done = [text.format(count) for one, text in _DONE.items() if (count := summary.count(one))]
     if summary.executed:
-        sent, discarded = summary.count(Disposition.SENT), summary.count(Disposition.DISCARDED)
-        done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
-        if arrived := summary.count(Disposition.ARRIVED):
-            done += f", recorded {arrived:,} as arrived"
-        return f"plan {summary.plan_id}, run {summary.run_id}: {done}"
+        return f"plan {summary.plan_id}, run {summary.run_id}: {', '.join(done) or 'sent 0'}"
     if all(group.action == Action.LEAVE for group in summary.groups):
         return "dry run: the plan leaves every group; edit its actions first"
-    to_send, to_discard = summary.count(Disposition.SEND), summary.count(Disposition.DISCARD)
-    pace = "as fast as it goes (--max-rate R spares the consumer)"
+    to_send = summary.count(Disposition.SEND)
+    pace = "as fast as it goes"
     if summary.max_rate is not None:
         pace = f"in about {duration(to_send / summary.max_rate)} at {summary.max_rate:g} a second"
     if summary.forecast and summary.forecast.sizes:
         pace = "step by step"
-    and_discard = f", {to_discard:,} would be discarded" if to_discard else ""
-    if to_record := summary.count(Disposition.RECORD):
-        and_discard += f", {to_record:,} would be recorded as arrived"
+    goes = f"{to_send:,} would go to {summary.destination} {pace}"
     return (
-        f"dry run: nothing was sent. {to_send:,} would go to {summary.destination} {pace}"
-        f"{and_discard}; to do it, add {plan_option}--execute --reason 'why'"
+        f"dry run: nothing was sent. {', '.join([goes, *done])}; to do it, add "
+        f"{plan_option}--execute --reason 'why'"
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run, rare=_RARE)
+VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run)

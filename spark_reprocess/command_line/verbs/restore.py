@@ -2,13 +2,11 @@
 
 import argparse
 
-from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.command_line.arguments import add_shared
-from spark_reprocess.command_line.outcomes import columns, problem_sentence
-from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
+from spark_reprocess.command_line.terminal import print_answer
 from spark_reprocess.command_line.verb import Verb, progress_here
-from spark_reprocess.command_line.verbs.redrive import exit_code_of, redrive_fields
-from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
+from spark_reprocess.command_line.verbs.redrive import exit_code_of, print_redrive, redrive_fields
+from spark_reprocess.redrive.redrive_values import RestoreOptions
 
 _ABOUT = """\
 Sends archived messages to the parked queue, with body, attributes, counter and context as
@@ -37,32 +35,8 @@ def _run(options: RestoreOptions) -> int:
     from spark_reprocess.redrive.restore import restore
 
     summary = restore(start_spark(), options, progress=progress_here())
-    print_answer(redrive_fields(summary), lambda: print_restore(summary))
+    print_answer(redrive_fields(summary), lambda: print_redrive(summary, "drain"))
     return exit_code_of(summary)
-
-
-def print_restore(summary: RedriveSummary) -> None:
-    """Print, for each drain, what was restored to the parked queue, or would be."""
-    words = columns(summary.counts)
-    rows = [
-        (drain.group_id, *(sum(drain.counts.get(one, 0) for one in of) for of in words.values()))
-        for drain in summary.groups
-    ]
-    print_table(("drain", *words), rows)
-    for problem in summary.problems:
-        print_line(problem_sentence(problem))
-    for note in summary.notes:
-        print_line(f"note: {note}")
-    if summary.executed:
-        count = summary.count(Disposition.RESTORED)
-        print_line(
-            f"{summary.plan_id}, run {summary.run_id}: restored {count:,} to {summary.destination}"
-        )
-        return
-    print_line(
-        f"dry run: nothing was sent. {summary.count(Disposition.SEND):,} would go to "
-        f"{summary.destination}; to do it, add --execute --reason 'why'"
-    )
 
 
 VERB = Verb(_ABOUT, _add_arguments, RestoreOptions, _run)

@@ -71,14 +71,10 @@ def _run(options: "RunOptions") -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.run import run
 
-    def publish(pending: "Pending") -> str | None:
-        url = options.destination
-        if not url:
-            return None
+    summary = run(start_spark(), options, progress=progress_here())
+    if url := options.destination:
         client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
-        return publish_pending(client, QueueAddress.from_url(url).name, pending)
-
-    summary = run(start_spark(), options, publish=publish, progress=progress_here())
+        publish_pending(client, QueueAddress.from_url(url).name, summary.pending)
     fields = {
         **asdict(summary),
         "findings": summary.findings and analysis_fields(summary.findings),
@@ -87,22 +83,15 @@ def _run(options: "RunOptions") -> int:
     print_answer(fields, lambda: print_run(summary))
     if summary.postponed:
         print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
-    for warning in summary.warnings:
-        print_error(warning)
     return _exit_code(summary)
 
 
-def publish_pending(
-    client: "CloudWatchClient", main_queue_name: str, pending: "Pending"
-) -> str | None:
+def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "Pending") -> None:
     """Publish number and age of the archive's pending messages to CloudWatch, 0 included.
 
     An alarm keeps the state of the last value, so a run that leaves nothing pending publishes 0.
-    A failure does not fail the run: only the alarm depends on these metrics. *client* is of the
-    alarm's Region.
-
-    Returns:
-        What went wrong, for the log; None if CloudWatch accepted it.
+    A failure is printed and does not fail the run: only the alarm depends on these metrics.
+    *client* is of the alarm's Region.
     """
     dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: main_queue_name}
     data: Any = [
@@ -120,14 +109,13 @@ def publish_pending(
     try:
         client.put_metric_data(Namespace=NAMESPACE, MetricData=data)
     except (ClientError, BotoCoreError) as error:
-        return f"the metrics of pending messages were not published: {error}"
-    return None
+        print_error(f"the metrics of pending messages were not published: {error}")
 
 
 def _exit_code(summary: "RunSummary") -> int:
     """Return the code of a stop before others; that of a drain that SQS ended early comes last."""
     redriven = summary.redriven
-    if redriven and redriven.executed and redriven.is_stopped:
+    if redriven and redriven.is_stopped:
         return STOPPED
     # A person must decide before what waits can go.
     waits = redriven.count(Disposition.WAITS) if redriven else 0

@@ -25,7 +25,7 @@ _OURS_BYTES = CONTEXT_MAX_BYTES + 64
 """More than names, types and values of our two attributes can take."""
 
 
-def has_room(max_message_bytes: int | Column) -> Column:
+def has_room(max_message_bytes: int) -> Column:
     """Whether an archived message can carry counter and context within *max_message_bytes*."""
     own = F.map_filter("attributes", lambda name, _: ~name.isin(*_OURS))
     sizes = F.transform(F.map_entries(own), _attribute_bytes)

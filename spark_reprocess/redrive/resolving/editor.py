@@ -5,7 +5,7 @@ came from. A message without room for that, and for what the replay function add
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import unified_diff
 from typing import Any
 
@@ -29,9 +29,6 @@ FAULT = "edit_fault"
 FAULTS = pa.schema([("message_id", pa.string()), (FAULT, pa.string())])
 """What ``Editor.faults`` yields."""
 
-LIMIT = "max_message_bytes"
-"""A column: how large a copy may be on its way."""
-
 CHANGES = "attribute_changes"
 """A column: the values of the group's ``set_attributes`` for this message."""
 
@@ -47,17 +44,15 @@ class Editor:
 
     Attributes:
         plan_id: goes into the context of what is sent, and so counts against its size.
-        max_message_bytes: how large a copy may be on its way, for rows without ``LIMIT``.
+        max_message_bytes: how large a copy may be on its way.
     """
 
-    edits: Mapping[str, Edit]
-    plan_id: str
+    edits: Mapping[str, Edit] = field(default_factory=dict)
+    plan_id: str = ""
     max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def message(self, row: Mapping[str, Any]) -> Message:
         """Return the message of an archived row that also has ``group_id`` and ``CHANGES``.
-
-        Its ``LIMIT``, where it has one, counts in place of *max_message_bytes*.
 
         Raises:
             EditError: its group's edit does not fit it.
@@ -66,13 +61,12 @@ class Editor:
         edit = self.edits.get(row["group_id"])
         if edit is None:
             return original
-        edited = edit.apply(original, [_attribute_change(one) for one in row[CHANGES] or ()])
-        max_message_bytes = row.get(LIMIT, self.max_message_bytes)
-        if not has_room_for_redrive(edited, self.plan_id, max_message_bytes, row["group_id"]):
+        edited = edit.apply(original, [*map(_attribute_change, row[CHANGES] or ())])
+        if not has_room_for_redrive(edited, self.plan_id, self.max_message_bytes, row["group_id"]):
             raise EditError(
                 f"with {' and '.join(_OURS)}, which name its origin, it would have more than "
                 f"{MAX_ATTRIBUTES} attributes, or be larger than MaximumMessageSize of a queue on "
-                f"its way, {max_message_bytes:,} bytes"
+                f"its way, {self.max_message_bytes:,} bytes"
             )
         return edited
 

@@ -16,7 +16,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
@@ -29,7 +28,6 @@ from spark_reprocess.redrive.resolving.editor import (
     CHANGES,
     FAULT,
     FAULTS,
-    LIMIT,
     Editor,
     EditSample,
     edit_sample,
@@ -75,12 +73,11 @@ def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:
 def with_edit_faults(numbered: DataFrame, messages: DataFrame, editor: Editor) -> DataFrame:
     """Add ``FAULT`` to a plan's numbered messages: edit those that have an edit, as a test."""
     if not editor.edits:
-        return numbered.drop(LIMIT).withColumn(FAULT, F.lit(None).cast("string"))
+        return numbered.withColumn(FAULT, F.lit(None).cast("string"))
     groups = numbered.where(F.col("selected") & F.col("group_id").isin(*editor.edits))
-    known = groups.select("message_id", FILE, "group_id", LIMIT)
-    rows = messages.join(known, on=["message_id", FILE])
+    rows = messages.join(groups.select("message_id", FILE, "group_id"), on=["message_id", FILE])
     faults = with_changes(rows, editor.edits).mapInArrow(editor.faults, from_arrow_schema(FAULTS))
-    return numbered.drop(LIMIT).join(faults, on="message_id", how="left")
+    return numbered.join(faults, on="message_id", how="left")
 
 
 def _change(rows: DataFrame, name: str, sql: str | None) -> Column:
@@ -97,15 +94,8 @@ def _change(rows: DataFrame, name: str, sql: str | None) -> Column:
 
 
 def _attribute_type(kind: DataType) -> str | None:
-    match kind:
-        case StringType() | NullType():
-            return "String"
-        case NumericType():
-            return "Number"
-        case BinaryType():
-            return "Binary"
-        case _:
-            return None
+    types = {StringType: "String", NullType: "String", NumericType: "Number", BinaryType: "Binary"}
+    return next((name for one, name in types.items() if isinstance(kind, one)), None)
 
 
 def edit_samples(
@@ -125,9 +115,6 @@ def edit_samples(
     edited = messages.join(chosen, on=["message_id", FILE])
     table = with_changes(edited, editor.edits).orderBy("group_id", "rank").toArrow()
     return tuple(
-        # These were found to fit their destinations.
-        edit_sample(
-            row["group_id"], from_row(row), editor.message({**row, LIMIT: MAX_MESSAGE_BYTES}), masks
-        )
+        edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
         for row in table.to_pylist()
     )

@@ -1,10 +1,8 @@
 """The queues of a redrive: where messages come from, and where they go."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -43,8 +41,7 @@ class Queues:
         sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
             always one of them.
         dead_letter_queue: name of the destination's dead-letter queue; None for none.
-        sizes: by the URL of a destination, how large a copy may be on its way until it is parked
-            again, in bytes.
+        max_message_bytes: how large a copy may be in any queue on its way until it is parked again.
         is_shared: whether other queues than the destination use its dead-letter queue, or might.
         includes_foreign: whether messages of other and of unknown sources go, too.
     """
@@ -54,7 +51,7 @@ class Queues:
     is_named: bool = True
     sources: Mapping[str, str] = field(default_factory=dict)
     dead_letter_queue: str | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     is_shared: bool = False
     includes_foreign: bool = False
 
@@ -100,12 +97,6 @@ class Queues:
         pairs = [F.lit(part) for pair in self._known.items() for part in pair]
         return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
 
-    def room(self) -> Column:
-        """Return how large a copy may be on the way to where a message goes if nothing hinders."""
-        usual = F.lit(MAX_MESSAGE_BYTES)
-        pairs = [F.lit(one) for pair in self.sizes.items() for one in pair]
-        return F.coalesce(F.create_map(*pairs)[self.destination_of()], usual) if pairs else usual
-
     @property
     def _known(self) -> Mapping[str, str]:
         return {**self.sources, QueueAddress.from_url(self.destination).name: self.destination}
@@ -118,8 +109,8 @@ class Queues:
 
 
 def _has_context() -> Column:
-    named = (F.col(one).isNotNull() for one in ("parked_reason", "first_seen_at", "plan_id"))
-    return reduce(or_, named)
+    seen = F.col("first_seen_at").cast("string")
+    return F.coalesce("parked_reason", seen, "plan_id").isNotNull()
 
 
 def find_queues(
@@ -132,8 +123,7 @@ def find_queues(
     the account of the destination, and if the run may see it.
 
     Returns:
-        The queues, and each possible destination by its URL; the one that the operator gave is the
-        first.
+        The queues, and each possible destination by its URL.
 
     Raises:
         InputError: ``--parked-queue-url`` is no queue URL, or SQS does not describe the operator's
@@ -148,14 +138,14 @@ def find_queues(
     sources, is_shared = _sources(main, dead_letters, parked, make_client)
     destinations = {main: given}
     if not options.to_queue_url:
-        destinations |= dict(_described(sources, make_client))
+        destinations |= {queue.url: queue for queue in _described(sources, make_client)}
     queues = Queues(
         destination=main,
         parked=parked,
         is_named=bool(options.to_queue_url),
         sources={QueueAddress.from_url(url).name: url for url in destinations},
         dead_letter_queue=QueueAddress.from_url(dead_letters).name if dead_letters else None,
-        sizes=_sizes(destinations, parked, make_client),
+        max_message_bytes=_least_size(destinations.values(), parked, make_client),
         is_shared=is_shared,
         includes_foreign=options.include_foreign,
     )
@@ -186,24 +176,17 @@ def _sources(
     return urls, None in answers or not found.keys() <= own
 
 
-def _sizes(
-    destinations: Mapping[str, Queue], parked: str | None, make_client: ClientFactory
-) -> dict[str, int]:
-    """Return the smallest limit of each destination, its DLQ and the parked queue."""
-    paths = {
-        url: {url, one.dead_letter_url or url, parked or url} for url, one in destinations.items()
-    }
-    others = set[str]().union(*paths.values()) - destinations.keys()
-    known = {**destinations, **dict(_described(sorted(others), make_client))}
-    limits = {
-        url: int(one.attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
-        for url, one in known.items()
-    }
-    return {url: min(limits[one] for one in path & limits.keys()) for url, path in paths.items()}
+def _least_size(
+    destinations: Collection[Queue], parked: str | None, make_client: ClientFactory
+) -> int:
+    """Return the smallest MaximumMessageSize of destinations, their DLQs and the parked queue."""
+    others = {parked, *(one.dead_letter_url for one in destinations)} - {None}
+    known = [*destinations, *_described(map(str, others), make_client)]
+    return min(int(one.attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES)) for one in known)
 
 
-def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tuple[str, Queue]]:
+def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[Queue]:
     """Describe the queues that the run may see; the others are left out."""
     for url in urls:
         with suppress(QueueError):
-            yield url, described(url, make_client)
+            yield described(url, make_client)

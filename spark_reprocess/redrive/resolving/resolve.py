@@ -2,10 +2,9 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -32,15 +31,14 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.progress import Progress
-from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, ResendOptions, Tally
 from spark_reprocess.redrive.resolving.dispositions import (
     DESTINATION,
     has_room,
     with_chunks,
     with_dispositions,
 )
-from spark_reprocess.redrive.resolving.editor import LIMIT, Editor
+from spark_reprocess.redrive.resolving.editor import Editor
 from spark_reprocess.redrive.resolving.edits import with_edit_faults
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
 from spark_reprocess.spark.allowed_sql import condition
@@ -54,7 +52,7 @@ _COLUMNS = (FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "
 
 _NUMBERED = (
     *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, *POSITION),
-    *("group_id", "selected", "has_room", LIMIT, PARKED_QUEUE),
+    *("group_id", "selected", "has_room", PARKED_QUEUE),
 )
 
 
@@ -77,10 +75,9 @@ class ResolvedPlan:
     planned: tuple[Tally, ...]
     work: Mapping[str, Sequence[Tally]]
     hindered: tuple[Tally, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
-@contextmanager
 def resolved_plan(
     spark: SparkSession,
     archive: Archive,
@@ -88,53 +85,57 @@ def resolved_plan(
     options: RedriveOptions,
     queues: Queues,
     editor: Editor,
-    progress: Progress,
-) -> Iterator[ResolvedPlan]:
-    """Resolve the plan, for as long as the block lasts.
+    stack: ExitStack,
+) -> ResolvedPlan:
+    """Resolve the plan, until *stack* is closed.
 
     Raises:
         InputError: the plan's messages are of several parked queues and nobody said which is meant,
             or the operator's SQL fails on one of them.
     """
-    with ExitStack() as stack:
-        edits = plan.edits.items()
-        expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
-        with progress("resolving each message", str), explained(options.where, expressions):
-            messages, dispositions = _dispositions(spark, archive, plan, options, queues, editor)
-            held = limited_to(
-                options.limit, dispositions, plan.snapshot.messages, stack, to_fifo=queues.is_fifo
+    edits = plan.edits.items()
+    expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
+    with explained(options.where, expressions):
+        messages, dispositions = _dispositions(spark, archive, plan, options, queues, editor)
+        rows = plan.snapshot.messages
+        resolved = resolve(messages, dispositions, rows, options, stack, to_fifo=queues.is_fifo)
+    if queues.parked is None:
+        counts = resolved.dispositions.counts("disposition", PARKED_QUEUE)
+        parked = {row[PARKED_QUEUE] for row in counts if row["disposition"] in WORK} - {None}
+        if len(parked) > 1:
+            # A message must not go to a queue only because another one's messages do.
+            raise InputError(
+                f"the plan has messages of {len(parked)} parked queues: "
+                f"{', '.join(sorted(parked))}; say with --parked-queue-url whose messages go to "
+                "the destination; the others are left"
             )
-            counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
-            work = defaultdict[str, list[dict[str, Any]]](list)
-            for row in counts:
-                if row["disposition"] in WORK:
-                    work[row[DESTINATION]].append(row)
-            by_destination = {url: _tallies(rows) for url, rows in work.items()}
-            parked = sorted({row[PARKED_QUEUE] for rows in work.values() for row in rows} - {None})
-            if queues.parked is None and len(parked) > 1:
-                # A message must not go to a queue only because another one's messages do.
-                raise InputError(
-                    f"the plan has messages of {len(parked)} parked queues: {', '.join(parked)}; "
-                    "say with --parked-queue-url whose messages go to the destination; the others "
-                    "are left"
-                )
-            planned = _tallies(counts)
-            gone = plan.snapshot.messages - sum(tally.count for tally in planned)
-            are = "is" if gone == 1 else "are"
-            note = f"{counted(gone, 'message')} of the plan {are} gone: erased or expired"
-            problems = tuple(hindered(held.frame, planned))
-        notes = (note,) if gone else ()
-        yield ResolvedPlan(messages, held, planned, by_destination, problems, notes)
+    gone = rows - sum(tally.count for tally in resolved.planned)
+    are = "is" if gone == 1 else "are"
+    note = f"{counted(gone, 'message')} of the plan {are} gone: erased or expired"
+    return replace(resolved, notes=(note,) if gone else ())
 
 
-def limited_to(
-    limit: int | None, dispositions: DataFrame, rows: int, stack: ExitStack, *, to_fifo: bool
-) -> Held:
-    """Hold *dispositions* of so many *rows*, of which at most *limit* make work; None for all."""
+def resolve(
+    messages: DataFrame,
+    dispositions: DataFrame,
+    rows: int,
+    options: ResendOptions,
+    stack: ExitStack,
+    *,
+    to_fifo: bool,
+) -> ResolvedPlan:
+    """Evaluate and count *dispositions* of so many *rows*; let ``--limit`` of them make work."""
     held = Held.of(dispositions, rows, stack)
-    if limit is None:
-        return held
-    return Held.of(limited(held.frame, limit, to_fifo=to_fifo), rows, stack)
+    if options.limit is not None:
+        held = Held.of(limited(held.frame, options.limit, to_fifo=to_fifo), rows, stack)
+    planned, work = Counter[tuple[str, str]](), defaultdict[str, list[Tally]](list)
+    for row in held.counts("group_id", "disposition", DESTINATION):
+        planned[row["group_id"], row["disposition"]] += row["count"]
+        if row["disposition"] in WORK:
+            tally = Tally(row["group_id"], row["disposition"], row["count"])
+            work[row[DESTINATION]].append(tally)
+    tallies = tuple(Tally(*of, count) for of, count in planned.items())
+    return ResolvedPlan(messages, held, tallies, work, tuple(_hindered(held.frame, tallies)))
 
 
 def is_selected(messages: DataFrame, where: str | None) -> Column:
@@ -161,8 +162,7 @@ def _dispositions(
     numbered = rows.withColumns(
         {
             "selected": is_selected(messages, options.where),
-            "has_room": has_room(queues.room()),
-            LIMIT: queues.room(),
+            "has_room": has_room(queues.max_message_bytes),
             PARKED_QUEUE: parked_queue(),
         }
     ).select(*_NUMBERED)
@@ -202,14 +202,7 @@ def _pending_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> Dat
     )
 
 
-def _tallies(counts: Iterable[dict[str, Any]]) -> tuple[Tally, ...]:
-    found = Counter[tuple[str, str]]()
-    for row in counts:
-        found[row["group_id"], row["disposition"]] += row["count"]
-    return tuple(Tally(group_id, word, count) for (group_id, word), count in found.items())
-
-
-def hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
+def _hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
     """Return what stands in the way before anything is sent: each cause, and the first few ids."""
     left = Counter[str]()
     for tally in planned:

@@ -22,7 +22,7 @@ from dlq_replay.replaying.sending import (
 )
 from dlq_replay.wire.message import SendEntry
 from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
-from spark_reprocess.redrive.sending.stop_signals import StopSignals
+from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals
 
 _TRANSIENT = frozenset(
     (
@@ -216,16 +216,15 @@ class RateLimitedQueue:
         return send_each_if_rejected(lambda entries: self._call(entries, until), part)
 
     def _call(self, entries: Sequence[SendEntry], until: float) -> CallResult:
-        def may_begin() -> bool:
-            return self.signals.may_go_on() and self.now_seconds() < until
-
-        if not self.limiter.acquire(len(entries), may_begin):
-            return [NotSent()] * len(entries)
-        try:
-            # The wait may have taken all the time there was, or this machine may have slept.
-            return self.queue.send_once(entries) if may_begin() else [NotSent()] * len(entries)
-        finally:
-            self.limiter.release(len(entries))
+        # A wait may take all the time there is, and this machine may sleep.
+        while self.signals.may_go_on() and self.now_seconds() < until:
+            if (seconds := self.limiter.acquire(len(entries))) <= 0:
+                try:
+                    return self.queue.send_once(entries)
+                finally:
+                    self.limiter.release(len(entries))
+            self.signals.wait(min(seconds, LOOK_SECONDS))
+        return [NotSent()] * len(entries)
 
 
 def _both(before: SendResult, now: SendResult) -> SendResult:

@@ -31,9 +31,6 @@ MAX_CALL_MESSAGES = 10
 _NO_LIMIT = 10**9
 """The window without a limit: more than any task sends in ten seconds."""
 
-_CHECK_SECONDS = 1.0
-"""How often a call that waits asks whether it still may begin."""
-
 
 def window_messages(messages_per_second: float) -> int:
     """Return what ten seconds may hold at a rate: 5 % more than the rate, rounded down, at least 1.
@@ -44,14 +41,9 @@ def window_messages(messages_per_second: float) -> int:
 
 
 def share_window(window: int, messages: Sequence[int]) -> list[int]:
-    """Divide a window among tasks in proportion to their messages; each gets at least 1.
+    """Divide a window among tasks in proportion to their *messages*; each gets at least 1.
 
-    Args:
-        window: messages in ten seconds over all tasks, at least the number of tasks.
-        messages: of each task, at least 1.
-
-    Returns:
-        A window for each task, in order; their sum is *window*.
+    The sum of their windows is *window*, which is at least the number of tasks.
     """
     spare, total = window - len(messages), sum(messages)
     edges = [spare * so_far // total for so_far in accumulate(messages, initial=0)]
@@ -64,7 +56,7 @@ def most_tasks(messages_per_second: float) -> int:
 
 
 class RateLimiter:
-    """Lets calls of one task begin. ``acquire`` and ``release`` are thread-safe.
+    """Says when calls of one task may begin. ``acquire`` and ``release`` are thread-safe.
 
     Attributes:
         call_messages: the most messages for one call: a second's worth, 1 to 10.
@@ -88,40 +80,33 @@ class RateLimiter:
         self._seconds_each = 1 / rate
         self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
         self.claim_messages = max(1, math.floor(rate * WINDOW_SECONDS + 1e-9))
-        self._next_at = -math.inf
-        if waits_first:
-            self._next_at = now_seconds() + self.call_messages * self._seconds_each
+        pause = self.call_messages * self._seconds_each if waits_first else 0
+        self._next_at = now_seconds() + pause
         self._in_flight = self._recent = 0
         self._ended: deque[tuple[float, int]] = deque()
         self._now_seconds = now_seconds
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
 
-    def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
-        """Wait until a call of so many messages may begin; return whether it may.
-
-        Args:
-            messages: at most *call_messages*.
-            may_wait: asked at least every second; a False ends the wait.
+    def acquire(self, messages: int) -> float:
+        """Begin a call of so many messages, at most *call_messages*, if it may begin.
 
         Returns:
-            True: the call is counted, and the caller calls ``release`` whatever comes of it.
+            How long it has to wait. At 0 it has begun, and the caller calls ``release`` whatever
+            comes of it.
         """
-        while may_wait():
-            with self._changed:
-                seconds = self.seconds_until(messages)
-                if seconds <= 0:
-                    self.start(messages)
-                    return True
-                self._changed.wait(min(seconds, _CHECK_SECONDS))
-        return False
+        with self._lock:
+            if (seconds := self.seconds_until(messages)) <= 0:
+                due = max(self._next_at, self._now_seconds() - _CATCH_UP_SECONDS)
+                self._next_at = due + messages * self._seconds_each
+                self._in_flight += messages
+            return seconds
 
     def release(self, messages: int) -> None:
         """Say that a call has ended, in whatever way."""
-        with self._changed:
+        with self._lock:
             self._in_flight -= messages
             self._recent += messages
             self._ended.append((self._now_seconds(), messages))
-            self._changed.notify_all()
 
     def seconds_until(self, messages: int) -> float:
         """Return how long a call of so many messages has to wait.
@@ -139,11 +124,3 @@ class RateLimiter:
             missing -= ended
             room_at = ended_at + WINDOW_SECONDS
         return math.inf if missing > 0 else max(0.0, max(room_at, self._next_at) - now)
-
-    def start(self, messages: int) -> None:
-        """Note that a call of so many messages begins."""
-        now = self._now_seconds()
-        # A first call is not late.
-        due = now if math.isinf(self._next_at) else max(self._next_at, now - _CATCH_UP_SECONDS)
-        self._next_at = due + messages * self._seconds_each
-        self._in_flight += messages

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain, groupby
 from typing import Any
@@ -44,19 +44,19 @@ from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Di
 from spark_reprocess.archive.ledger.message_state import states_of
 from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.table_parts import arrow_fields
 from spark_reprocess.aws.clients import CONCURRENT_CALLS, ClientFactory, read_limit
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import repeating
-from spark_reprocess.redrive.redrive_values import EXAMPLES
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RestoreOptions, Tally
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals, stop_marker
 
-_TEXTS: dict[str, pa.DataType] = dict.fromkeys(("group_id", "word", "detail"), pa.string())
-SETTLED = pa.schema({**_TEXTS, "count": pa.int64(), "examples": pa.list_(pa.string())})
+SETTLED = pa.schema(arrow_fields(Tally))
 """What ``SendTask.run`` yields."""
 
 TASK = "task"
@@ -238,7 +238,7 @@ class ChunkSender:
         return None
 
     def _claim(self, work: Sequence[Item], end: int, claimed_at: float) -> Claim:
-        edits = self.context.edits
+        edits = self.context.editor.edits
         edited = (i for i in work if i.disposition == Disposition.SEND and i.group_id in edits)
         return Claim(
             run_id=self.context.run_id,
@@ -279,7 +279,9 @@ class ChunkSender:
         result = partial(Result, item.message_id, time=time)
         match answer:
             case Confirmed(new_message_id):
-                return result(self.context.confirmed, new_message_id=new_message_id)
+                is_restore = isinstance(self.context.request, RestoreOptions)
+                confirmed = Disposition.RESTORED if is_restore else Disposition.SENT
+                return result(confirmed, new_message_id=new_message_id)
             case Refused(code):
                 return result(Disposition.FAILED, detail=code)
             case InDoubt(cause):
@@ -364,9 +366,8 @@ class SendTask:
         if self._may_start(signals):
             window = None if self.windows is None else self.windows[task]
             of_chunks = groupby(chain([first], rows), lambda row: (row["unit"], row["chunk"]))
-            editor = context.editor
             chunks = (
-                (unit, chunk, [_item(row, editor) for row in of_chunk])
+                (unit, chunk, [_item(row, context.editor) for row in of_chunk])
                 for (unit, chunk), of_chunk in of_chunks
             )
             limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)
@@ -382,7 +383,8 @@ class SendTask:
                     stack.enter_context(repeating(look, _LIMIT_SECONDS, "breaker"))
                 for settled in self._sender(signals, limiter, executor).settle_all(chunks):
                     counts.add(settled)
-        yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
+        tallies = map(asdict, counts.tallies(signals.stopped_by))
+        yield pa.RecordBatch.from_pylist([*tallies], schema=SETTLED)
 
     def _may_start(self, signals: StopSignals) -> bool:
         if self.context.probe:
@@ -451,15 +453,13 @@ class _Counts:
             with suppress(ArchiveError):
                 self._archive.write(self._progress_file, str(self._counts.total()).encode())
 
-    def rows(self, stopped_by: str) -> list[dict[str, Any]]:
-        """Return a row for each group, word and detail, and one that says why the task stopped."""
-        rows = [
-            (group_id, word, detail, count, self._examples[group_id, word, detail])
-            for (group_id, word, detail), count in self._counts.items()
-        ]
+    def tallies(self, stopped_by: str) -> Iterator[Tally]:
+        """Yield one for each group, word and detail, and one that says why the task stopped."""
+        for (group_id, word, detail), count in self._counts.items():
+            examples = tuple(self._examples[group_id, word, detail])
+            yield Tally(group_id, word, count, detail, examples)
         if stopped_by:
-            rows.append(("", Disposition.NOT_REACHED, stopped_by, 0, []))
-        return [dict(zip(SETTLED.names, row, strict=True)) for row in rows]
+            yield Tally("", Disposition.NOT_REACHED, 0, stopped_by)
 
 
 def progress_folder(context: RunContext, stage: str) -> str:

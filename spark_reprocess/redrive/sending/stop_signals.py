@@ -25,6 +25,9 @@ LOOK_SECONDS = 1.0
 TIME_IS_OVER = "its time budget is over"
 """The reason of a run that its deadline stopped."""
 
+BY_SIGNAL = "interrupted"
+"""The reason of a run that Ctrl-C or SIGTERM stopped."""
+
 WAITING = "waiting"
 """How the reason begins for which one destination must wait: for a limit, or for a verdict."""
 
@@ -70,7 +73,11 @@ def stop_marker(plan_id: str, run_id: str, stage: str) -> str:
 
 
 class StopSignals:
-    """What a task asks before it claims or sends. Safe to share between threads."""
+    """What a task asks before it claims or sends. Safe to share between threads.
+
+    Attributes:
+        stopped_by: why nothing more may be sent; empty if all is well. Once set, it stays.
+    """
 
     def __init__(
         self,
@@ -90,29 +97,22 @@ class StopSignals:
         self._looking = threading.Lock()
         self._looked_at = float("-inf")
         self._is_stopped = threading.Event()
-        self._stopped_by = ""
-
-    @property
-    def stopped_by(self) -> str:
-        """Why nothing more may be sent; empty if all is well. Once set, it stays."""
-        return self._stopped_by
+        self.stopped_by = ""
 
     def look(self) -> bool:
         """Look now; return whether the task may send."""
         with self._looking:
-            if not self._stopped_by:
+            if not self.stopped_by:
                 why = self._trouble()
                 self._looked_at = self._now_seconds()
                 if why:
                     self.stop_task(why)
-        return not self._stopped_by
+        return not self.stopped_by
 
     def may_go_on(self) -> bool:
         """Look again if the last look is too old; return whether the task may send."""
-        if self._stopped_by:
-            return False
         age = self._now_seconds() - self._looked_at
-        return self.look() if not 0 <= age < LOOK_SECONDS else True
+        return not self.stopped_by and (0 <= age < LOOK_SECONDS or self.look())
 
     def wait(self, seconds: float) -> None:
         """Wait, but no longer than the task may send."""
@@ -139,7 +139,7 @@ class StopSignals:
 
     def stop_task(self, why: str) -> None:
         """Stop this task alone. The first reason is the one that counts."""
-        self._stopped_by = self._stopped_by or why
+        self.stopped_by = self.stopped_by or why
         self._is_stopped.set()
 
     def _trouble(self) -> str:

@@ -1,5 +1,6 @@
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +50,30 @@ def test_what_is_no_command_line_is_named(arguments: list[str], fault: str) -> N
         command_of(arguments)
 
 
+@dataclass
+class Runs:
+    """Notes the commands that it runs."""
+
+    exit_code: int = 0
+    commands: list[Sequence[str]] = field(default_factory=list)
+
+    def main(self, command: Sequence[str]) -> int:
+        self.commands.append(command)
+        return self.exit_code
+
+
 def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
-    ran: list[Sequence[str]] = []
-
-    def main(command: Sequence[str]) -> int:
-        ran.append(command)
-        return 3 if command[0] == "redrive" else 0
-
-    run(["--command-line", "collect --archive a"], main)
+    ran = Runs()
+    run(["--command-line", "collect --archive a"], ran.main)
+    ran.exit_code = 3
     with pytest.raises(SystemExit, match="redrive ended with exit code 3"):
-        run(["--command-line", "redrive --archive a"], main)
+        run(["--command-line", "redrive --archive a"], ran.main)
 
     # A result in the archive, and Glue's log, keep no previews of edits.
-    assert ran == [["collect", "--archive", "a"], ["redrive", "--archive", "a", "--no-samples"]]
+    assert ran.commands == [
+        ["collect", "--archive", "a"],
+        ["redrive", "--archive", "a", "--no-samples"],
+    ]
 
 
 @pytest.mark.parametrize(("minutes", "budget"), [("120", 6480.0), ("5", 180.0), ("2880", 155520.0)])
@@ -69,17 +81,11 @@ def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
 def test_what_sends_ends_by_itself_before_glue_ends_it(
     verb: str, minutes: str, budget: float
 ) -> None:
-    ran: list[Sequence[str]] = []
-    line = f"{verb} --archive a --parked-queue-url p --main-queue-url q"
-
-    def main(command: Sequence[str]) -> int:
-        ran.append(command)
-        return 0
-
+    ran, line = Runs(), f"{verb} --archive a --parked-queue-url p --main-queue-url q"
     for words in (line, f"{line} --time-budget-seconds 60", "status --archive a"):
-        run([*GLUE, "--timeout-minutes", minutes, "--command-line", words], main)
+        run([*GLUE, "--timeout-minutes", minutes, "--command-line", words], ran.main)
 
-    given = [getattr(parse([*one]).options, "time_budget_seconds", None) for one in ran]
+    given = [getattr(parse([*one]).options, "time_budget_seconds", None) for one in ran.commands]
     assert given == [budget, 60.0, None]
 
 
@@ -113,18 +119,13 @@ def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path
 
 
 def test_a_stored_command_is_run_once(tmp_path: Path) -> None:
-    archive, ran = open_archive(str(tmp_path / "an archive")), list[Sequence[str]]()
+    archive, ran = open_archive(str(tmp_path / "an archive")), Runs()
     argument = argument_of(archive, store_command(archive, ["collect", "--limit", "5"]))
-
-    def main(words: Sequence[str]) -> int:
-        ran.append(words)
-        return 0
-
-    run(["--command-line", argument], main)
+    run(["--command-line", argument], ran.main)
     changed = store_command(archive, ["collect"])
     archive.write(f"commands/{changed}.json", b'{"words": ["erase"]}')
     for one in (argument, argument_of(archive, changed)):
         with pytest.raises(SystemExit, match="has no command"):
-            run(["--command-line", one], main)
+            run(["--command-line", one], ran.main)
 
-    assert ran == [["collect", "--limit", "5"]]
+    assert ran.commands == [["collect", "--limit", "5"]]

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dlq_replay.replaying.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.replaying.sending import InDoubt, Refused, SendResult
 from dlq_replay.wire.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import Clock
@@ -180,19 +180,6 @@ def test_claim_without_result_is_busy_and_when_it_is_old_its_messages_are_in_dou
     assert [entry.body for entry in queue.sent] == sent
 
 
-def test_claim_stands_before_anything_is_sent(bench: Bench) -> None:
-    seen: list[list[str]] = []
-
-    class Looking(FakeQueue):
-        def send(self, entries: Sequence[object]) -> list[SendResult]:
-            seen.append(bench.archive.list("ledger"))
-            return [Confirmed("copy")] * len(entries)
-
-    bench.settle(Looking(), [item("m-1")])
-
-    assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00000.claim.json"]]
-
-
 @pytest.mark.parametrize("is_one_chunk", [True, False])
 def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
     bench: Bench, *, is_one_chunk: bool
@@ -309,29 +296,15 @@ CHUNKS = 4
 
 def rows_of(chunk: int) -> pa.RecordBatch:
     """One chunk's rows with what a task gets of each, and nothing else."""
-    drained_at = datetime.fromtimestamp(NOW, UTC)
+    drained_at, source = datetime.fromtimestamp(NOW, UTC), queue_url("parked")
+    of_plan = {"drain_id": "d", "group_id": "g", "disposition": "send", "unit": "g", "chunk": chunk}
+    added: dict[str, Any] = {**of_plan, "place": 0, CHANGES: None, TASK: 0}
     rows = [
-        {
-            **to_row(message(f"m-{chunk}-{n}", "x" * 1000), queue_url("parked"), drained_at),
-            "drain_id": "d",
-            "group_id": "g",
-            "disposition": "send",
-            "unit": "g",
-            "chunk": chunk,
-            "place": n,
-            CHANGES: None,
-            TASK: 0,
-        }
+        {**to_row(message(f"m-{chunk}-{n}", "x" * 1000), source, drained_at), **added, "place": n}
         for n in range(CHUNK_MESSAGES)
     ]
-    plan: list[pa.Field[Any]] = [
-        *(pa.field(name, pa.string()) for name in ("drain_id", "group_id", "disposition", "unit")),
-        *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
-        pa.field(CHANGES, pa.null()),
-        pa.field(TASK, pa.int32()),
-    ]
-    sending = [ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS]
-    schema = pa.schema([*sending, *plan])
+    fields = (pa.field(name, pa.scalar(value).type) for name, value in added.items())
+    schema = pa.schema([*map(ARROW_SCHEMA.field, SENDING_COLUMNS), *fields])
     assert sorted(schema.names) == sorted(TASK_COLUMNS)
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
