@@ -91,7 +91,10 @@ def _dispositions(
         is_selected(messages, options.where).alias("selected"),
     )
     positioned = with_positions(slim, in_order_units(rows) if to_fifo else None)
-    numbered = with_chunks(positioned, chunk_count(rows)).withColumn(FAULT, F.lit(None))
+    # A power of two, so that it is the same in most restores although drains go on: a task of a
+    # killed restore that wakes meets the claims of the next one.
+    chunks = 1 << (chunk_count(rows) - 1).bit_length()
+    numbered = with_chunks(positioned, chunks).withColumn(FAULT, F.lit(None))
     claimed = claimed_table(archive, time.time(), options.claim_ttl_seconds)
     states = messages.sparkSession.createDataFrame(strongest(claimed, "message_id"))
     if options.include_discarded:
