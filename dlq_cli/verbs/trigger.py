@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dlq_cli.stack.facts import TriggerFacts
+from dlq_cli.stack.rules import TriggerFacts
 from dlq_cli.stack.survey import list_mappings, list_pipes
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack, required
 from spark_reprocess.command_line.terminal import print_answer, print_line
