@@ -85,7 +85,7 @@ class Console:
         It gets the queues and the table that its verb takes, as far as the stack does not say them.
         """
         known = self.given if self.stack else {**self.values, "archive": self.archive.root}
-        names = [option.removeprefix("--") for option in stack_options(verb)]
+        names = [option.removeprefix("--") for option in stack_options(load(verb))]
         options = [(f"--{name}", known[name]) for name in names if name in known]
         place = [("--stack", self.stack)] if self.stack else []
         return [PROGRAM, verb, *chain.from_iterable([*place, *options]), *words]
