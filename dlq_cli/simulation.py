@@ -133,9 +133,8 @@ class Recovery:
         last_through_seconds: when the last message was processed, from the end of the outage.
         peak_in_flight: the most copies in main that were hidden at a time.
         load: tries, by ``LOAD_SECONDS`` from the start; later messages included.
-        tries: of messages of the outage, by minute from the start.
-        through: messages of the outage that were processed, by minute from the start.
-        receives: dead letters that the function received, by minute from the start.
+        tries, through, receives: tries of messages of the outage, those that were processed, and
+            dead letters that the function received, by minute from the start.
     """
 
     scenario: Scenario

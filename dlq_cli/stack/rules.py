@@ -66,7 +66,6 @@ class Installation:
 
     Attributes:
         recursive_loop: ``Allow`` or ``Terminate``.
-        triggers: the function's event source mappings and pipes.
         other_readers: those of other functions and targets, on the DLQ and the parked queue.
         consumers: the time-out in seconds of each function that event source mappings feed from
             the main queue, by its name.

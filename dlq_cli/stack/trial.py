@@ -46,19 +46,12 @@ _SWEEP_SECONDS = 6.0
 _FIRST_LOOK_SECONDS = 5.0
 _LONGEST_PAUSE_SECONDS = 60.0
 
-_READ_LOG = "read its log, and LastProcessingResult of its event source mapping"
-_LET_FAIL = f"let the consumer run, and fail on messages with the attribute {TRIAL_ATTRIBUTE}"
-
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step of the test message.
+    """One step of the test message: what was seen, and what rules say if it does not work.
 
-    Attributes:
-        name: the step.
-        works: None where it could not be observed.
-        observed: what was seen, or why nothing was.
-        causes: what the rules of ``doctor`` say of a step that does not work.
+    *works* is None where that could not be observed.
     """
 
     name: str
@@ -168,9 +161,11 @@ class Trial:
         of = self.installation
         causes = findings(of, WHY_NOT_PARKED) + self._why_not_dead()
         if not causes:
-            subject, fix = of.function_name, _READ_LOG
+            subject = of.function_name
+            fix = "read its log, and LastProcessingResult of its event source mapping"
             if self.through_consumer:
-                subject, fix = of.main.name, _LET_FAIL
+                subject = of.main.name
+                fix = f"let the consumer run, and fail on messages with {TRIAL_ATTRIBUTE}"
             fault = f"the message was not parked within {self.limit_seconds:.0f} s"
             causes = [broken(subject, fault, fix)]
         return tuple(causes)

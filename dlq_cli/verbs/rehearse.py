@@ -91,11 +91,9 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """The messages with the same verdict (``pass`` or ``fail``) and the same type of error.
+    """The messages with the same verdict and the same type of error, which is empty for ``pass``.
 
-    Attributes:
-        error: the text of the first of these errors, masked; empty for ``pass``, as its type.
-        examples: the archived ids of the first few messages.
+    docs/reference.md describes the fields of both values, under "rehearse".
     """
 
     verdict: str
@@ -107,13 +105,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Outcomes of a function for the pending messages of a group.
-
-    Attributes:
-        messages: pending, at most as many as ``--limit`` allows. Erased ones have no outcome.
-        outcomes: failures first, the frequent ones first.
-        stopped_by: why it ended before the last message; None if it did not.
-    """
+    """Outcomes of a function for the pending messages of a group. Erased ones have no outcome."""
 
     plan_id: str
     group_id: str
@@ -330,11 +322,7 @@ def _invoke(
 def _rehearse(
     rehearsal: Rehearsal, rows: Iterable[Row], rehearse_row: Callable[[Row, str], Failure | None]
 ) -> None:
-    """Invoke the function with each message, and add the results to *rehearsal*.
-
-    A call without an answer of the function is no verdict and ends it. It is not repeated: the
-    function may have done its work.
-    """
+    """Invoke the function with each message; a call without an answer ends the rehearsal."""
     how_far = HowFar(rehearsal.messages)
     with progress_here()("rehearsing", lambda: how_far.line(rehearsal.count())):
         try:

@@ -28,9 +28,7 @@ def switch(
     """Turn off all that feeds the stack's function, or turn on what should; wait until it is so.
 
     Where a pipe feeds the function, the event source mapping stays off: that of a stack with
-    ``ReplayEnabled=false`` is there all the same. Dead letters stay in the DLQ meanwhile, where
-    their retention goes on; what was received before is still handled. A later deployment that
-    changes a trigger turns it as its parameters say.
+    ``ReplayEnabled=false`` is there all the same. What was received before is still handled.
 
     Returns:
         The state of each trigger, as AWS writes it, by the trigger's name.

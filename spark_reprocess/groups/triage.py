@@ -43,15 +43,9 @@ def note_of(text: str) -> str:
 
 
 class Status(StrEnum):
-    """A group's status in a report, in the order of the report's headline.
+    """A group's status, in the order of the report's headline.
 
-    Attributes:
-        STOPPED: more of a redrive came back than may, and nobody has decided since.
-        REGRESSED: it was resolved, and a message was sent to the parked queue after that.
-        NEW: no earlier analysis listed it.
-        KNOWN: an earlier analysis listed it, and nobody said that it is resolved.
-        RESOLVED: every message that an analysis saw was sent before it was resolved.
-        GONE: the analysis before listed it, and no message of it is pending.
+    docs/analysis.md says when a group has which, under "Groups live on".
     """
 
     STOPPED = STOPPED

@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.editing.json_text import indented_json
-from spark_reprocess.figures import cut, epoch, moment, visible
+from spark_reprocess.figures import cut, epoch, visible
 from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
@@ -55,20 +55,19 @@ def page_view(findings: Findings) -> View:
         **head_view(rows),
         "findings": findings,
         "groups": groups,
-        "data": chart_data(rows),
         "places": places(findings),
     }
 
 
 def head_view(findings: Findings) -> View:
-    """Return the values of the page's head, and of the table below its chart."""
+    """Return the values of the page's head and of its chart."""
     starts = filter(None, (group.first_sent_at for group in findings.groups))
     ends = filter(None, (group.last_sent_at for group in findings.groups))
     return {
         "findings": findings,
         "first_sent": min(starts, default=None),
         "last_sent": max(ends, default=None),
-        "table": arrivals_table(findings),
+        "data": chart_data(findings),
     }
 
 
@@ -137,19 +136,6 @@ def chart_data(findings: Findings) -> View:
         "colours": COLOURS,
         "arrivals": [group.arrivals for group in findings.groups],
     }
-
-
-def arrivals_table(findings: Findings) -> list[View]:
-    """Return the chart's numbers by bucket; buckets without a message are left out."""
-    rows = []
-    arrivals = (group.arrivals for group in findings.groups)
-    for start, *counts in zip(findings.bucket_starts, *arrivals, strict=False):
-        if total := sum(counts):
-            coloured = counts[:COLOURS]
-            others = total - sum(coloured)
-            name = moment(start, findings.bucket_seconds)
-            rows.append({"start": name, "counts": coloured, "others": others, "total": total})
-    return rows
 
 
 def places(findings: Findings) -> str:

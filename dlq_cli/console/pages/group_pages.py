@@ -17,7 +17,7 @@ from spark_reprocess.groups.triage import Status, note_of
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import NoReportError
-from spark_reprocess.report.views import COLOURS, chart_data, group_view, head_view
+from spark_reprocess.report.views import group_view, head_view
 
 _SEVERITY = {status.value: place for place, status in enumerate(Status)}
 
@@ -97,12 +97,7 @@ def list_view(report: Report, findings: Findings) -> dict[str, Any]:
 
     The head counts what is pending now, where that is known, and which groups are stopped now, not
     what the analysis found.
-
-    The groups without a colour of their own are one row of numbers: a page need not carry the
-    arrivals of a thousand.
     """
-    columns = [group.arrivals for group in findings.groups]
-    others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
     listed = [group.listed for group in report.groups]
     left = [group.count if group.pending is None else group.pending for group in listed]
     settled = sum(group.count for group in listed) - sum(left)
@@ -119,10 +114,6 @@ def list_view(report: Report, findings: Findings) -> dict[str, Any]:
             group_view(group, rank, has_samples=False) for rank, group in enumerate(groups, start=1)
         ],
         "pending_groups": sum(map(bool, left)) if settled else None,
-        "data": {
-            **chart_data(findings),
-            "arrivals": [*columns[:COLOURS], *([others] if others else [])],
-        },
     }
 
 
@@ -168,10 +159,7 @@ def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Res
         groups=error.groups,
         plan=error.plan,
         seen=now,
-        decision=visit.field("decision"),
-        note=visit.field("note"),
-        shown_plan=visit.field("shown_plan"),
-        back=visit.field("back"),
+        **{name: visit.field(name) for name in ("decision", "note", "shown_plan", "back")},
         commands=[visit.console.command("decide", group_id, *words) for group_id in list(now)[:20]],
     )
 

@@ -99,7 +99,8 @@ def test_the_table_says_what_the_chart_draws() -> None:
     words = words_of(render_page(some_findings(*groups)))
 
     assert "from T0 T1 T2 T3 T4 T5 others all" in words
-    assert "2025-11-18 22:30 4 4 4 4 4 4 8 32" in words
+    # The bucket between them is empty.
+    assert "2025-11-18 22:30 4 4 4 4 4 4 8 32 2025-11-18 23:30 6 6 6 6 6 6 12 48" in words
 
 
 def test_a_thousand_groups_fit_a_page_that_a_phone_opens() -> None:

@@ -14,13 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.editing.json_text import indented_json
-from spark_reprocess.figures import cut, visible
-from spark_reprocess.groups.findings import Findings
+from spark_reprocess.figures import cut, moment, visible
 from spark_reprocess.report.views import (
-    COLOURS,
     SAMPLE_CHARACTERS,
     SPARK_HEIGHT,
-    arrivals_table,
     lead_with_option,
     outline,
     places,
@@ -119,12 +116,6 @@ def test_a_long_body_is_cut_and_says_so(body: str) -> None:
     assert sample["body"].endswith("…")
 
 
-def three_buckets(*arrivals: tuple[int, ...]) -> Findings:
-    groups = [a_group(group_id=f"g-{n}", arrivals=one) for n, one in enumerate(arrivals)]
-    starts = tuple(ANALYZED_AT + timedelta(hours=n) for n in range(3))
-    return some_findings(*groups, bucket_starts=starts, bucket_seconds=3_600.0)
-
-
 @pytest.mark.parametrize(
     ("arrivals", "path"),
     [
@@ -148,24 +139,11 @@ def test_an_outline_stays_in_its_box(arrivals: list[int]) -> None:
     assert sum(widths) == (len(arrivals) if any(arrivals) else 0)
 
 
-def test_the_table_has_the_coloured_groups_and_the_others_and_no_empty_bucket() -> None:
-    others = ((1, 0, 2), (1, 0, 3))
-    coloured = ((7, 0, 0),) * COLOURS
-
-    first, last = arrivals_table(three_buckets(*coloured, *others))
-
-    assert (first["counts"], first["others"], first["total"]) == ([7] * 6, 2, 44)
-    assert last == {"start": "2025-11-20 12:30", "counts": [0] * 6, "others": 5, "total": 5}
-
-
 @given(st.sampled_from([1.0, 5.0, 30.0, 60.0, 3_600.0]))
 def test_no_two_buckets_have_the_same_name(seconds: float) -> None:
     starts = tuple(ANALYZED_AT + timedelta(seconds=seconds * n) for n in range(60))
-    group = a_group(arrivals=(1,) * 60)
 
-    rows = arrivals_table(some_findings(group, bucket_starts=starts, bucket_seconds=seconds))
-
-    assert len({row["start"] for row in rows}) == 60
+    assert len({moment(start, seconds) for start in starts}) == 60
 
 
 SH = shutil.which("dash") or "sh"
