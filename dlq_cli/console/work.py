@@ -208,10 +208,7 @@ class Works:
 
     def all(self) -> list[Work]:
         """Return all works, the latest first."""
-        names: list[str] = []
-        with suppress(OSError):
-            names = [folder.name for folder in self.folder.iterdir()]
-        works = [work for name in names if (work := self.get(name))]
+        works = [work for folder in self.folder.glob("*") if (work := self.get(folder.name))]
         return sorted(works, key=lambda work: (work.started_at, work.work_id), reverse=True)
 
     def stop(self, work_id: str, number: int) -> None:

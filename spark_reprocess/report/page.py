@@ -49,15 +49,9 @@ def render_page(findings: Findings) -> str:
         "trusted-types 'none'",
     )
     parts = {"early_script": early, "script": script, "style": style}
-    return (
-        make_environment()
-        .get_template("page.html.jinja")
-        .render(
-            view=page_view(findings),
-            policy="; ".join(policy),
-            **{name: Markup(text) for name, text in parts.items()},  # noqa: S704 - the package's own
-        )
-    )
+    template = make_environment().get_template("page.html.jinja")
+    own = {name: Markup(text) for name, text in parts.items()}  # noqa: S704 - the package's own
+    return template.render(view=page_view(findings), policy="; ".join(policy), **own)
 
 
 def bundled(names: Sequence[str], packages: Sequence[Traversable] = (REPORT,)) -> str:

@@ -101,9 +101,8 @@ def list_view(report: Report, findings: Findings) -> dict[str, Any]:
     listed = [group.listed for group in report.groups]
     left = [group.count if group.pending is None else group.pending for group in listed]
     settled = sum(group.count for group in listed) - sum(left)
-    now = {group.group_id: group.status for group in listed}
     groups = tuple(
-        replace(group, status=now.get(group.group_id, group.status)) for group in findings.groups
+        replace(one.found, status=one.listed.status) for one in report.groups if one.found
     )
     different = 0 if settled else findings.different
     messages = findings.messages - settled
