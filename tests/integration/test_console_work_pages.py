@@ -56,17 +56,9 @@ def test_masks_of_the_console_are_those_of_its_commands(world: DeadWorks) -> Non
     assert other.started("/redrive", plan="p-1", what="plan")[-2:] == ["--mask", "body.name"]
 
 
-@pytest.mark.parametrize(
-    ("path", "fields", "why"),
-    [
-        ("/redrive", {"plan": "p-1", "what": ""}, "choose what to redrive"),
-        ("/redrive", {"plan": "", "what": "plan"}, "names no plan"),
-    ],
-)
-def test_what_a_person_may_get_wrong_starts_nothing(
-    world: DeadWorks, path: str, fields: dict[str, str], why: str
-) -> None:
-    assert why in world.refused(path, **fields)
+def test_what_a_person_may_get_wrong_starts_nothing(world: DeadWorks) -> None:
+    assert "choose what to redrive" in world.refused("/redrive", plan="p-1", what="")
+    assert "names no plan" in world.refused("/redrive", plan="", what="plan")
 
 
 def test_value_that_looks_like_an_option_stays_a_value(world: DeadWorks) -> None:

@@ -33,13 +33,7 @@ def archive(tmp_path: Path) -> Archive:
     claim = Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), tuple(IDS[:5]))
     ledger = begin(archive, "p-1")
     ledger.claim("g-1", 1, 1, claim)
-    outcomes = [
-        Disposition.SENT,
-        Disposition.SENT,
-        Disposition.DISCARDED,
-        Disposition.FAILED,
-        Disposition.IN_DOUBT,
-    ]
+    outcomes = map(Disposition, ("sent", "sent", "discarded", "failed", "in_doubt"))
     results = [Result(i, o, timestamp(NOW)) for i, o in zip(IDS, outcomes, strict=False)]
     ledger.record("g-1", 1, 1, results)
     dead = replace(claim, message_ids=(IDS[5], IDS[4]))

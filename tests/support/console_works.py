@@ -11,10 +11,8 @@ from dlq_cli.console.site import Console
 from dlq_cli.console.work import Work, Works
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.verbs.redrive import redrive_fields
-from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary
-from tests.support.console_world import NOW, Browser
+from tests.support.console_world import NOW, Browser, plan_of
 
 MAIN = "http://localhost/123456789012/main"
 PARKED = "http://localhost/123456789012/parked"
@@ -35,11 +33,11 @@ class DeadWorks:
 
     @property
     def plan_id(self) -> str:
-        return read_plan(find_plan(self.archive, None).read()).plan_id
+        return plan_of(self.archive).plan_id
 
     @property
     def group_id(self) -> str:
-        return read_plan(find_plan(self.archive, None).read()).groups[0].group_id
+        return plan_of(self.archive).groups[0].group_id
 
     def post(self, path: str, **fields: str) -> Any:
         return self.browser.post(path, {"start_id": self.works.make_id(), **fields})
@@ -82,10 +80,9 @@ class DeadWorks:
         return str(answer.text)
 
     def dry_run(self, *more: str, **changes: Any) -> Work:
-        plan = read_plan(find_plan(self.archive, self.plan_id).read()).only(self.group_id)
-        words = [*self.preview_words, *more]
-        answer = redrive_answer(self, decisions_sha256=plan.decisions_sha256, **changes)
-        return self.ended(words, answer)
+        sha256 = plan_of(self.archive).only(self.group_id).decisions_sha256
+        answer = redrive_answer(self, decisions_sha256=sha256, **changes)
+        return self.ended([*self.preview_words, *more], answer)
 
     @property
     def preview_words(self) -> list[str]:
