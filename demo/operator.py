@@ -20,7 +20,7 @@ from pathlib import Path
 from demo import ROOT, DemoError
 from demo.screen import Screen, lines_of
 from demo.world import FAILURE_TABLE, Queues
-from dlq_cli.console.work import MOST_STOPS, State, Works
+from dlq_cli.console.work import MOST_STOPS, Works
 from spark_reprocess.command_line.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
 from spark_reprocess.figures import counted
 
@@ -185,7 +185,7 @@ def open_console(work: Path, queues: Queues, screen: Screen) -> None:
         process.wait()
         # What the console started goes on without it, but the local queues end with the demo.
         works, deadline = Works.of(archive, state), time.monotonic() + 30
-        while running := [w.work_id for w in works.all() if w.state is State.RUNNING]:
+        while running := [w.work_id for w in works.all() if w.is_running]:
             for work_id in running:
                 works.stop(work_id, 1 if time.monotonic() < deadline else MOST_STOPS)
             time.sleep(0.2)

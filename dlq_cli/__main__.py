@@ -43,6 +43,9 @@ _OWN = {
 ALL_VERBS: Mapping[str, Entry] = {**cli.VERBS, **_OWN}
 """Every verb of ``dlq``, in the order of its help within their sections."""
 
+_OF_ARCHIVE = {*cli.VERBS, "rehearse"}
+"""Verbs with ``--archive``, whose options take their values from the stack."""
+
 _SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy", "sqlglot"}
 """Packages that only the extra ``spark`` installs."""
 
@@ -120,12 +123,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     token = STACK.set(place.stack)
     try:
         with _environment(place.region, place.profile):
-            if name in cli.VERBS:
-                return _run_of_the_job(name, rest, place.stack, make_session)
-            parser, verb = _parser_of(name, rest)
-            values = vars(parser.parse_args(rest))
-            values |= {"stack": place.stack, "session": make_session()}
-            return cli.Command.of(name, verb, values).run()
+            return _run_verb(name, rest, place.stack, make_session)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
             raise
@@ -137,7 +135,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         STACK.reset(token)
 
 
-def _run_of_the_job(
+def _run_verb(
     name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
 ) -> int:
     from dlq_cli.stack_values import list_installations, required
@@ -147,18 +145,21 @@ def _run_of_the_job(
     if name == "status" and not stack and is_bare:
         verb = replace(load(name), run=lambda _: list_installations(make_session()))
         return cli.Command(name, verb, None, as_json="--json" in words).run()
-    if stack and not asks_for_help:
+    if stack and name in _OF_ARCHIVE and not asks_for_help:
         # The given words come last, so their values override those of the stack.
         words = [*_words_of_stack(name, words, stack, make_session), *words]
-    if ON_GLUE in words and not asks_for_help:
+    if ON_GLUE in words and name in cli.VERBS and not asks_for_help:
         from dlq_cli.on_glue import run_on_glue
 
         values = vars(_parser_of(name, words)[0].parse_args(words))
         return run_on_glue(make_session(), required(stack), name, _without_place(words), values)
     parser, verb = _parser_of(name, words)
-    arguments = vars(parser.parse_args(words))
-    options = {one: value for one, value in arguments.items() if one not in _PLACE}
-    return cli.Command.of(name, verb, options).run()
+    values = vars(parser.parse_args(words))
+    if name in _OWN:
+        values |= {"stack": stack, "session": make_session()}
+    else:
+        values = {one: value for one, value in values.items() if one not in _PLACE}
+    return cli.Command.of(name, verb, values).run()
 
 
 def load(name: str) -> Verb:
@@ -210,7 +211,7 @@ def _parser_of(name: str, words: Sequence[str] = ()) -> tuple[argparse.ArgumentP
 
 def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> Verb:
     verb = load(name)
-    if name in cli.VERBS:
+    if name in _OF_ARCHIVE:
         cli.add_archive(parser)
     cli.fill(parser, verb, words)
     installation = parser.add_argument_group("installation")
@@ -253,7 +254,7 @@ def _words_of_stack(
     from dlq_cli.stack_values import read_stack, stack_options
 
     given = {word.partition("=")[0] for word in words}
-    lacking = [option for option in stack_options(name) if option not in given]
+    lacking = [option for option in stack_options(load(name)) if option not in given]
     if not lacking:
         return []
     of_stack = read_stack(make_session(), stack)

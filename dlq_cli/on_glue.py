@@ -98,20 +98,23 @@ def run_job(
     """
     command_id = store_command(archive, words)
     try:
-        run_id = _start(client, job, {OPTION: argument_of(archive, command_id)})
-    except JobError:
+        with aws_errors(f"job {job}", _FIX):
+            arguments = {OPTION: argument_of(archive, command_id)}
+            run_id = client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
+    except JobError as error:
         _forget(archive, command_id)
+        if isinstance(error.__cause__, client.exceptions.ConcurrentRunsExceededException):
+            why = "a run is in progress; wait for its end, then run this command again"
+            raise BusyError(f"job {job}: {why}") from error
         raise
     print_error(f"job {job}, run {run_id} is started; Ctrl-C stops it")
     wait = partial(_wait, client, job, run_id, sleep)
     try:
         state, message = wait()
     except KeyboardInterrupt:
-        try:
+        # A run that cannot be asked is stopped by force below.
+        with suppress(ArchiveError):
             request_stop(archive, run_id)
-        except ArchiveError as error:
-            # The run is then stopped by force below.
-            print_error(str(error))
         print_error(
             f"stopping the run after its open calls, by force after {duration(STOP_SECONDS)}; "
             "after another Ctrl-C it continues without this command"
@@ -135,15 +138,6 @@ def run_job(
     for line in result.answer.splitlines():
         print_line(line)
     return result.exit_code
-
-
-def _start(client: "GlueClient", job: str, arguments: Mapping[str, str]) -> str:
-    with aws_errors(f"job {job}", _FIX):
-        try:
-            return client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
-        except client.exceptions.ConcurrentRunsExceededException as error:
-            why = "a run is in progress; wait for its end, then run this command again"
-            raise BusyError(f"job {job}: {why}") from error
 
 
 def _forget(archive: Archive, command_id: str) -> None:

@@ -21,7 +21,7 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.replaying.sending import Confirmed, SendResult
-from dlq_replay.rules.breaker import BreakerRules, Update, apply, was_replayed
+from dlq_replay.rules.breaker import BreakerRules, Update, apply
 from dlq_replay.rules.decision import Park, Replay
 from dlq_replay.rules.plan import Passage
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
@@ -128,14 +128,13 @@ class Recovery:
         arrived: messages of the outage.
         recovered, parked: of these, processed without a person, or in the parked queue.
         replays: copies that the function sent to main.
-        failed_tries, failed_tries_of_replays: of the consumer; of these, tries of replayed copies.
+        failed_tries: of the consumer.
         held: how often the circuit breaker held a message.
         last_through_seconds: when the last message was processed, from the end of the outage.
         peak_in_flight: the most copies in main that were hidden at a time.
         load: tries, by ``LOAD_SECONDS`` from the start; later messages included.
-        tries: of messages of the outage, by minute from the start.
-        through: messages of the outage that were processed, by minute from the start.
-        receives: dead letters that the function received, by minute from the start.
+        tries, through, receives: tries of messages of the outage, those that were processed, and
+            dead letters that the function received, by minute from the start.
     """
 
     scenario: Scenario
@@ -144,7 +143,6 @@ class Recovery:
     parked: int = 0
     replays: int = 0
     failed_tries: int = 0
-    failed_tries_of_replays: int = 0
     held: int = 0
     last_through_seconds: float = 0.0
     peak_in_flight: int = 0
@@ -354,8 +352,6 @@ class _World:
         """Hide a copy after its failed try; then it is in main again, or in the DLQ."""
         recovery, timeout = self._recovery, self._scenario.visibility_timeout_seconds
         recovery.failed_tries += weight
-        if was_replayed(message):
-            recovery.failed_tries_of_replays += weight
         if timeout:
             samples = self._hidden.maxlen or 1
             self._hidden.append(at + timeout * samples / self._quota_samples)

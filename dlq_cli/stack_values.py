@@ -11,9 +11,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.addresses import QueueAddress
-from spark_reprocess.command_line.cli import add_archive, load
+from spark_reprocess.command_line.cli import add_archive
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
-from spark_reprocess.command_line.verb import DONE, STACK_VARIABLE
+from spark_reprocess.command_line.verb import DONE, STACK_VARIABLE, Verb
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ class StackValues:
         spark_job: name of the AWS Glue job; None without one.
         replay_enabled: the parameter ``ReplayEnabled``.
         main_retention_seconds: the parameter ``MessageRetentionPeriod``.
-        log_groups: names of those in the parameter ``ConsumerLogGroupArns``.
     """
 
     stack: str
@@ -50,7 +49,6 @@ class StackValues:
     replay_enabled: bool
     main_retention_seconds: int
     pointer_bucket: str | None = None
-    log_groups: tuple[str, ...] = ()
 
     def require_archive(self) -> str:
         """Return the archive. Raises InputError if there is none."""
@@ -63,11 +61,11 @@ class StackValues:
 
 
 @cache
-def stack_options(verb: str) -> tuple[str, ...]:
-    """Return the options of a verb of the Spark job for which a stack has a value."""
+def stack_options(verb: Verb) -> tuple[str, ...]:
+    """Return the options of a verb with ``--archive`` for which a stack has a value."""
     parser = argparse.ArgumentParser()
     add_archive(parser)
-    load(verb).add_arguments(parser)
+    verb.add_arguments(parser)
     names = {f"--{field.name.replace('_', '-')}" for field in fields(StackValues)}
     # argparse has no other list of options.
     return tuple(option for option in parser._option_string_actions if option in names)  # noqa: SLF001
@@ -153,7 +151,6 @@ def _values(stack: "StackTypeDef") -> StackValues | None:
     if _FUNCTION not in outputs:
         return None
     main_queue_url = outputs["MainQueueUrl"]
-    arns = filter(None, parameters.get("ConsumerLogGroupArns", "").split(","))
     return StackValues(
         stack=stack["StackName"],
         status=stack["StackStatus"],
@@ -170,5 +167,4 @@ def _values(stack: "StackTypeDef") -> StackValues | None:
         replay_enabled=parameters.get("ReplayEnabled") != "false",
         main_retention_seconds=int(parameters.get("MessageRetentionPeriod", 345_600)),
         pointer_bucket=parameters.get("PointerBucketName") or None,
-        log_groups=tuple(arn.partition(":log-group:")[2].removesuffix(":*") for arn in arns),
     )

@@ -61,7 +61,7 @@ def dollars(amount: float) -> str:
 def breaker_savings() -> Lines:
     """What the circuit breaker saves in an outage: docs/breaker.md."""
     heading = (
-        *("outage", "failed tries of replays", "parked", "highest load after it, a second"),
+        *("outage", "failed tries", "parked", "highest load after it, a second"),
         "last message through after",
     )
     rows = []
@@ -69,7 +69,7 @@ def breaker_savings() -> Lines:
         for name in ("without", "with"):
             one = simulate(Scenario(hours * 3600, 10), has_breaker=name == "with")
             row = (
-                *(f"{hours} h, {name}", quantity(one.failed_tries_of_replays)),
+                *(f"{hours} h, {name}", quantity(one.failed_tries)),
                 *(quantity(one.parked), quantity(one.peak_load)),
                 duration(one.last_through_seconds),
             )

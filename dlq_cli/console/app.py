@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from dlq_cli.console.pages import edit_pages, group_pages, one_group_pages, work_pages
+from dlq_cli.console.pages import group_pages, one_group_pages, work_pages
 from dlq_cli.console.security import ASSETS, ENTRY, Security, Session
 from dlq_cli.console.site import Console, asset, environment
 
@@ -38,7 +38,6 @@ def make_app(console: Console, session: Session) -> Starlette:
             Route(ENTRY, enter),
             Route(f"{ASSETS}{{name}}", asset),
             *group_pages.ROUTES,
-            *edit_pages.ROUTES,
             *one_group_pages.ROUTES,
             *work_pages.ROUTES,
         ],

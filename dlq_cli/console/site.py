@@ -25,12 +25,13 @@ from dlq_cli.console.work import Works
 from dlq_cli.stack_values import stack_options
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
 from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.command_line.cli import load
 from spark_reprocess.command_line.verb import PROGRAM
 from spark_reprocess.errors import JobError
-from spark_reprocess.report.page import REPORT, make_environment
+from spark_reprocess.report import page as report_page
 from spark_reprocess.report.views import quoted
 
-CONSOLE = files("dlq_cli.console")
+_PACKAGES = (files("dlq_cli.console"), report_page.REPORT)
 
 GROUPS = "/groups/"
 """Beginning of the path of a group's page."""
@@ -84,7 +85,7 @@ class Console:
         It gets the queues and the table that its verb takes, as far as the stack does not say them.
         """
         known = self.given if self.stack else {**self.values, "archive": self.archive.root}
-        names = [option.removeprefix("--") for option in stack_options(verb)]
+        names = [option.removeprefix("--") for option in stack_options(load(verb))]
         options = [(f"--{name}", known[name]) for name in names if name in known]
         place = [("--stack", self.stack)] if self.stack else []
         return [PROGRAM, verb, *chain.from_iterable([*place, *options]), *words]
@@ -199,24 +200,17 @@ def number_of(text: str, otherwise: int = 0) -> int:
 @cache
 def environment() -> Environment:
     """Return the engine of the console's templates; the report's are found, too."""
-    return make_environment((CONSOLE, REPORT))
+    return report_page.make_environment(_PACKAGES)
 
 
 @cache
 def assets() -> Mapping[str, bytes]:
     """Return the files that pages load, by name."""
-    scripts = "\n".join(map(_text, _SCRIPTS))
     return {
-        "early.js": _text("early.js").encode(),
-        "console.js": f'(() => {{"use strict";\n{scripts}\n}})();'.encode(),
-        "console.css": "\n".join(map(_text, _STYLES)).encode(),
+        "early.js": report_page.asset("early.js").encode(),
+        "console.js": report_page.bundled(_SCRIPTS, _PACKAGES).encode(),
+        "console.css": report_page.joined(_STYLES, _PACKAGES).encode(),
     }
-
-
-def _text(name: str) -> str:
-    """Return a file of the console, else of the report."""
-    paths = (package.joinpath("assets", *name.split("/")) for package in (CONSOLE, REPORT))
-    return next(path for path in paths if path.is_file()).read_text(encoding="utf-8")
 
 
 async def asset(request: Request) -> Response:

@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -49,7 +47,8 @@ KEPT_AGE = timedelta(days=30)
 
 _PROCESS = (sys.executable, "-m", "dlq_cli.work_process")
 
-EXIT_WORDS: Mapping[int, str] = {
+EXIT_WORDS: Mapping[int | None, str] = {
+    None: "died",
     verb.DONE: "done",
     verb.SPARK_FAILED: "Spark failed",
     verb.BAD_INPUT: "refused",
@@ -57,16 +56,7 @@ EXIT_WORDS: Mapping[int, str] = {
     verb.NOT_ALL_SENT: "some messages were not sent",
     verb.INTERRUPTED: "stopped",
 }
-"""Meanings of exit codes, for people."""
-
-
-class State(StrEnum):
-    """State of a work."""
-
-    RUNNING = "running"
-    ENDED = "ended"
-    DIED = "died"
-    """Its process ended without an exit code: it was killed, or the machine stopped."""
+"""Meanings of exit codes, for people. A process without one was killed, or the machine stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +76,7 @@ class Work:
         work_id: sorts by the time of the start.
         words: the command, without ``dlq``.
         who: started it, as ``actor.actor`` says.
-        exit_code, ended_at: None unless it has ended.
+        exit_code, ended_at: None while it runs, and if it died.
         stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
         steps: what it did one after the other, the last one perhaps still in progress; of a long
             work, those of late.
@@ -97,7 +87,7 @@ class Work:
     who: str
     started_at: datetime
     folder: Path
-    state: State
+    is_running: bool
     exit_code: int | None
     ended_at: datetime | None
     stops: int
@@ -113,23 +103,12 @@ class Work:
         """The verb of its command."""
         return self.words[0]
 
-    def option(self, name: str) -> str:
-        """Return the value of an option of its command; empty if it has none."""
-        for word, after in pairwise([*self.words, ""]):
-            if word == name:
-                return after
-            if word.startswith(f"{name}="):
-                return word.partition("=")[2]
-        return ""
-
     @property
     def status(self) -> str:
         """Say in a few words what is the matter with it."""
-        if self.state is State.RUNNING:
+        if self.is_running:
             return "stopping" if self.stops else "running"
-        if self.state is State.DIED:
-            return "died"
-        return EXIT_WORDS.get(self.exit_code or 0, f"exit code {self.exit_code}")
+        return EXIT_WORDS.get(self.exit_code, f"exit code {self.exit_code}")
 
     def answer(self) -> Mapping[str, Any] | None:
         """Return the command's ``--json`` answer; None if there is none, or only a part."""
@@ -198,7 +177,7 @@ class Works:
                 raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
         oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
         for other in self.all():
-            if other.started_at < oldest and other.state is not State.RUNNING:
+            if other.started_at < oldest and not other.is_running:
                 shutil.rmtree(other.folder, ignore_errors=True)
         work = self.get(work_id)
         if work is None:
@@ -212,7 +191,7 @@ class Works:
         if record is None:
             return None
         # In this order: a process writes the exit code before it releases the lock.
-        is_running = _is_locked(folder / _LOCK_FILE)
+        is_locked = _is_locked(folder / _LOCK_FILE)
         end = _read(folder / END_FILE)
         return Work(
             work_id=work_id,
@@ -220,7 +199,7 @@ class Works:
             who=record["who"],
             started_at=datetime.fromtimestamp(record["started_at"], UTC),
             folder=folder,
-            state=State.ENDED if end else State.RUNNING if is_running else State.DIED,
+            is_running=is_locked and not end,
             exit_code=end["exit_code"] if end else None,
             ended_at=datetime.fromtimestamp(end["ended_at"], UTC) if end else None,
             stops=sum(stop_file(folder, one + 1).exists() for one in range(MOST_STOPS)),
@@ -229,10 +208,7 @@ class Works:
 
     def all(self) -> list[Work]:
         """Return all works, the latest first."""
-        names: list[str] = []
-        with suppress(OSError):
-            names = [folder.name for folder in self.folder.iterdir()]
-        works = [work for name in names if (work := self.get(name))]
+        works = [work for folder in self.folder.glob("*") if (work := self.get(folder.name))]
         return sorted(works, key=lambda work: (work.started_at, work.work_id), reverse=True)
 
     def stop(self, work_id: str, number: int) -> None:
@@ -241,7 +217,7 @@ class Works:
         Safe to repeat; does nothing if it has ended. Raises ArchiveError.
         """
         work = self.get(work_id)
-        if work is None or work.state is not State.RUNNING:
+        if work is None or not work.is_running:
             return
         for one in range(1, min(number, MOST_STOPS) + 1):
             LocalArchive(str(work.folder)).create(stop_file(work.folder, one).name, b"")

@@ -1,15 +1,17 @@
-"""Rules that find faults of an installation, and the fixes. Pure; each rule is a generator.
+"""Facts of an installation, and rules that find its faults, and the fixes. Pure.
+
+None stands for an unknown fact. Each rule is a generator.
 
 Sources of the limits: SQSDeveloperGuide ("Using dead-letter queues in Amazon SQS", "Amazon SQS
 message quotas"), LambdaDeveloperGuide ("Using Lambda with Amazon SQS").
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
-from dlq_cli.stack.facts import Installation
+from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.aws.clients import Queue
 
@@ -24,6 +26,94 @@ FIFO_DLQ_MAX_VISIBILITY_SECONDS = 240
 MAX_RETENTION_SECONDS = 1_209_600
 EXPIRY_ALARM_SECONDS = 172_800
 """NearestExpiryAlarm and ParkedExpiryAlarm ring 2 days before SQS deletes a message."""
+
+_LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
+"""States of event source mappings and of pipes, which AWS spells differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerFacts:
+    """The trigger of a function: an event source mapping, or a pipe.
+
+    Attributes:
+        name: what it is, and which: ``event source mapping UUID``, ``pipe NAME``.
+        state: as AWS spells it.
+        reports_batch_item_failures: whether what the function wants to keep stays in the DLQ.
+            That of a pipe that waits for the answer always does.
+        target: the ARN of what gets the messages.
+    """
+
+    name: str
+    state: str
+    source_arn: str
+    reports_batch_item_failures: bool
+    target: str = ""
+
+    @property
+    def is_pipe(self) -> bool:
+        """True for an EventBridge Pipe."""
+        return self.name.startswith("pipe ")
+
+    @property
+    def is_live(self) -> bool:
+        """True if it receives messages, or is about to."""
+        return self.state.upper() in _LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Everything that the rules look at.
+
+    Attributes:
+        recursive_loop: ``Allow`` or ``Terminate``.
+        other_readers: those of other functions and targets, on the DLQ and the parked queue.
+        consumers: the time-out in seconds of each function that event source mappings feed from
+            the main queue, by its name.
+        other_main: the other main queues that are configured, as far as they could be read.
+        dlq_source_arns: the queues whose redrive policy names the DLQ.
+        denied_keys: customer keys that the function's role may not decrypt with.
+        denied_sends: names of queues to which the function's role may not send.
+        knows_triggers: whether ``triggers`` are all.
+        unknown: what could not be found out, and why.
+    """
+
+    function_name: str
+    timeout_seconds: int
+    settings: ReplaySettings
+    main: Queue
+    dlq: Queue
+    parked: Queue
+    other_main: tuple[Queue, ...] = ()
+    triggers: tuple[TriggerFacts, ...] = ()
+    other_readers: tuple[TriggerFacts, ...] = ()
+    consumers: Mapping[str, int] = field(default_factory=dict)
+    recursive_loop: str | None = None
+    reserved_concurrency: int | None = None
+    dlq_source_arns: tuple[str, ...] | None = None
+    denied_keys: tuple[str, ...] | None = None
+    unknown: tuple[str, ...] = ()
+    denied_sends: tuple[str, ...] | None = None
+    knows_triggers: bool = True
+    main_retention_seconds: int = 345_600
+
+    @property
+    def is_fed(self) -> bool:
+        """True if a trigger brings messages of the DLQ to the function, and it may run.
+
+        True also where that could not be found out.
+        """
+        feeds = (feed.is_live and feed.source_arn == self.dlq.arn for feed in self.triggers)
+        return (any(feeds) or not self.knows_triggers) and self.reserved_concurrency != 0
+
+    @property
+    def main_queues(self) -> tuple[Queue, ...]:
+        """The main queue, and the others."""
+        return (self.main, *self.other_main)
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """All of them."""
+        return (*self.main_queues, self.dlq, self.parked)
 
 
 class Severity(StrEnum):
@@ -221,13 +311,6 @@ def _trigger_is_right(of: Installation) -> Iterator[Finding]:
             fix = "deploy the stack again"
         yield _risk(of.function_name, fault, fix)
     for trigger in of.triggers:
-        if not of.replay_enabled and trigger.is_live and not trigger.is_pipe:
-            yield _risk(
-                of.function_name,
-                f"{trigger.name} is on, but ReplayEnabled is false: a deployment that changes it "
-                "turns it off again",
-                "update the stack with ReplayEnabled=true",
-            )
         if trigger.source_arn != of.dlq.arn:
             yield broken(
                 of.function_name,
@@ -305,16 +388,6 @@ def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _errors_can_be_found(of: Installation) -> Iterator[Finding]:
-    for name in of.missing:
-        yield _risk(
-            name,
-            "does not exist, so no errors can be found there",
-            "deploy the stack again; for a log group correct ConsumerLogGroupArns, or run the "
-            "consumer once",
-        )
-
-
 def _days(queue: Queue) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
@@ -332,14 +405,15 @@ _RULES: tuple[Rule, ...] = (
     _sources_are_configured,
     _keys_are_usable,
     _sends_are_allowed,
-    _errors_can_be_found,
 )
-
-WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)
-"""Rules for causes that keep a message of the DLQ from the function."""
 
 WHY_NOT_DEAD: tuple[Rule, ...] = (_main_queues_fail_to_the_dlq, _redrive_allow_policies_admit)
 """Rules for causes that keep a failed message of the main queue from the DLQ."""
 
-WHY_NOT_SENT: tuple[Rule, ...] = (_keys_are_usable, _sends_are_allowed)
-"""Rules for causes that keep the function from sending a message on."""
+WHY_NOT_PARKED: tuple[Rule, ...] = (
+    _trigger_is_right,
+    _function_may_run,
+    _keys_are_usable,
+    _sends_are_allowed,
+)
+"""Rules for causes that keep a message of the DLQ from the function, or it from sending it on."""

@@ -11,13 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from dlq_cli.stack.facts import Installation
 from dlq_cli.stack.rules import (
     NET_MIN_RECEIVE_COUNT,
     WHY_NOT_DEAD,
-    WHY_NOT_FED,
-    WHY_NOT_SENT,
+    WHY_NOT_PARKED,
     Finding,
+    Installation,
     Severity,
     broken,
     findings,
@@ -47,18 +46,12 @@ _SWEEP_SECONDS = 6.0
 _FIRST_LOOK_SECONDS = 5.0
 _LONGEST_PAUSE_SECONDS = 60.0
 
-_READ_LOG = "read its log, and LastProcessingResult of its event source mapping"
-
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step of the test message.
+    """One step of the test message: what was seen, and what rules say if it does not work.
 
-    Attributes:
-        name: the step.
-        works: None where it could not be observed.
-        observed: what was seen, or why nothing was.
-        causes: what the rules of ``doctor`` say of a step that does not work.
+    *works* is None where that could not be observed.
     """
 
     name: str
@@ -96,7 +89,7 @@ class Trial:
         causes = tuple(one for one in self._why_not_dead() if one.severity is Severity.BROKEN)
         if not of.is_fed or causes:
             why = f"not sent, because it would stay in {target.name}"
-            causes = (*findings(of, () if of.is_fed else WHY_NOT_FED), *causes)
+            causes = (*findings(of, () if of.is_fed else WHY_NOT_PARKED), *causes)
             yield Check("sent", works=False, observed=why, causes=causes)
             return
         entry = trial_entry(self.trial_id, of.settings.policy)
@@ -166,20 +159,16 @@ class Trial:
     def _causes(self) -> tuple[Finding, ...]:
         """Return what the rules find of a message that did not arrive; else where to look."""
         of = self.installation
-        causes = findings(of, (*WHY_NOT_FED, *WHY_NOT_SENT)) + self._why_not_dead()
-        causes += [
-            broken(of.function_name, f"{trigger.name} reports: {trigger.last_result}", _READ_LOG)
-            for trigger in of.triggers
-            if "PROBLEM" in trigger.last_result.upper()
-        ]
-        if not causes and self.through_consumer:
-            fault = f"the message was not parked within {self.limit_seconds:.0f} s"
-            fix = f"let the consumer run, and fail on messages with the attribute {TRIAL_ATTRIBUTE}"
-            causes = [broken(of.main.name, fault, fix)]
+        causes = findings(of, WHY_NOT_PARKED) + self._why_not_dead()
         if not causes:
-            fault = f"did not park a message of {of.dlq.name} within {self.limit_seconds:.0f} s"
-            causes = [broken(of.function_name, fault, _READ_LOG)]
-        return tuple(dict.fromkeys(causes))
+            subject = of.function_name
+            fix = "read its log, and LastProcessingResult of its event source mapping"
+            if self.through_consumer:
+                subject = of.main.name
+                fix = f"let the consumer run, and fail on messages with {TRIAL_ATTRIBUTE}"
+            fault = f"the message was not parked within {self.limit_seconds:.0f} s"
+            causes = [broken(subject, fault, fix)]
+        return tuple(causes)
 
     def _compared(self, copy: Message, entry: SendEntry, message_id: str) -> Check:
         context = copy.history.context

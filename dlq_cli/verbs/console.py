@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from dlq_cli.console.security import Session
     from dlq_cli.console.site import Console
 
-LOOPBACK = "127.0.0.1"
-"""The only address that the console listens on."""
-
 OFFERED_SECONDS = 60.0
 """Lifetime of the file with the address for the browser."""
 
@@ -168,7 +165,7 @@ def listen(port: int) -> socket.socket:
     """
     try:
         # The address is printed before the server runs: whoever opens it at once must be heard.
-        return socket.create_server((LOOPBACK, port))
+        return socket.create_server(("127.0.0.1", port))
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise InputError(f"--port {port}: {why}; give another one, or none") from error

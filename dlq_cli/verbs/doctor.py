@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from dlq_cli.stack.facts import Installation
-from dlq_cli.stack.rules import Finding, Severity, examine
+from dlq_cli.stack.rules import Finding, Installation, Severity, examine
 from dlq_cli.stack.survey import survey
 from dlq_cli.stack.trial import Check, Trial
 from dlq_cli.stack_values import clients_of, required
@@ -17,7 +16,7 @@ from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, Verb
 from spark_reprocess.errors import InputError
 
 _ABOUT = """\
-Checks an installation: its queues, function, trigger, keys and table. Prints what is broken or at
+Checks an installation: its queues, function, trigger and keys. Prints what is broken or at
 risk, and what to change. Exit code 1 if something is broken. Changes nothing.
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
@@ -67,7 +66,11 @@ def _run(options: argparse.Namespace) -> int:
         for check in trial.run():
             checks.append(check)
             if not AS_JSON.get():
-                _print_check(check)
+                word, style = _VERDICTS[check.works]
+                observed = f" test message, {check.name}: {check.observed}"
+                print_parts((f"{word:<8}", style), (observed, ""))
+                for cause in check.causes:
+                    print_line(f"{'':<9}{cause.subject}: {cause.fault}\n{'':<9}to do: {cause.fix}")
     answer = {
         "function": installation.function_name,
         "findings": [asdict(finding) for finding in findings],
@@ -77,13 +80,6 @@ def _run(options: argparse.Namespace) -> int:
     is_broken = any(finding.severity is Severity.BROKEN for finding in findings)
     has_failed = any(check.works is False for check in checks)
     return CHECK_FAILED if is_broken or has_failed else DONE
-
-
-def _print_check(check: Check) -> None:
-    word, style = _VERDICTS[check.works]
-    print_parts((f"{word:<8}", style), (f" test message, {check.name}: {check.observed}", ""))
-    for cause in check.causes:
-        print_line(f"         {cause.subject}: {cause.fault}\n         to do: {cause.fix}")
 
 
 def _print(installation: Installation, findings: Sequence[Finding]) -> None:

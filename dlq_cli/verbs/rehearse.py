@@ -4,7 +4,6 @@ import argparse
 import base64
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_cli.stack_values import aws_errors, read_stack
+from dlq_cli.stack_values import aws_errors
 from dlq_cli.verbs import require_yes
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.attributes import MessageAttribute
@@ -32,7 +31,6 @@ from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.aws.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal
 from spark_reprocess.command_line.arguments import add_shared, whole_number
-from spark_reprocess.command_line.cli import ARCHIVE_VARIABLE
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
     DONE,
@@ -93,11 +91,9 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """The messages with the same verdict (``pass`` or ``fail``) and the same type of error.
+    """The messages with the same verdict and the same type of error, which is empty for ``pass``.
 
-    Attributes:
-        error: the text of the first of these errors, masked; empty for ``pass``, as its type.
-        examples: the archived ids of the first few messages.
+    docs/reference.md describes the fields of both values, under "rehearse".
     """
 
     verdict: str
@@ -109,13 +105,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Outcomes of a function for the pending messages of a group.
-
-    Attributes:
-        messages: pending, at most as many as ``--limit`` allows. Erased ones have no outcome.
-        outcomes: failures first, the frequent ones first.
-        stopped_by: why it ended before the last message; None if it did not.
-    """
+    """Outcomes of a function for the pending messages of a group. Erased ones have no outcome."""
 
     plan_id: str
     group_id: str
@@ -148,27 +138,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--endpoint", metavar="URL", help="where it is invoked instead of AWS; unsigned")
     add("--limit", type=whole_number(1), metavar="N", help="rehearse the first N messages alone")
     add("--yes", action="store_true", help="invoke a function on AWS without a question")
-    add("--archive", metavar="PLACE", help="the archive (default: that of the stack)")
     add_shared(parser, "--plan")
-    add(
-        "--main-queue-url",
-        metavar="URL",
-        help="the source queue of messages that name none (default: that of the stack)",
-    )
+    add("--main-queue-url", metavar="URL", help="the source queue of messages that name none")
 
 
 def _run(options: argparse.Namespace) -> int:
     session: Session = options.session
     if options.endpoint and not options.endpoint.startswith(("http://", "https://")):
         raise InputError(f"--endpoint {options.endpoint}: must begin with http:// or https://")
-    place, main_queue_url = options.archive, options.main_queue_url
-    if options.stack:
-        stack = read_stack(session, options.stack)
-        place = place or stack.require_archive()
-        main_queue_url = main_queue_url or stack.main_queue_url
-    if not (place := place or os.environ.get(ARCHIVE_VARIABLE)):
-        raise InputError("give --stack NAME, or --archive PLACE")
-    archive = open_archive(place)
+    archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan().only(options.group_id)
     group_id = plan.groups[0].group_id
     edit = plan.edits.get(group_id)
@@ -186,7 +164,7 @@ def _run(options: argparse.Namespace) -> int:
 
     def rehearse_row(row: Row, new_id: str) -> Failure | None:
         edited = editor.message({**row, "group_id": group_id, CHANGES: None})
-        source_arn = _source_arn(row, main_queue_url, session)
+        source_arn = _source_arn(row, options.main_queue_url, session)
         event = event_of(edited, source_arn, new_id, int(time.time() * 1000))
         return _invoke(client, options.function, event, new_id, is_emulated=bool(options.endpoint))
 
@@ -344,11 +322,7 @@ def _invoke(
 def _rehearse(
     rehearsal: Rehearsal, rows: Iterable[Row], rehearse_row: Callable[[Row, str], Failure | None]
 ) -> None:
-    """Invoke the function with each message, and add the results to *rehearsal*.
-
-    A call without an answer of the function is no verdict and ends it. It is not repeated: the
-    function may have done its work.
-    """
+    """Invoke the function with each message; a call without an answer ends the rehearsal."""
     how_far = HowFar(rehearsal.messages)
     with progress_here()("rehearsing", lambda: how_far.line(rehearsal.count())):
         try:

@@ -20,9 +20,6 @@ from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import duration, percent, quantity
 
-ACCEPTED_SHARE = 0.001
-"""The answer warns if a greater share of the messages is parked."""
-
 _ABOUT = """\
 Simulates a replay policy in an outage of the consumer, with the rules of the replay function.
 Prints how many messages recover by themselves, how many are parked, when the last one is processed,
@@ -109,7 +106,6 @@ _ROWS: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "peak_load": ("highest load after it, tries a second", quantity),
     "replays": ("replays", quantity),
     "failed_tries": ("tries that failed", quantity),
-    "failed_tries_of_replays": ("  of replayed messages", quantity),
     "held": ("holds of the circuit breaker", quantity),
     "peak_in_flight": (f"most in flight in main, of {MAX_IN_FLIGHT:,}", quantity),
     "sqs_requests": ("SQS requests, with the consumer's", quantity),
@@ -133,8 +129,6 @@ def _print(recoveries: Sequence[Recovery]) -> None:
             for name, (label, form) in _ROWS.items()
         ],
     )
-    if recoveries[0].parked_share > ACCEPTED_SHARE:
-        print_line("\nMore than 1 in 1,000 is parked: consider a higher --max-attempts or --cap.")
     print_line(f"\nList prices of {PRICES_REGION}, {PRICES_AS_OF}, without free tier.")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dlq_cli.stack.facts import TriggerFacts
+from dlq_cli.stack.rules import TriggerFacts
 from dlq_cli.stack.survey import list_mappings, list_pipes
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack, required
 from spark_reprocess.command_line.terminal import print_answer, print_line
@@ -28,9 +28,7 @@ def switch(
     """Turn off all that feeds the stack's function, or turn on what should; wait until it is so.
 
     Where a pipe feeds the function, the event source mapping stays off: that of a stack with
-    ``ReplayEnabled=false`` is there all the same. Dead letters stay in the DLQ meanwhile, where
-    their retention goes on; what was received before is still handled. A later deployment that
-    changes a trigger turns it as its parameters say.
+    ``ReplayEnabled=false`` is there all the same. What was received before is still handled.
 
     Returns:
         The state of each trigger, as AWS writes it, by the trigger's name.

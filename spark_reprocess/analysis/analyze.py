@@ -13,11 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.group_findings import (
-    buckets_between,
-    group_findings,
-    titles_before,
-)
+from spark_reprocess.analysis.group_findings import buckets_between, group_findings
 from spark_reprocess.analysis.groups.groups import (
     MOST_KEYS,
     SLIM_COLUMNS,
@@ -61,9 +57,9 @@ from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.aws.actor import actor, text_of
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
-from spark_reprocess.groups.findings import Findings, GoneGroup, GroupFinding, by_family, merged
+from spark_reprocess.groups.findings import Findings, GroupFinding, by_family, merged
 from spark_reprocess.groups.grouping import OTHERS, Pattern
-from spark_reprocess.groups.triage import Found, GroupMemory, outcome
+from spark_reprocess.groups.triage import GroupMemory, after_analysis
 from spark_reprocess.logs.events import LIMIT_MINUTES
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
@@ -199,16 +195,13 @@ class _Analysis:
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, messages_in)
             is_whole = self.options.condition is None and len(grouping.ids) < MOST_KEYS
-            seen = [Found(row["group_id"], row["count"], row["last_sent_at"]) for row in listed]
-            result = outcome(memory, plan_id, self.now, seen, grouping.unlisted, is_whole=is_whole)
+            after, gone = after_analysis(
+                memory, plan_id, self.now, listed, grouping.unlisted, is_whole=is_whole
+            )
             firsts = filter(None, (row["first_sent_at"] for row in listed))
             lasts = filter(None, (row["last_sent_at"] for row in listed))
             buckets = buckets_between(min(firsts, default=None), max(lasts, default=None))
-            found, sampled = self._found(
-                messages, slim, listed, grouping.titles, buckets, result.memory
-            )
-        gone = [memory.groups[one] for one in result.gone]
-        titles = titles_before(self.archive, gone, self.masks)
+            found, sampled = self._found(messages, slim, listed, grouping.titles, buckets, after)
         findings = Findings(
             plan_id=plan_id,
             archive=self.archive.root,
@@ -221,10 +214,7 @@ class _Analysis:
             groups=found,
             where=self.options.condition,
             sampled=sampled,
-            gone=tuple(
-                GoneGroup(one.group_id, titles.get(one.group_id, ""), one.count, one.last_seen_at)
-                for one in gone
-            ),
+            gone=gone,
             unreadable=memory.unreadable,
             stack=self.options.stack,
             logs=log_note,
@@ -238,7 +228,7 @@ class _Analysis:
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,
         )
-        return findings, snapshot, result.memory
+        return findings, snapshot, after
 
     def _with_logged(
         self, rows: DataFrame, messages: DataFrame, plan_id: str

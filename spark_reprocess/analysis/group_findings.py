@@ -6,13 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from spark_reprocess.analysis.groups.mask import Masks
-from spark_reprocess.analysis.outputs import read_findings
-from spark_reprocess.archive.messages.message_index import REPORTS
-from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import record_of
 from spark_reprocess.groups.findings import GroupFinding, Lead, ReplayCount, Sample, Spread
-from spark_reprocess.groups.triage import GroupMemory, SeenGroup
+from spark_reprocess.groups.triage import GroupMemory
 
 Row = dict[str, Any]
 
@@ -94,6 +90,9 @@ def group_findings(
         # The earliest is the oldest.
         failed_at = row["failed_at"] or [None] * 5
         ages = [None if one is None else max(0.0, now.timestamp() - one) for one in failed_at[::-1]]
+        replays = counts[group_id, "replay_count"]
+        known = sorted((int(value), n) for value, n in replays.items() if value is not None)
+        unknown = [(None, replays[None])] if None in replays else []
         state, seen = memory.state(group_id), memory.groups[group_id]
         least, _, median, p95, greatest = row["body_bytes"]
         finding = GroupFinding(
@@ -107,7 +106,7 @@ def group_findings(
             trend=trend_of(arrivals),
             reasons=_by_count(counts[group_id, "reason"]),
             sources=_by_count(counts[group_id, "source"]),
-            replay_counts=_replay_counts(counts[group_id, "replay_count"]),
+            replay_counts=tuple(ReplayCount(*pair) for pair in (*unknown, *known)),
             body_bytes=Spread(least, median, p95, greatest),
             age_seconds=Spread(ages[0], ages[2], ages[3], ages[4]),
             leads=record_of(tuple[Lead, ...], leads_of.get(group_id, [])),
@@ -127,12 +126,6 @@ def _by_count(counts: Mapping[str | None, int]) -> dict[str, int]:
     return dict(sorted(known, key=lambda pair: (-pair[1], pair[0])))
 
 
-def _replay_counts(counts: Mapping[str | None, int]) -> tuple[ReplayCount, ...]:
-    known = sorted((int(value), count) for value, count in counts.items() if value is not None)
-    unknown = [(None, counts[None])] if None in counts else []
-    return tuple(ReplayCount(*pair) for pair in (*unknown, *known))
-
-
 def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ...]:
     by_id = {row["message_id"]: row for row in messages if row["body"] is not None}
     return tuple(
@@ -140,16 +133,3 @@ def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ..
         for one in chosen
         if (row := by_id.get(one))
     )
-
-
-def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> dict[str, str]:
-    """Return the titles of these groups from the newest report that lists one, by group id.
-
-    There are none if that report was erased or lies elsewhere, or if this analysis hides values or
-    fields: that report may not have hidden them.
-    """
-    if not gone or masks.fields or not masks.shows_values:
-        return {}
-    newest = max(one.report_id for one in gone)
-    findings = read_findings(archive.read(f"{REPORTS}/{newest}/summary.json"))
-    return {one.group_id: masks.text(one.title) for one in findings.groups} if findings else {}

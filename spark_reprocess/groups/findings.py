@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from spark_reprocess.figures import counted, percent
-from spark_reprocess.groups.triage import Status
+from spark_reprocess.groups.triage import SeenGroup, Status
 
 _Group = TypeVar("_Group", bound=Any)
 """Anything with a ``group_id``."""
@@ -146,21 +146,12 @@ class GroupFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class GoneGroup:
-    """A group without a pending message that the analysis before listed, as its report had it."""
-
-    group_id: str
-    title: str
-    count: int
-    last_seen_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Findings:
     """A whole analysis. docs/analysis.md has the fields, under "For machines".
 
     Attributes:
         groups: the largest first. One may have all messages of smaller ones: ``grouping.OTHERS``.
+        gone: groups without a pending message that the analysis before listed.
         different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all where they are few.
@@ -180,7 +171,7 @@ class Findings:
     where: str | None
     different: int = 0
     sampled: int = 0
-    gone: tuple[GoneGroup, ...] = ()
+    gone: tuple[SeenGroup, ...] = ()
     unreadable: tuple[str, ...] = ()
     left_for_people: Mapping[str, str] = field(default_factory=dict)
     stack: str | None = None

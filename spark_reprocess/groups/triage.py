@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from spark_reprocess.errors import InputError
 
@@ -42,15 +43,9 @@ def note_of(text: str) -> str:
 
 
 class Status(StrEnum):
-    """A group's status in a report, in the order of the report's headline.
+    """A group's status, in the order of the report's headline.
 
-    Attributes:
-        STOPPED: more of a redrive came back than may, and nobody has decided since.
-        REGRESSED: it was resolved, and a message was sent to the parked queue after that.
-        NEW: no earlier analysis listed it.
-        KNOWN: an earlier analysis listed it, and nobody said that it is resolved.
-        RESOLVED: every message that an analysis saw was sent before it was resolved.
-        GONE: the analysis before listed it, and no message of it is pending.
+    docs/analysis.md says when a group has which, under "Groups live on".
     """
 
     STOPPED = STOPPED
@@ -137,15 +132,6 @@ class GroupState:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A group as one analysis finds it; *last_sent_at* is None if unknown."""
-
-    group_id: str
-    count: int
-    last_sent_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class SeenGroup:
     """What analyses saw of a group, first and last.
 
@@ -184,54 +170,46 @@ class GroupMemory:
         return self.said.get(group_id, GroupState())
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is remembered from now on, and ids of groups that are *gone* since, ascending."""
-
-    gone: tuple[str, ...]
-    memory: GroupMemory
-
-
-def outcome(
+def after_analysis(
     memory: GroupMemory,
     report_id: str,
     now: datetime,
-    found: Iterable[Found],
+    rows: Iterable[Mapping[str, Any]],
     unlisted: Collection[str] = (),
     *,
     is_whole: bool = True,
-) -> Outcome:
-    """Return what an analysis makes of *memory*, which was remembered before.
+) -> tuple[GroupMemory, tuple[SeenGroup, ...]]:
+    """Return what is remembered after an analysis, and groups of *memory* that are gone since.
 
-    *found* are the groups that it lists; *unlisted* have pending messages, too. Only where it
-    looked at all messages (*is_whole*) a group can be gone.
+    *rows* are those of the groups that it lists: ``group_id``, ``count``, and ``last_sent_at``,
+    which may be None; *unlisted* have pending messages, too. Only where it looked at all messages
+    (*is_whole*) a group can be gone.
     """
-    listed = [_seen(memory, one, report_id, now, is_whole=is_whole) for one in found]
+    listed = [_seen(memory, row, report_id, now, is_whole=is_whole) for row in rows]
     there = {*(one.group_id for one in listed), *unlisted}
     gone = tuple(
-        group_id
+        seen
         for group_id, seen in sorted(memory.groups.items())
         if is_whole and seen.status is not Status.GONE and group_id not in there
     )
     groups = {
         **memory.groups,
-        **{one: replace(memory.groups[one], status=Status.GONE) for one in gone},
+        **{one.group_id: replace(one, status=Status.GONE) for one in gone},
         **{one.group_id: one for one in listed},
     }
     newest = sorted(groups.values(), key=lambda one: (one.last_seen_at, one.group_id))
     kept = {*memory.said, *(one.group_id for one in newest[-REMEMBERED_GROUPS:])}
-    after = replace(memory, groups={one: seen for one, seen in groups.items() if one in kept})
-    return Outcome(gone, after)
+    return replace(memory, groups={one: seen for one, seen in groups.items() if one in kept}), gone
 
 
 def _seen(
-    memory: GroupMemory, found: Found, report_id: str, now: datetime, *, is_whole: bool
+    memory: GroupMemory, row: Mapping[str, Any], report_id: str, now: datetime, *, is_whole: bool
 ) -> SeenGroup:
-    before = memory.groups.get(found.group_id)
-    state = memory.state(found.group_id)
+    group_id = row["group_id"]
+    before, state = memory.groups.get(group_id), memory.state(group_id)
     resolved_at = state.resolved_at
     # A message that was sent after the fix disproves it, also once that message is decided.
-    times = [one.last_sent_at for one in (before, found) if one and one.last_sent_at]
+    times = filter(None, (before and before.last_sent_at, row["last_sent_at"]))
     last_sent_at = max(times, default=None)
     if state.stopped is not None:
         status = Status.STOPPED
@@ -241,11 +219,11 @@ def _seen(
         is_back = last_sent_at is not None and last_sent_at > resolved_at
         status = Status.REGRESSED if is_back else Status.RESOLVED
     return SeenGroup(
-        group_id=found.group_id,
+        group_id=group_id,
         first_seen_at=before.first_seen_at if before else now,
         last_seen_at=now,
         report_id=before.report_id if before and not is_whole else report_id,
-        count=found.count,
+        count=row["count"],
         last_sent_at=last_sent_at,
         status=status,
     )

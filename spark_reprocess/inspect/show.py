@@ -19,6 +19,7 @@ from spark_reprocess.analysis.groups.signature import signature_of
 from spark_reprocess.archive.group_records import read_group_by
 from spark_reprocess.archive.ledger.claims import (
     Attempt,
+    Result,
     RunRecord,
     find_runs,
     run_records,
@@ -63,6 +64,7 @@ NEWEST = 200
 """So many messages of a group are looked up for its places."""
 
 _ERROR = ("error_type", "error_message", "error_code")
+_OF_CLAIM = ("run_id", "who", "reason", "destination", "step")
 
 _OUTCOME_TEXTS: dict[str | None, str] = {
     Disposition.FAILED: "not sent",
@@ -79,8 +81,6 @@ class LedgerEntry:
 
     Attributes:
         edit: digest of the edit with which it was sent, empty without an edit.
-        outcome: a ``Disposition``; None while no result is written.
-        settled_at: empty without an outcome.
         detail: SQS's error code, or why no answer came.
     """
 
@@ -115,11 +115,9 @@ class ArchivedCopy:
     """One copy that was parked and drained.
 
     Attributes:
-        state: a ``Disposition`` of the ledgers, or ``pending``.
         drain_ids: every drain with a row of it; more than one if a drain was interrupted.
         redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
         values: values of the attributes, bytes as hex digits; None unless requested.
-        captured: what ``--group-by`` captures in its error; empty for nothing.
         frames: where the consumer's own code raised the recorded error, a line each.
     """
 
@@ -363,22 +361,18 @@ def _entries(
         claim, results = found.claim, found.results
         if message_id not in claim.message_ids:
             continue
-        result = next((one for one in results or () if one.message_id == message_id), None)
         # A result without the message leaves open whether it was sent.
-        outcome = result.outcome if result else None if results is None else Disposition.IN_DOUBT
+        unknown = Result(message_id, Disposition.IN_DOUBT, "")
+        result = next((one for one in results or () if one.message_id == message_id), unknown)
         run = runs.get((found.name.plan_id, claim.run_id))
         yield LedgerEntry(
             plan_id=found.name.plan_id,
-            run_id=claim.run_id,
-            who=claim.who,
-            reason=claim.reason,
-            destination=claim.destination,
             claimed_at=claim.time,
             edit=claim.edits.get(message_id, ""),
-            outcome=None if outcome is None else str(outcome),
-            settled_at=result.time if result else "",
-            new_message_id=result.new_message_id if result else "",
-            detail=result.detail if result else "",
-            step=claim.step,
+            outcome=None if results is None else str(result.outcome),
+            settled_at=result.time,
+            new_message_id=result.new_message_id,
+            detail=result.detail,
             caller=run.caller if run else Caller(),
+            **{name: getattr(claim, name) for name in _OF_CLAIM},
         )

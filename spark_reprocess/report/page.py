@@ -9,6 +9,7 @@ never parse it as markup, which the policy forbids, too.
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -18,17 +19,16 @@ from markupsafe import Markup
 
 from spark_reprocess import figures
 from spark_reprocess.groups.findings import Findings, format_statuses, state_of
-from spark_reprocess.report.views import page_view
+from spark_reprocess.report.views import COLOURS, outline, page_view, quoted, tally
 
 REPORT = files("spark_reprocess.report")
 """The package's files: ``templates/`` and ``assets/``."""
 
-_SCRIPTS = (
-    *("basics.js", "page.js", "theme.js", "filters.js", "groups.js", "chart_layers.js"),
-    *("chart.js", "marks.js", "copying.js", "commands.js", "start.js"),
+SCRIPTS = (
+    *("uplot/uPlot.iife.min.js", "basics.js", "page.js", "theme.js", "filters.js", "groups.js"),
+    *("chart_layers.js", "chart.js", "marks.js", "copying.js", "commands.js", "start.js"),
 )
-_LIBRARY = "uplot/uPlot.iife.min.js"
-_STYLES = ("uplot/uPlot.min.css", "report.css")
+STYLES = ("uplot/uPlot.min.css", "report.css")
 
 
 def render_page(findings: Findings) -> str:
@@ -36,48 +36,43 @@ def render_page(findings: Findings) -> str:
 
     The result has no surrogates, whatever the findings contain: it can be written as UTF-8.
     """
-    # Runs before the page is drawn.
-    early = _read("assets", "early.js")
+    # The first one runs before the page is drawn.
+    early, script, style = asset("early.js"), bundled(SCRIPTS), joined(STYLES)
     policy = (
         "default-src 'none'",
-        f"script-src {_csp_hash(early)} {_csp_hash(script())}",
-        f"style-src {_csp_hash(style())}",
+        f"script-src {_csp_hash(early)} {_csp_hash(script)}",
+        f"style-src {_csp_hash(style)}",
         "img-src data:",
         "base-uri 'none'",
         "form-action 'none'",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
-    parts = {"early_script": early, "script": script(), "style": style()}
-    return (
-        make_environment()
-        .get_template("page.html.jinja")
-        .render(
-            view=page_view(findings),
-            policy="; ".join(policy),
-            **{name: Markup(text) for name, text in parts.items()},  # noqa: S704 - the package's own
-        )
-    )
+    parts = {"early_script": early, "script": script, "style": style}
+    template = make_environment().get_template("page.html.jinja")
+    own = {name: Markup(text) for name, text in parts.items()}  # noqa: S704 - the package's own
+    return template.render(view=page_view(findings), policy="; ".join(policy), **own)
 
 
-def script() -> str:
-    """Return the page's script: the chart library and ours, in one scope without global names."""
-    parts = [_read("assets", name) for name in (_LIBRARY, *_SCRIPTS)]
-    return "\n".join(['(() => {"use strict";', *parts, "})();"])
+def bundled(names: Sequence[str], packages: Sequence[Traversable] = (REPORT,)) -> str:
+    """Return scripts in one scope without global names; see ``asset``."""
+    return f'(() => {{"use strict";\n{joined(names, packages)}\n}})();'
 
 
-def style() -> str:
-    """Return the page's only style sheet."""
-    return "\n".join(_read("assets", name) for name in _STYLES)
+def joined(names: Sequence[str], packages: Sequence[Traversable] = (REPORT,)) -> str:
+    """Return assets in one text."""
+    return "\n".join(asset(name, packages) for name in names)
+
+
+def asset(name: str, packages: Sequence[Traversable] = (REPORT,)) -> str:
+    """Return a file of the first of these packages that has it among its assets."""
+    paths = (package.joinpath("assets", *name.split("/")) for package in packages)
+    return next(path for path in paths if path.is_file()).read_text(encoding="utf-8")
 
 
 def _csp_hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _read(folder: str, name: str) -> str:
-    return REPORT.joinpath(folder, *name.split("/")).read_text(encoding="utf-8")
 
 
 @cache
@@ -114,5 +109,7 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
     )
     environment.filters.update({one.__name__: one for one in named})
     environment.filters.update(state=state_of, statuses=format_statuses)
+    environment.filters.update(outline=outline, quoted=quoted, tally=tally)
+    environment.globals["COLOURS"] = COLOURS
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment

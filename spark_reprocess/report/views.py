@@ -3,12 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from shlex import quote
 from typing import Any
 
 from spark_reprocess.archive.messages.message_index import REPORTS
 from spark_reprocess.editing.json_text import indented_json
-from spark_reprocess.figures import cut, epoch, moment, visible
+from spark_reprocess.figures import cut, epoch, visible
 from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
@@ -54,21 +55,19 @@ def page_view(findings: Findings) -> View:
         **head_view(rows),
         "findings": findings,
         "groups": groups,
-        "data": chart_data(rows),
-        "path_of_groups": "#",
         "places": places(findings),
     }
 
 
 def head_view(findings: Findings) -> View:
-    """Return the values of the page's head, and of the table below its chart."""
-    starts = [group.first_sent_at for group in findings.groups if group.first_sent_at]
-    ends = [group.last_sent_at for group in findings.groups if group.last_sent_at]
+    """Return the values of the page's head and of its chart."""
+    starts = filter(None, (group.first_sent_at for group in findings.groups))
+    ends = filter(None, (group.last_sent_at for group in findings.groups))
     return {
         "findings": findings,
         "first_sent": min(starts, default=None),
         "last_sent": max(ends, default=None),
-        "table": arrivals_table(findings),
+        "data": chart_data(findings),
     }
 
 
@@ -84,26 +83,21 @@ def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> V
         "found": group,
         # The element's id. No other element's id starts with "g-".
         "anchor": anchor if anchor.startswith("g-") else f"g-{anchor}",
-        "title": group.title.strip() or "(no title)",
         "number": rank,
         # 0 is the grey of all groups without a colour of their own.
         "colour": rank if rank <= COLOURS else 0,
         "outline": outline(group.arrivals),
-        "width": max(1, len(group.arrivals)),
         "lead": next(iter(group.leads), None),
-        "leads": group.leads,
-        "reasons": _tally(group.reasons),
-        "sources": _tally(group.sources),
-        "replay_counts": _tally(replays),
+        "replay_counts": replays,
         "samples": list(map(shown_sample, group.samples)) if has_samples else [],
         "too_few": TOO_FEW if group.count < LEAST_GROUP else "",
-        "quoted_id": quoted(group.group_id),
         "lead_with_option": lead,
         "where_option": option,
     }
 
 
-def _tally(counts: Mapping[str, int]) -> View:
+def tally(counts: Mapping[str, int]) -> View:
+    """Return the first rows of a table of counts, with their shares, and what is more."""
     pairs, total = list(counts.items()), sum(counts.values())
     return {
         "rows": [(name, count, count / total if total else 0.0) for name, count in pairs[:_COUNTS]],
@@ -129,14 +123,9 @@ def outline(arrivals: Sequence[int]) -> str:
     highest = max(arrivals, default=0)
     if highest <= 0:
         return ""
-    parts = [f"M0 {SPARK_HEIGHT}"]
-    level, reached = 0, 0
-    for position, count in enumerate(arrivals):
-        height = max(2, round(SPARK_HEIGHT * count / highest)) if count > 0 else 0
-        if height != level:
-            parts.append(f"{f'H{position}' if position > reached else ''}V{SPARK_HEIGHT - height}")
-            level, reached = height, position
-    return f"{''.join(parts)}H{len(arrivals)}V{SPARK_HEIGHT}z"
+    heights = (max(2, round(SPARK_HEIGHT * n / highest)) if n > 0 else 0 for n in arrivals)
+    steps = (f"V{SPARK_HEIGHT - height}h{len([*same])}" for height, same in groupby(heights))
+    return f"M0 {SPARK_HEIGHT}{''.join(steps)}V{SPARK_HEIGHT}z"
 
 
 def chart_data(findings: Findings) -> View:
@@ -145,27 +134,8 @@ def chart_data(findings: Findings) -> View:
         "starts": [epoch(start) for start in findings.bucket_starts],
         "seconds": findings.bucket_seconds,
         "colours": COLOURS,
-        "arrivals": _columns(findings),
+        "arrivals": [group.arrivals for group in findings.groups],
     }
-
-
-def arrivals_table(findings: Findings) -> list[View]:
-    """Return the chart's numbers by bucket; buckets without a message are left out."""
-    rows = []
-    for start, *counts in zip(findings.bucket_starts, *_columns(findings), strict=True):
-        if total := sum(counts):
-            coloured = counts[:COLOURS]
-            others = total - sum(coloured)
-            name = moment(start, findings.bucket_seconds)
-            rows.append({"start": name, "counts": coloured, "others": others, "total": total})
-    return rows
-
-
-def _columns(findings: Findings) -> list[list[int]]:
-    """Return each group's arrivals by bucket; a group whose times are all unknown may have none."""
-    buckets = len(findings.bucket_starts)
-    arrivals = (group.arrivals[:buckets] for group in findings.groups)
-    return [[*one, *[0] * (buckets - len(one))] for one in arrivals]
 
 
 def places(findings: Findings) -> str:

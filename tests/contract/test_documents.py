@@ -21,7 +21,7 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line import verb
-from spark_reprocess.command_line.cli import VERBS
+from spark_reprocess.command_line.cli import VERBS, load
 from spark_reprocess.command_line.verbs.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
@@ -167,7 +167,7 @@ def test_every_verb_has_a_row() -> None:
 def test_the_options_that_a_stack_fills_in_are_named() -> None:
     row = next(item for item in section("Verbs").split("\n- ") if "DLQ_STACK" in item)
 
-    filled_in = {option for verb in VERBS for option in stack_options(verb)}
+    filled_in = {option for verb in VERBS for option in stack_options(load(verb))}
     assert filled_in == set(re.findall(r"--[a-z-]+", row)) - {"--stack"}
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dlq_cli.simulation import EVENT_MESSAGES, FUNCTION_GB, Scenario, policy_of, simulate
-from dlq_cli.verbs.simulate import ACCEPTED_SHARE
 from dlq_replay import __version__
 from dlq_replay.settings import ReplaySettings
 from spark_reprocess.command_line.cli import parse
@@ -258,7 +257,7 @@ def test_the_defaults_survive_an_hour() -> None:
     """Without the breaker, also if the first failed try makes a dead letter."""
     hour = Scenario(3600, 10.0)
     for outage in (hour, replace(hour, visibility_timeout_seconds=0, max_receive_count=1)):
-        assert simulate(outage, has_breaker=False).parked_share < ACCEPTED_SHARE
+        assert simulate(outage, has_breaker=False).parked_share < 0.001
 
 
 # --- Rights

@@ -17,7 +17,7 @@ from dlq_cli.console.work import Works
 from local_sqs.server import serve_in_thread
 from tests.e2e.test_console_in_browser import WIDTHS, desk
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
-from tests.support.console_works import PARKED, QUEUES, DeadWorks, redrive_answer
+from tests.support.console_works import PARKED, QUEUES, DeadWorks, a_problem, redrive_answer
 from tests.support.console_world import a_dead_letter, archive_with, console_of, opened
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,15 +42,8 @@ def paths(world: DeadWorks, text: str) -> list[str]:
     executed = [*world.preview_words, "--execute", "--reason", text]
     numbers = {"step": 2, "steps": 9, "sent": 3, "returned": 1, "allowed": 0}
     ramp = [{"group_id": world.group_id, "verdict": "bad", "why": text, **numbers}]
-    problem = {
-        "group_id": "",
-        "word": "edit_failed",
-        "count": 2,
-        "detail": text,
-        "examples": [text],
-    }
     sample = {"group_id": world.group_id, "message_id": text, "lines": [f"-{text}", f"+{text}"]}
-    seen: dict[str, Any] = {"problems": [problem], "samples": [sample], "notes": [text]}
+    seen: dict[str, Any] = {"problems": [a_problem(text)], "samples": [sample], "notes": [text]}
     dry_run, at_once = world.dry_run(**seen, forecast=FORECAST), world.dry_run(**seen)
     stopped_answer = redrive_answer(world, {"sent": 3, "stopped": 17}, run_id="r", ramp=ramp)
     stopped = world.ended(executed, stopped_answer, 3, f"dlq: {text}\n{text}\n")

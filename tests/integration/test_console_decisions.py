@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from dlq_cli.__main__ import main
-from dlq_cli.console import deciding
-from dlq_cli.console.deciding import decide_groups
-from dlq_cli.console.reading import entry_digest
+from dlq_cli.console.reports import change_groups, entry_digest
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import read_memory, read_statements
 from spark_reprocess.archive.storage.files import Archive
@@ -201,25 +199,22 @@ def test_a_form_that_shows_nothing_of_a_group_decides_nothing(archive: Archive) 
     assert group_of(archive, 0).action == "leave"
 
 
-def test_a_race_in_the_middle_is_read_again(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_race_in_the_middle_is_read_again(archive: Archive) -> None:
     """Between reading and writing somebody else writes: both decisions are in the plan."""
     file = find_plan(archive, None)
     first, second = group_of(archive, 1), group_of(archive, 2)
-    real, races = decide, iter([1, 1, 0, 0, 0])
+    races = iter([1, 1, 0, 0, 0])
 
-    def overtaken(text: str, *words: Any) -> str:
-        new = real(text, *words)
+    def overtaken(text: str) -> str:
+        new = decide(text, [second.group_id], Action.REDRIVE)
         if next(races, 0):
             now = file.read()
             other = Action.DISCARD if "discard" not in now else Action.LEAVE
             assert file.replace(now, decide(now, [first.group_id], other, "by another"))
         return new
 
-    monkeypatch.setattr(deciding, "decide", overtaken)
     seen = {second.group_id: entry_digest(second)}
-    decide_groups(console_of(archive), plan_of(archive).plan_id, seen, Action.REDRIVE, None)
+    change_groups(console_of(archive), plan_of(archive).plan_id, seen, overtaken, Action.REDRIVE)
 
     assert group_of(archive, 1).note == "by another"
     assert group_of(archive, 2).action == "redrive"
@@ -227,16 +222,11 @@ def test_a_race_in_the_middle_is_read_again(
 
 def test_endless_races_end(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_reprocess.plan.plan_file.PlanFile.replace", lambda *_: False)
-    group = group_of(archive, 1)
+    plan, group = plan_of(archive), group_of(archive, 1)
+    seen = {group.group_id: entry_digest(group)}
 
     with pytest.raises(BusyError, match="others change it all the time"):
-        decide_groups(
-            console_of(archive),
-            plan_of(archive).plan_id,
-            {group.group_id: entry_digest(group)},
-            Action.REDRIVE,
-            None,
-        )
+        change_groups(console_of(archive), plan.plan_id, seen, lambda text: f"{text}\n")
 
 
 EDITED = '{"zip": 1, "iban": "DE02120300000000202051", "name": "<b>Ann</b>"}'

@@ -218,7 +218,7 @@ def test_a_fault_of_ours_ends_one_request_alone(
         raise RuntimeError("secret of a message")
 
     with monkeypatch.context() as patched:
-        patched.setattr("dlq_cli.console.pages.group_pages.read_report", fail)
+        patched.setattr("dlq_cli.console.reports.read_report", fail)
         answer = browser.get("/")
 
     assert answer.status_code == 500

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli.console.work import KEPT_AGE, State, Work, Works
+from dlq_cli.console.work import KEPT_AGE, Work, Works
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.errors import ArchiveError, InputError
 
@@ -29,7 +29,7 @@ def works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Works]:
     yield works
     for work in works.all():
         works.stop(work.work_id, 2)
-        until(works, work, lambda one: one.state is not State.RUNNING)
+        until(works, work, is_over)
 
 
 def until(works: Works, work: Work, is_so: Callable[[Work], bool]) -> Work:
@@ -41,7 +41,7 @@ def until(works: Works, work: Work, is_so: Callable[[Work], bool]) -> Work:
 
 
 def is_over(work: Work) -> bool:
-    return work.state is not State.RUNNING
+    return not work.is_running
 
 
 def is_busy(work: Work) -> bool:
@@ -72,8 +72,7 @@ def test_exit_code_is_kept_and_put_in_words(
 
     ended = until(works, work, is_over)
 
-    state = State.DIED if code is None else State.ENDED
-    assert (ended.state, ended.exit_code, ended.status) == (state, code, status)
+    assert (ended.exit_code, ended.status) == (code, status)
     assert code is None or (ended.ended_at and ended.ended_at >= ended.started_at)
     assert ("ValueError: a bug" in ended.errors()) == (command == "break")
     works.stop(work.work_id, 2)
@@ -106,7 +105,6 @@ def test_command_is_one_of_ours(works: Works, tmp_path: Path) -> None:
 def test_what_it_does_is_shown_while_it_runs(works: Works) -> None:
     work = until(works, started(works, "sleep"), is_busy)
 
-    assert work.state is State.RUNNING
     assert work.status == "running"
     assert work.words == ["sleep"]
     assert work.step
@@ -122,7 +120,7 @@ def test_stop_interrupts_and_the_second_one_again(works: Works) -> None:
     stopping = works.get(work.work_id)
 
     assert stopping
-    assert (stopping.state, stopping.status, stopping.stops) == (State.RUNNING, "stopping", 1)
+    assert (stopping.is_running, stopping.status, stopping.stops) == (True, "stopping", 1)
 
     works.stop(work.work_id, 2)
 
@@ -172,7 +170,7 @@ def test_half_written_records_are_no_work_or_one_that_died(works: Works) -> None
 
     died = until(works, ended, is_over)
 
-    assert died.state is State.DIED
+    assert died.status == "died"
     assert died.step
     assert died.step.label == "a"
 
@@ -240,7 +238,7 @@ def test_work_survives_the_console_and_the_next_one_finds_and_stops_it(works: Wo
         assert console.stdout.read() == ""
     running = until(works, work, is_busy)
 
-    assert running.state is State.RUNNING
+    assert running.is_running
 
     works.stop(work_id, 1)
 

@@ -44,8 +44,7 @@ def drained(archive: Archive | Path, number: int, messages: Sequence[Message]) -
 
 def statuses(findings: Findings) -> dict[str, str]:
     """The status of each group by the error that its title begins with."""
-    found = {one.title.split(":")[0]: one.status for one in findings.groups}
-    return found | {one.title.split(":")[0]: "gone" for one in findings.gone}
+    return {one.title.split(":")[0]: one.status for one in findings.groups}
 
 
 def id_of(findings: Findings, error: str) -> str:
@@ -84,7 +83,8 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
         "ValueError": "known",
     }
     assert (statuses(part), part.unreadable) == ({"VatError": "resolved"}, (damaged,))
-    assert statuses(third) == dict.fromkeys(errors, "gone")
+    assert [one.group_id for one in third.gone] == sorted(id_of(second, one) for one in errors)
+    assert {one.report_id for one in third.gone} == {second.plan_id}
     assert statuses(last) == {
         "VatError": "regressed",
         "TimeoutError": "resolved",

@@ -28,13 +28,7 @@ def archive(tmp_path: Path) -> Archive:
     messages = [parked(n, SentTimestamp=str((NOW + n) * 1000)) for n in range(10)]
     archive_of(tmp_path, messages[:7], "d-1")
     archive = archive_of(tmp_path, messages[5:], "d-2")
-    outcomes = [
-        Disposition.SENT,
-        Disposition.SENT,
-        Disposition.DISCARDED,
-        Disposition.FAILED,
-        Disposition.IN_DOUBT,
-    ]
+    outcomes = map(Disposition, ("sent", "sent", "discarded", "failed", "in_doubt"))
     settle(archive, "p-1", dict(zip(IDS, outcomes, strict=False)))
     dead = Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), (IDS[5], IDS[4]))
     begin(archive, "p-2").claim("g-1", 1, 1, dead)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.groups.findings import Findings, GroupFinding, Lead, Part, Sample, Synonym
-from spark_reprocess.report.page import render_page, script, style
+from spark_reprocess.report.page import SCRIPTS, STYLES, bundled, joined, render_page
 from tests.support.findings_builder import (
     HOSTILE_TEXTS,
     a_group,
@@ -85,7 +85,7 @@ def test_no_text_becomes_an_element_or_an_attribute(findings: Findings) -> None:
 @settings(max_examples=60)
 @given(FINDINGS)
 def test_the_page_can_be_written_and_hides_no_character(findings: Findings) -> None:
-    page = render_page(findings).replace(script(), "").replace(style(), "")
+    page = render_page(findings).replace(bundled(SCRIPTS), "").replace(joined(STYLES), "")
 
     page.encode()
     unseen = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}

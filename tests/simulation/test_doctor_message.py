@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from dlq_cli.stack.facts import Installation, TriggerFacts
+from dlq_cli.stack.rules import Installation, TriggerFacts
 from dlq_cli.stack.trial import Check, Trial
 from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE
 from dlq_replay.settings import ReplaySettings
@@ -175,7 +175,7 @@ UNSENT, STAYS = [False], [True, False, True]
         ({"reserved_concurrency": 0}, UNSENT, "reserved concurrency is 0"),
         ({"triggers": ()}, UNSENT, "nothing is replayed"),
         # What stays in the DLQ is removed.
-        ({}, STAYS, "did not park a message of dlq within 180 s"),
+        ({}, STAYS, "was not parked within 180 s"),
         ({"denied_sends": ("parked",)}, STAYS, "may not send to it"),
         ({"denied_keys": ("key",)}, STAYS, "may not use its KMS key"),
     ],

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlq_cli.console.site import Console
-from dlq_cli.console.work import State, Work, Works
+from dlq_cli.console.work import Work, Works
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
-from tests.support.console_world import NOW, Browser
+from spark_reprocess.command_line.verbs.redrive import redrive_fields
+from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary
+from tests.support.console_world import NOW, Browser, plan_of
 
 MAIN = "http://localhost/123456789012/main"
 PARKED = "http://localhost/123456789012/parked"
@@ -33,11 +33,11 @@ class DeadWorks:
 
     @property
     def plan_id(self) -> str:
-        return read_plan(find_plan(self.archive, None).read()).plan_id
+        return plan_of(self.archive).plan_id
 
     @property
     def group_id(self) -> str:
-        return read_plan(find_plan(self.archive, None).read()).groups[0].group_id
+        return plan_of(self.archive).groups[0].group_id
 
     def post(self, path: str, **fields: str) -> Any:
         return self.browser.post(path, {"start_id": self.works.make_id(), **fields})
@@ -69,7 +69,7 @@ class DeadWorks:
         if answer is not None:
             work.folder.joinpath("answer").write_text(json.dumps(answer))
         work.folder.joinpath("errors").write_text(errors)
-        while (found := self.works.get(work.work_id)) and found.state is State.RUNNING:
+        while (found := self.works.get(work.work_id)) and found.is_running:
             time.sleep(0.01)
         assert found
         return found
@@ -80,10 +80,9 @@ class DeadWorks:
         return str(answer.text)
 
     def dry_run(self, *more: str, **changes: Any) -> Work:
-        plan = read_plan(find_plan(self.archive, self.plan_id).read()).only(self.group_id)
-        words = [*self.preview_words, *more]
-        answer = redrive_answer(self, decisions_sha256=plan.decisions_sha256, **changes)
-        return self.ended(words, answer)
+        sha256 = plan_of(self.archive).only(self.group_id).decisions_sha256
+        answer = redrive_answer(self, decisions_sha256=sha256, **changes)
+        return self.ended([*self.preview_words, *more], answer)
 
     @property
     def preview_words(self) -> list[str]:
@@ -92,28 +91,11 @@ class DeadWorks:
         return ["redrive", *place, "--parked-queue-url", PARKED, *what]
 
 
+def a_problem(text: str, word: str = "edit_failed") -> dict[str, Any]:
+    return {"group_id": "", "word": word, "count": 2, "detail": text, "examples": [text]}
+
+
 def redrive_answer(world: DeadWorks, counts: Mapping[str, int] | None = None, **more: Any) -> Any:
-    groups = [
-        {
-            "group_id": world.group_id,
-            "action": "redrive",
-            "counts": counts or {"send": 20},
-            "is_edited": False,
-        }
-    ]
-    return {
-        "version": 1,
-        "plan_id": world.plan_id,
-        "run_id": "",
-        "destinations": {MAIN: 20},
-        "groups": groups,
-        "problems": [],
-        "stopped_by": "",
-        "notes": [],
-        "samples": [],
-        "forecast": None,
-        "ramp": [],
-        "max_rate": None,
-        "decisions_sha256": "",
-        **more,
-    }
+    group = GroupOutcome(world.group_id, "", "redrive", counts or {"send": 20})
+    summary = RedriveSummary(world.plan_id, "", {MAIN: 20}, (group,), ())
+    return {"version": 1, **redrive_fields(summary), **more}

@@ -10,7 +10,6 @@ from typing import Any
 
 from spark_reprocess.groups.findings import (
     Findings,
-    GoneGroup,
     GroupFinding,
     Lead,
     Part,
@@ -19,6 +18,7 @@ from spark_reprocess.groups.findings import (
     Spread,
     Synonym,
 )
+from spark_reprocess.groups.triage import SeenGroup, Status
 
 ANALYZED_AT = datetime(2025, 11, 20, 10, 30, tzinfo=UTC)
 BUCKET_SECONDS = 1800.0
@@ -97,19 +97,28 @@ def a_group(**changes: Any) -> GroupFinding:
 
 
 def some_findings(*groups: GroupFinding, **changes: Any) -> Findings:
-    """Findings of these groups; counts and shares are made to add up."""
+    """Findings of these groups; counts and shares add up, and each has arrivals in all buckets."""
     total = sum(group.count for group in groups)
+    starts = tuple(
+        FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * number) for number in range(BUCKETS)
+    )
+    buckets = len(changes.get("bucket_starts", starts))
     findings = Findings(
         plan_id="20251120T103000-4f2a",
         archive="archive",
         plan_path="archive/reports/20251120T103000-4f2a/plan.yaml",
         analyzed_at=ANALYZED_AT,
         messages=total,
-        bucket_starts=tuple(
-            FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * number) for number in range(BUCKETS)
-        ),
+        bucket_starts=starts,
         bucket_seconds=BUCKET_SECONDS,
-        groups=tuple(replace(one, share=one.count / total if total else 0.0) for one in groups),
+        groups=tuple(
+            replace(
+                one,
+                share=one.count / total if total else 0.0,
+                arrivals=(*one.arrivals, *[0] * (buckets - len(one.arrivals))),
+            )
+            for one in groups
+        ),
         where=None,
     )
     return replace(findings, **changes)
@@ -150,8 +159,12 @@ def hostile_findings() -> Findings:
         archive=HOSTILE_TEXTS[1],
         plan_path=HOSTILE_TEXTS[16],
         where=HOSTILE_TEXTS[9],
-        gone=tuple(GoneGroup(text, text, 1, ANALYZED_AT) for text in HOSTILE_TEXTS),
+        gone=tuple(gone_group(text, text, 1) for text in HOSTILE_TEXTS),
     )
+
+
+def gone_group(group_id: str, report_id: str, count: int) -> SeenGroup:
+    return SeenGroup(group_id, ANALYZED_AT, ANALYZED_AT, report_id, count, None, Status.KNOWN)
 
 
 def _hostile_group(texts: Iterator[str], place: int) -> GroupFinding:

@@ -1,37 +1,27 @@
-"""Pages about many groups: the list, searched and sorted, and decisions."""
+"""Pages about many groups: the list with its search, and decisions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from starlette.responses import Response
 
-from dlq_cli.console.deciding import MeanwhileError, decide_groups
-from dlq_cli.console.reading import Group, Report, entry_digest, read_report
+from dlq_cli.console import reports
+from dlq_cli.console.reports import Group, MeanwhileError, Report
 from dlq_cli.console.site import GROUPS, PAGE_ROWS, Visit, number_of, page_route
 from spark_reprocess.errors import InputError
-from spark_reprocess.figures import epoch
 from spark_reprocess.groups.findings import Findings, by_family, format_predicate
 from spark_reprocess.groups.triage import Status, note_of
+from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import NoReportError
-from spark_reprocess.report.views import COLOURS, chart_data, group_view, head_view, outline
+from spark_reprocess.report.views import group_view, head_view
 
 _SEVERITY = {status.value: place for place, status in enumerate(Status)}
-_ACTIONS = {"leave": 0, "redrive": 1, "discard": 2}
 
-ORDERS: Mapping[str, tuple[str, Callable[[Group], float]]] = {
-    "count": ("messages", lambda one: -one.planned.count),
-    "status": ("status", lambda one: _SEVERITY.get(one.listed.status, len(_SEVERITY))),
-    "last": ("last sent", lambda one: -epoch(one.found.last_sent_at if one.found else None)),
-    "decision": ("decision", lambda one: _ACTIONS.get(one.listed.action, len(_ACTIONS))),
-}
-"""By the word in the address: its name, and what to sort by, ascending. Ties are in the order of
-the plan."""
-
-
-_FIELDS = ("q", "status", "action", "sort", "from", "to")
+_FIELDS = ("q", "status", "action", "from", "to")
 """Fields of an address, or of a form, that say which groups are listed."""
 
 
@@ -42,7 +32,7 @@ def _time_range(fields: Mapping[str, str]) -> range:
 
 
 def matching_groups(groups: Sequence[Group], fields: Mapping[str, str]) -> list[Group]:
-    """Return the groups that match, in order. An unknown word in a field counts as its default."""
+    """Return the groups that match, by severity of their status, and then in the plan's order."""
     words = fields.get("q", "").lower().split()
     status, action = fields.get("status", ""), fields.get("action", "")
     times = _time_range(fields)
@@ -56,8 +46,9 @@ def matching_groups(groups: Sequence[Group], fields: Mapping[str, str]) -> list[
             and (not words or all(map(_text(group).__contains__, words)))
         )
 
-    order = ORDERS.get(fields.get("sort", ""), ORDERS["count"])[1]
-    return sorted(filter(matches, groups), key=order)
+    return sorted(
+        filter(matches, groups), key=lambda one: _SEVERITY.get(one.listed.status, len(_SEVERITY))
+    )
 
 
 def _text(group: Group) -> str:
@@ -72,9 +63,7 @@ def _text(group: Group) -> str:
 
 def _groups(visit: Visit) -> Response:
     try:
-        console = visit.console
-        plan_id, table = visit.query.get("plan"), console.failure_table
-        report = read_report(console.archive, plan_id, console.now(), table)
+        report = reports.read_report(visit.console, visit.query.get("plan"))
     except NoReportError:
         # Where a person begins: this page has the button to collect.
         return visit.see_other("/works", begin="yes")
@@ -89,16 +78,13 @@ def _groups(visit: Visit) -> Response:
         "pages": pages,
         "messages": sum(group.planned.count for group in report.groups) or 1,
         "wanted": {name: visit.query.get(name, "") for name in _FIELDS},
-        "orders": ORDERS,
         "place": report.place,
-        "COLOURS": COLOURS,
-        "outline": outline,
     }
     if visit.is_fragment:
         return visit.page("groups_list.html.jinja", **values)
     return visit.page(
         "groups.html.jinja",
-        view=report.findings and list_view(report, report.findings, visit.address(GROUPS)),
+        view=report.findings and list_view(report, report.findings),
         times=_time_range(visit.query),
         statuses=[status.value for status in Status if status is not Status.GONE],
         actions=[action.value for action in Action],
@@ -106,23 +92,17 @@ def _groups(visit: Visit) -> Response:
     )
 
 
-def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[str, Any]:
+def list_view(report: Report, findings: Findings) -> dict[str, Any]:
     """Return what the report's templates need for its head and its chart.
 
     The head counts what is pending now, where that is known, and which groups are stopped now, not
     what the analysis found.
-
-    The groups without a colour of their own are one row of numbers: a page need not carry the
-    arrivals of a thousand.
     """
-    columns = [group.arrivals for group in findings.groups]
-    others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
     listed = [group.listed for group in report.groups]
     left = [group.count if group.pending is None else group.pending for group in listed]
     settled = sum(group.count for group in listed) - sum(left)
-    now = {group.group_id: group.status for group in listed}
     groups = tuple(
-        replace(group, status=now.get(group.group_id, group.status)) for group in findings.groups
+        replace(one.found, status=one.listed.status) for one in report.groups if one.found
     )
     different = 0 if settled else findings.different
     messages = findings.messages - settled
@@ -133,11 +113,6 @@ def list_view(report: Report, findings: Findings, path_of_groups: str) -> dict[s
             group_view(group, rank, has_samples=False) for rank, group in enumerate(groups, start=1)
         ],
         "pending_groups": sum(map(bool, left)) if settled else None,
-        "path_of_groups": path_of_groups,
-        "data": {
-            **chart_data(findings),
-            "arrivals": [*columns[:COLOURS], *([others] if others else [])],
-        },
     }
 
 
@@ -151,7 +126,7 @@ def _decide(visit: Visit) -> Response:
     pairs = (text.partition(":") for text in visit.fields("seen"))
     seen = {group_id: digest for group_id, _, digest in pairs}
     if visit.field("all_matching"):
-        report = read_report(visit.console.archive, plan_id, visit.console.now())
+        report = reports.read_report(visit.console, plan_id)
         fields = {name: visit.field(f"find_{name}") for name in _FIELDS}
         digests = {one.group_id: one.seen for one in matching_groups(report.groups, fields)}
         if str(len(digests)) != visit.field("all_matching"):
@@ -163,7 +138,8 @@ def _decide(visit: Visit) -> Response:
     if not seen:
         raise InputError("choose at least one group")
     try:
-        decide_groups(visit.console, plan_id, seen, action, note)
+        change = partial(decide, group_ids=[*seen], action=action, note=note)
+        reports.change_groups(visit.console, plan_id, seen, change, action, note)
     except MeanwhileError as error:
         return _meanwhile(visit, error, seen)
     done = {"plan": visit.field("shown_plan"), "decided": action.value}
@@ -173,7 +149,7 @@ def _decide(visit: Visit) -> Response:
 
 
 def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Response:
-    now = {**seen, **{group.group_id: entry_digest(group) for group in error.groups}}
+    now = {**seen, **{group.group_id: reports.entry_digest(group) for group in error.groups}}
     note = visit.field("note").strip()
     words = (visit.field("decision"), *(("--note", note) if note else ()))
     return visit.page(
@@ -182,10 +158,7 @@ def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Res
         groups=error.groups,
         plan=error.plan,
         seen=now,
-        decision=visit.field("decision"),
-        note=visit.field("note"),
-        shown_plan=visit.field("shown_plan"),
-        back=visit.field("back"),
+        **{name: visit.field(name) for name in ("decision", "note", "shown_plan", "back")},
         commands=[visit.console.command("decide", group_id, *words) for group_id in list(now)[:20]],
     )
 

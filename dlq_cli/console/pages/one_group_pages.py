@@ -1,23 +1,35 @@
-"""Pages about one group, its messages, what people say about it; and about one message."""
+"""Pages about one group: its messages, what people say about it, its edit; and about one message.
 
+While a person types a JSON Patch, the page shows what would change in twenty messages. A dry run
+counts over the whole group.
+"""
+
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from starlette.responses import Response
 
-from dlq_cli.console.reading import find_report, read_report
+from dlq_cli.console import reports
 from dlq_cli.console.site import GROUPS, PAGE_ROWS, Console, Visit, page_route
 from dlq_replay.replaying.returns import Returns
 from spark_reprocess.analysis.groups.mask import excerpt
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.archive.ledger.open_set import planned_states
-from spark_reprocess.editing.json_text import write_indented
+from spark_reprocess.archive.messages.dead_letter_schema import from_row
+from spark_reprocess.archive.messages.message_index import Member, member_rows
+from spark_reprocess.editing.edit import Edit, EditError, read_patch
+from spark_reprocess.editing.json_text import write_indented, write_json
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups.findings import Sample
 from spark_reprocess.groups.triage import Statement, is_group_id, note_of
 from spark_reprocess.inspect.outcomes import read_returns
 from spark_reprocess.inspect.show import ArchivedCopy, ShowOptions, group_members, show
-from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.decision import with_patch
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
+from spark_reprocess.redrive.resolving.editor import CHANGES, Editor, edit_sample
 from spark_reprocess.report.views import View, group_view, shown_sample
 
 _MOST_STATEMENTS = 50
@@ -25,6 +37,8 @@ _MOST_STATEMENTS = 50
 
 _BODY_CHARACTERS = 8_000
 """Of a body at most; ``dlq show`` has all of it."""
+
+PREVIEW_MESSAGES = 20
 
 
 def _masked(console: Console, copy: ArchivedCopy) -> tuple[View, str]:
@@ -39,10 +53,14 @@ def _masked(console: Console, copy: ArchivedCopy) -> tuple[View, str]:
     return sample, ": ".join(filter(None, (copy.error_type, copy.error_code, error)))
 
 
+def _planned(visit: Visit, plan_id: str | None) -> tuple[Plan, PlannedGroup]:
+    plan = reports.find_report(visit.console.archive, plan_id).plan()
+    return plan, plan.groups[plan.index(visit.request.path_params["group_id"])]
+
+
 def _group(visit: Visit) -> Response:
-    console = visit.console
-    archive, group_id = console.archive, visit.request.path_params["group_id"]
-    report = read_report(archive, visit.query.get("plan"), console.now(), console.failure_table)
+    archive, group_id = visit.console.archive, visit.request.path_params["group_id"]
+    report = reports.read_report(visit.console, visit.query.get("plan"))
     group = report.groups[report.plan.index(group_id)]
     edit = group.planned.edit
     operations = edit.patch.operations if edit and edit.patch else ()
@@ -65,11 +83,9 @@ def _messages(visit: Visit) -> Response:
 
     The table of the plan has what it needs, so no file of messages is opened.
     """
-    console, query = visit.console, visit.query
-    archive, group_id = console.archive, visit.request.path_params["group_id"]
-    plan = find_report(archive, query.get("plan")).plan()
-    group = plan.groups[plan.index(group_id)]
-    text = query.get("q", "").strip()
+    console, archive, query = visit.console, visit.console.archive, visit.query
+    plan, group = _planned(visit, query.get("plan"))
+    group_id, text = group.group_id, query.get("q", "").strip()
     members = group_members(archive, plan, group_id)
     total = members.num_rows
     if text:
@@ -102,7 +118,7 @@ def _say(visit: Visit) -> Response:
     """Write down what a person says about a group: a note, or that it is resolved or is not."""
     console = visit.console
     group_id = visit.request.path_params["group_id"]
-    find_report(console.archive, visit.field("shown_plan") or None).plan().index(group_id)
+    reports.find_report(console.archive, visit.field("shown_plan") or None).plan().index(group_id)
     if not is_group_id(group_id):
         raise InputError(f"{group_id}: is no id of a group as analyses make it")
     text: str | None = note_of(visit.field("text").strip())
@@ -133,9 +149,102 @@ def _message(visit: Visit) -> Response:
     )
 
 
+def patch_lines(edit: Edit | None) -> str:
+    """Format the patch of an edit with a line for each operation; empty without one."""
+    if edit is None or edit.patch is None:
+        return ""
+    lines = ",\n".join(f"  {write_json(dict(one))}" for one in edit.patch.operations)
+    return f"[\n{lines}\n]"
+
+
+def _edit(visit: Visit) -> Response:
+    plan, group = _planned(visit, visit.query.get("plan"))
+    return _page(visit, plan, group, patch_lines(group.edit))
+
+
+def _page(
+    visit: Visit,
+    plan: Plan,
+    group: PlannedGroup,
+    text: str,
+    meanwhile: PlannedGroup | None = None,
+) -> Response:
+    return visit.page(
+        "edit.html.jinja",
+        HTTPStatus.CONFLICT if meanwhile else HTTPStatus.OK,
+        plan=plan,
+        seen=reports.entry_digest(meanwhile or group),
+        meanwhile=meanwhile,
+        meanwhile_text=patch_lines(meanwhile.edit) if meanwhile else "",
+        shown_plan=visit.query.get("plan", visit.field("shown_plan")),
+        attributes=group.edit.set_attributes if group.edit else (),
+        **_preview_values(visit, plan, group, text),
+        dry_run=visit.console.command("redrive", "--group", group.group_id),
+    )
+
+
+def _preview_values(visit: Visit, plan: Plan, group: PlannedGroup, text: str) -> dict[str, Any]:
+    archive, group_id = visit.console.archive, group.group_id
+    patch, faults = read_patch(text)
+    members = group_members(archive, plan, group_id)
+    edits = {group_id: Edit(patch)} if patch else {}
+    # A queue may have a lower limit, which the dry run knows.
+    editor = Editor(edits, plan.plan_id)
+    by_file = pc.sort_indices(members["file"].cast(pa.string()))
+    rows = members.take(by_file[:PREVIEW_MESSAGES]).sort_by("sent_at").to_pylist()
+    first = [Member(row["message_id"], row["file"]) for row in rows]
+    samples, misfits = [], []
+    for row in member_rows(archive, first) if edits else ():
+        before = from_row(row)
+        try:
+            after = editor.message({**row, "group_id": group_id, CHANGES: None})
+        except EditError as error:
+            misfits.append((before.message_id, str(error)))
+        else:
+            samples.append(edit_sample(group_id, before, after, visit.console.masks))
+    words = (group.action.value, "--edit", patch.text if patch else "[]")
+    return {
+        "group": group,
+        "text": text,
+        "patch": patch,
+        "faults": faults,
+        "total": members.num_rows,
+        "samples": samples,
+        "misfits": misfits,
+        "command": visit.console.command("decide", group_id, *words),
+    }
+
+
+def _preview(visit: Visit) -> Response:
+    """Show the changes that the form would make now; a fragment. Writes nothing."""
+    plan, group = _planned(visit, visit.field("plan"))
+    values = _preview_values(visit, plan, group, visit.field("patch"))
+    return visit.page("edit_preview.html.jinja", **values)
+
+
+def _save(visit: Visit) -> Response:
+    plan, group = _planned(visit, visit.field("plan"))
+    text = visit.field("patch")
+    patch, faults = read_patch(text)
+    if faults:
+        return _page(visit, plan, group, text)
+    seen = {group.group_id: visit.field("seen")}
+    change = partial(with_patch, group_id=group.group_id, patch=patch)
+    try:
+        reports.change_groups(visit.console, plan.plan_id, seen, change)
+    except reports.MeanwhileError as error:
+        return _page(visit, error.plan, group, text, error.groups[0])
+    shown_plan = visit.field("shown_plan")
+    return visit.see_other(f"{GROUPS}{group.group_id}", plan=shown_plan, edited="1")
+
+
+_ONE = f"{GROUPS}{{group_id}}"
 ROUTES = (
-    page_route(f"{GROUPS}{{group_id}}", _group),
-    page_route(f"{GROUPS}{{group_id}}/messages", _messages),
-    page_route(f"{GROUPS}{{group_id}}/say", _say, "POST"),
+    page_route(_ONE, _group),
+    page_route(f"{_ONE}/messages", _messages),
+    page_route(f"{_ONE}/say", _say, "POST"),
+    page_route(f"{_ONE}/edit", _edit),
+    page_route(f"{_ONE}/edit", _save, "POST"),
+    page_route(f"{_ONE}/edit/preview", _preview, "POST"),
     page_route("/messages/{message_id:path}", _message),
 )

@@ -10,9 +10,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dlq_cli.console.reading import find_report
+from dlq_cli.console.reports import find_report
 from dlq_cli.console.site import Console, Handler, Visit, page_route
-from dlq_cli.console.work import MOST_STOPS, State, Work
+from dlq_cli.console.work import MOST_STOPS, Work
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.aws.clients import sqs_client
@@ -33,7 +33,7 @@ _WHOLE_PLAN = "plan"
 """The value of the field ``what`` that means every group that the plan redrives."""
 
 _OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
-_UNFINISHED = {NOT_ALL_SENT, STOPPED, INTERRUPTED}
+_UNFINISHED = {None, NOT_ALL_SENT, STOPPED, INTERRUPTED}
 """Exit codes after which the same command goes on with what is left."""
 
 _ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.DISCARDED)
@@ -112,7 +112,7 @@ def _execution(visit: Visit) -> list[str]:
         *dry_run.words,
         *option("--decisions-sha256", answer["decisions_sha256"]),
         *(["--at-once"] if at_once else ["--ramp", *_words(visit, "allow_returns")]),
-        *_words(visit, "max_rate", "claim_ttl"),
+        *_words(visit, "max_rate"),
         *(["--in-doubt", "send"] if visit.field("in_doubt") else []),
         *["--execute", *_words(visit, "reason")],
     ]
@@ -180,8 +180,7 @@ def _counts(visit: Visit) -> Response:
 def _work(visit: Visit) -> Response:
     """Show a work with its answer. ``sentences`` are for people, ``log`` is the other output."""
     work = _found(visit)
-    is_running = work.state is State.RUNNING
-    answer = work.answer() if work.state is State.ENDED else None
+    answer = None if work.exit_code is None else work.answer()
     lines = work.errors().splitlines()
     sending = _sending(answer) if answer and work.verb == "redrive" else None
     response = visit.page(
@@ -193,15 +192,13 @@ def _work(visit: Visit) -> Response:
         answer=answer,
         sending=sending,
         is_dry_run=work.verb == "redrive" and "--execute" not in work.words,
-        goes_on=work.state is State.DIED or work.exit_code in _UNFINISHED,
-        is_running=is_running,
-        titles=_titles(visit.console, work.option("--plan")) if sending else {},
+        goes_on=not work.is_running and work.exit_code in _UNFINISHED,
+        titles=_titles(visit.console, sending["plan_id"]) if sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
-        group=work.option("--group"),
-        claim_ttl=int(work.option("--claim-ttl") or CLAIM_TTL_SECONDS),
+        claim_ttl=CLAIM_TTL_SECONDS,
     )
-    if visit.is_fragment and not is_running:
+    if visit.is_fragment and not work.is_running:
         response.status_code = STOP_POLLING
     return response
 

@@ -54,8 +54,13 @@ def print_status(status: ArchiveStatus) -> None:
             f"parked queue: about {queue.visible:,} visible, {queue.in_flight:,} in flight, "
             f"{queue.delayed:,} delayed"
         )
-    for line in _breaker_lines(status):
-        print_line(line)
+    if dlq := status.dlq:
+        if dlq.fault:
+            print_line(f"circuit breaker: not known ({dlq.fault})")
+        if dlq.sentence:
+            print_line(f"circuit breaker: {dlq.sentence}")
+        if dlq.waiting is not None:
+            print_line(f"DLQ: about {dlq.waiting:,} wait")
     if status.messages:
         counts = (status.messages, status.count(PENDING), *map(status.count, _STATES))
         print_table(("messages", PENDING, *_COLUMNS), [counts])
@@ -82,18 +87,6 @@ def print_status(status: ArchiveStatus) -> None:
     _print_latest("plan", (*_COLUMNS, "came back"), plans)
     for line in _next_steps(status):
         print_line(line)
-
-
-def _breaker_lines(status: ArchiveStatus) -> Iterator[str]:
-    dlq = status.dlq
-    if dlq is None:
-        return
-    if dlq.fault:
-        yield f"circuit breaker: not known ({dlq.fault})"
-    if dlq.sentence:
-        yield f"circuit breaker: {dlq.sentence}"
-    if dlq.waiting is not None:
-        yield f"DLQ: about {dlq.waiting:,} wait"
 
 
 def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.stack.facts import Installation, TriggerFacts
-from dlq_cli.stack.rules import Severity, examine
+from dlq_cli.stack.rules import Installation, Severity, TriggerFacts, examine
 from dlq_replay.settings import ReplaySettings
 from spark_reprocess.aws.clients import Queue
 from tests.support.builders import environment, queue_arn, queue_url
@@ -131,7 +130,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "nothing feeds the function": {"triggers": ()},
     "the mapping is off": {"triggers": (OFF,)},
     "mapping and pipe are off": {"triggers": (OFF, replace(PIPE, state="STOPPED"))},
-    "the mapping is on": {"replay_enabled": False},
     "Lambda ends the loop": {"recursive_loop": "Terminate"},
     "no concurrency, and something unknown": {
         "reserved_concurrency": 0,
@@ -142,7 +140,6 @@ CHANGES: dict[str, dict[str, Any]] = {
         for of in ("dlq", "parked")
     },
     "no right to send": {"denied_sends": ("main",)},
-    "a table or log group that is not there": {"missing": ("/shop/orders",)},
     "a key that the role may not use": {
         **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
         "denied_keys": (KEY,),

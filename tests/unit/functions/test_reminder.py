@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -22,7 +22,7 @@ from functions.reminder.handler import (
 )
 from spark_reprocess.archive.group_records import write_seen
 from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.groups.triage import Found, GroupMemory, GroupState, outcome
+from spark_reprocess.groups.triage import GroupMemory, GroupState, after_analysis
 from tests.support.golden import assert_stored, stored_rows
 
 if TYPE_CHECKING:
@@ -240,28 +240,33 @@ REPORT = "20261101T000000Z-aaaaaa"
 
 
 def analyzed(
-    account: Account, *groups: Found, resolved: Sequence[str] = (), stopped: Sequence[str] = ()
+    account: Account,
+    *groups: dict[str, Any],
+    resolved: Sequence[str] = (),
+    stopped: Sequence[str] = (),
 ) -> None:
     """An analysis of now that finds these groups; one of three days ago found ``g-000000000a``.
 
     The groups *resolved* were resolved a day ago, and a redrive of *stopped* was stopped.
     """
     now = datetime.now(UTC)
-    before = outcome(GroupMemory(), "r-0", now - timedelta(days=3), [a_group("g-000000000a")])
+    known, then = [a_group("g-000000000a")], now - timedelta(days=3)
+    before, _ = after_analysis(GroupMemory(), "r-0", then, known)
     state = GroupState(1, resolved_at=now - timedelta(days=1))
     bad = GroupState(1, "redrive", stopped="3 of 20 messages came back, 0 may", stops=1)
     said = {**dict.fromkeys(resolved, state), **dict.fromkeys(stopped, bad)}
-    memory = replace(before.memory, said=said)
-    result = outcome(memory, REPORT, now - timedelta(hours=2), groups)
+    memory = replace(before, said=said)
+    after, _ = after_analysis(memory, REPORT, now - timedelta(hours=2), groups)
     with tempfile.TemporaryDirectory() as folder:
         archive = open_archive(folder)
-        write_seen(archive, REPORT, result.memory)
+        write_seen(archive, REPORT, after)
         (path,) = archive.list("groups")
         account.s3.put_object(Bucket=BUCKET, Key=f"archive/{path}", Body=archive.read(path) or b"")
 
 
-def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> Found:
-    return Found(group_id, count, datetime.now(UTC) - timedelta(days=sent_days_ago))
+def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> dict[str, Any]:
+    sent_at = datetime.now(UTC) - timedelta(days=sent_days_ago)
+    return {"group_id": group_id, "count": count, "last_sent_at": sent_at}
 
 
 def seen(account: Account, content: bytes, report_id: str = REPORT) -> None:

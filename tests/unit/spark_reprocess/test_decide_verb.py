@@ -12,7 +12,7 @@ from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.groups.triage import Found, GroupMemory, GroupState, outcome
+from spark_reprocess.groups.triage import GroupMemory, GroupState, after_analysis
 from spark_reprocess.plan.plan import PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
@@ -42,8 +42,8 @@ def archive(tmp_path: Path) -> Archive:
     """An archive that remembers one group, and has a plan with another one."""
     archive = open_archive(str(tmp_path / "archive"))
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    found = outcome(GroupMemory(), "r-1", now, [Found(GROUP, 1, now)])
-    write_seen(archive, "r-1", found.memory)
+    row = {"group_id": GROUP, "count": 1, "last_sent_at": now}
+    write_seen(archive, "r-1", after_analysis(GroupMemory(), "r-1", now, [row])[0])
     archive.write(PLAN_PATH, PLAN.encode())
     return archive
 

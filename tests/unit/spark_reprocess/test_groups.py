@@ -6,7 +6,7 @@ Its files are created once, and few are opened.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,14 +22,12 @@ from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups import triage
 from spark_reprocess.groups.triage import (
-    Found,
     GroupMemory,
     GroupState,
-    Outcome,
     Statement,
     Status,
+    after_analysis,
     note_of,
-    outcome,
 )
 from tests.support.ledgers import MemoryArchive
 
@@ -107,15 +105,24 @@ def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:
         note_of("x" * 2001)
 
 
-def found(group_id: str = GROUP, sent: float | None = 0.0) -> Found:
-    return Found(group_id, 1, None if sent is None else day(sent))
+def found(group_id: str = GROUP, sent: float | None = 0.0, count: int = 1) -> dict[str, Any]:
+    last_sent_at = None if sent is None else day(sent)
+    return {"group_id": group_id, "count": count, "last_sent_at": last_sent_at}
 
 
-def analyzed(memory: GroupMemory, number: float, *groups: Found, **options: Any) -> Outcome:
-    return outcome(memory, f"r-{number:05.1f}", day(number), groups, **options)
+class Analysis(NamedTuple):
+    memory: GroupMemory
+    gone: tuple[str, ...]
 
 
-def statuses(analysis: Outcome) -> dict[str, Status]:
+def analyzed(
+    memory: GroupMemory, number: float, *groups: dict[str, Any], **options: Any
+) -> Analysis:
+    after, gone = after_analysis(memory, f"r-{number:05.1f}", day(number), groups, **options)
+    return Analysis(after, tuple(one.group_id for one in gone))
+
+
+def statuses(analysis: Analysis) -> dict[str, Status]:
     """The status of each group that is not gone."""
     groups = analysis.memory.groups
     return {one: seen.status for one, seen in groups.items() if seen.status is not Status.GONE}
@@ -214,8 +221,8 @@ def say(archive: Archive, group_id: str, number: float, who: str = "ada", **valu
 
 def analyze(archive: Archive, number: float, *group_ids: str) -> GroupMemory:
     report_id, now = f"{day(number):%Y%m%dT%H%M%SZ}-aaaaaa", day(number)
-    groups = [Found(one, 3, day(number - 1)) for one in group_ids]
-    after = outcome(read_memory(archive), report_id, now, groups).memory
+    groups = [found(one, number - 1, 3) for one in group_ids]
+    after, _ = after_analysis(read_memory(archive), report_id, now, groups)
     write_seen(archive, report_id, after)
     return after
 

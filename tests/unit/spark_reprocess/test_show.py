@@ -173,9 +173,6 @@ def test_empty_archive_knows_no_message(tmp_path: Path) -> None:
         show(ShowOptions(str(tmp_path / "new"), "m-1"))
 
 
-ARGV = ["show", "--archive", "a", "--plan", "p.yaml", "g-1"]
-
-
 def archived(body: str = "{}") -> Row:
     """A row as Arrow returns it."""
     error = FailureError("TimeoutError", "after 3 s")

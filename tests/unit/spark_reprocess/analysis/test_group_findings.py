@@ -1,4 +1,4 @@
-"""A group put together from what Spark's tasks return, and titles of groups that are gone."""
+"""A group put together from what Spark's tasks return."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -12,15 +12,11 @@ from spark_reprocess.analysis.group_findings import (
     MOST_BUCKETS,
     buckets_between,
     group_findings,
-    titles_before,
     trend_of,
 )
-from spark_reprocess.analysis.groups.mask import compile_masks
-from spark_reprocess.analysis.outputs import summary_json
-from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.groups.findings import GroupFinding, Lead, Sample, Spread, Synonym
 from spark_reprocess.groups.triage import GroupMemory, GroupState, SeenGroup, Status
-from tests.support.findings_builder import a_group, a_lead, some_findings
+from tests.support.findings_builder import a_lead
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EARLY, LATE = NOW - timedelta(hours=3), NOW - timedelta(hours=1)
@@ -188,23 +184,3 @@ def test_buckets_are_as_wide_as_people_think() -> None:
 )
 def test_a_trend_is_a_word_where_enough_is_known(arrivals: tuple[int, ...], word: str) -> None:
     assert trend_of(arrivals) == word
-
-
-def seen(group_id: str, report_id: str) -> SeenGroup:
-    return SeenGroup(group_id, EARLY, LATE, report_id, 1, None, Status.KNOWN)
-
-
-def test_titles_of_gone_groups_come_from_the_reports_that_list_them(archive: Archive) -> None:
-    for number, title in ((1, "older"), (2, "mail ada@example.org, order 4711")):
-        findings = some_findings(a_group(group_id="g-1", title=title), a_group(group_id="g-2"))
-        archive.write(f"reports/r-{number}/summary.json", summary_json(findings).encode())
-    archive.write("reports/r-3/summary.json", b"damaged")
-    gone = [seen("g-1", "r-2"), seen("g-0", "r-1")]
-
-    titles = titles_before(archive, gone, compile_masks(["4711"]))
-
-    assert titles["g-1"] == "mail ***, order ***"
-    assert titles_before(archive, [*gone, seen("g-3", "r-3")], compile_masks([])) == {}
-    assert titles_before(archive, [*gone, seen("g-4", "r-4")], compile_masks([])) == {}
-    assert titles_before(archive, gone, compile_masks([], shows_values=False)) == {}
-    assert titles_before(archive, gone, compile_masks(["body.customer"])) == {}

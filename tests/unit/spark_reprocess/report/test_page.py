@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.groups.findings import Findings, GoneGroup, Part, Synonym
+from spark_reprocess.groups.findings import Findings, Part, Synonym
 from spark_reprocess.report.page import render_page
 from spark_reprocess.report.views import COLOURS
 from tests.support.findings_builder import (
@@ -17,6 +17,7 @@ from tests.support.findings_builder import (
     a_group,
     a_lead,
     a_sample,
+    gone_group,
     hostile_findings,
     many_findings,
     some_findings,
@@ -59,7 +60,7 @@ PAGES = {
         EVERYTHING,
         a_group(group_id="g-2", count=5, status="known", leads=(), samples=()),
         stack="shop",
-        gone=(GoneGroup("g-3", "KeyError: <text>", 12, ANALYZED_AT - timedelta(days=3)),),
+        gone=(gone_group("g-3", "20251117T103000-1111", 12),),
     ),
     "one group of one message": some_findings(
         a_group(count=1, leads=(), sources={"orders": 4, SOURCE: 6})
@@ -98,7 +99,8 @@ def test_the_table_says_what_the_chart_draws() -> None:
     words = words_of(render_page(some_findings(*groups)))
 
     assert "from T0 T1 T2 T3 T4 T5 others all" in words
-    assert "2025-11-18 22:30 4 4 4 4 4 4 8 32" in words
+    # The bucket between them is empty.
+    assert "2025-11-18 22:30 4 4 4 4 4 4 8 32 2025-11-18 23:30 6 6 6 6 6 6 12 48" in words
 
 
 def test_a_thousand_groups_fit_a_page_that_a_phone_opens() -> None:

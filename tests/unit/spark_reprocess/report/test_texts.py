@@ -1,6 +1,7 @@
 """Texts, charts and commands of the report: real shells run what a reader copies."""
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,14 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.editing.json_text import indented_json
-from spark_reprocess.figures import cut, visible
-from spark_reprocess.groups.findings import Findings
+from spark_reprocess.figures import cut, moment, visible
 from spark_reprocess.report.views import (
-    COLOURS,
     SAMPLE_CHARACTERS,
     SPARK_HEIGHT,
-    arrivals_table,
-    chart_data,
     lead_with_option,
     outline,
     places,
@@ -119,20 +116,14 @@ def test_a_long_body_is_cut_and_says_so(body: str) -> None:
     assert sample["body"].endswith("…")
 
 
-def three_buckets(*arrivals: tuple[int, ...]) -> Findings:
-    groups = [a_group(group_id=f"g-{n}", arrivals=one) for n, one in enumerate(arrivals)]
-    starts = tuple(ANALYZED_AT + timedelta(hours=n) for n in range(3))
-    return some_findings(*groups, bucket_starts=starts, bucket_seconds=3_600.0)
-
-
 @pytest.mark.parametrize(
     ("arrivals", "path"),
     [
         ((), ""),
         ((0, 0), ""),
-        ((4,), "M0 24V0H1V24z"),
-        ((0, 2, 2, 4, 0), "M0 24H1V12H3V0H4V24H5V24z"),
-        ((1, 1_000_000), "M0 24V22H1V0H2V24z"),
+        ((4,), "M0 24V0h1V24z"),
+        ((0, 2, 2, 4, 0), "M0 24V24h1V12h2V0h1V24h1V24z"),
+        ((1, 1_000_000), "M0 24V22h1V0h1V24z"),
     ],
 )
 def test_an_outline_steps_over_the_counts(arrivals: tuple[int, ...], path: str) -> None:
@@ -143,33 +134,16 @@ def test_an_outline_steps_over_the_counts(arrivals: tuple[int, ...], path: str) 
 def test_an_outline_stays_in_its_box(arrivals: list[int]) -> None:
     path = outline(arrivals).removeprefix("M0 24").removesuffix("z")
 
-    for step in path.replace("H", " H").replace("V", " V").split():
-        limit = len(arrivals) if step[0] == "H" else SPARK_HEIGHT
-        assert 0 <= int(step[1:]) <= limit
-
-
-def test_the_table_has_the_coloured_groups_and_the_others_and_no_empty_bucket() -> None:
-    others = ((1, 0, 2), (1, 0, 3))
-    coloured = ((7, 0, 0),) * COLOURS
-
-    first, last = arrivals_table(three_buckets(*coloured, *others))
-
-    assert (first["counts"], first["others"], first["total"]) == ([7] * 6, 2, 44)
-    assert last == {"start": "2025-11-20 12:30", "counts": [0] * 6, "others": 5, "total": 5}
-
-
-def test_groups_without_times_have_no_bar() -> None:
-    assert chart_data(three_buckets((1, 2, 3), ()))["arrivals"] == [[1, 2, 3], [0, 0, 0]]
+    assert all(0 <= int(one) <= SPARK_HEIGHT for one in re.findall(r"V(\d+)", path))
+    widths = [int(one) for one in re.findall(r"h(\d+)", path)]
+    assert sum(widths) == (len(arrivals) if any(arrivals) else 0)
 
 
 @given(st.sampled_from([1.0, 5.0, 30.0, 60.0, 3_600.0]))
 def test_no_two_buckets_have_the_same_name(seconds: float) -> None:
     starts = tuple(ANALYZED_AT + timedelta(seconds=seconds * n) for n in range(60))
-    group = a_group(arrivals=(1,) * 60)
 
-    rows = arrivals_table(some_findings(group, bucket_starts=starts, bucket_seconds=seconds))
-
-    assert len({row["start"] for row in rows}) == 60
+    assert len({moment(start, seconds) for start in starts}) == 60
 
 
 SH = shutil.which("dash") or "sh"
@@ -198,16 +172,12 @@ def test_a_condition_reads_well_in_double_quotes_unless_a_shell_would_expand_it(
     assert quoted("a != 'b'") == "'a != '\"'\"'b'\"'\"''"
 
 
-def test_the_commands_name_archive_and_plan() -> None:
-    findings = some_findings(a_group(), archive="s3://b/my archive", plan_path="/r/plan.yaml")
+def test_the_commands_name_archive_and_plan_and_one_in_the_archive_by_its_id() -> None:
+    elsewhere = some_findings(a_group(), archive="s3://b/my archive", plan_path="/r/plan.yaml")
+    beside = some_findings(a_group(), archive="/a", plan_path="/a/reports/r-1/plan.yaml")
 
-    assert places(findings) == "--archive 's3://b/my archive' --plan /r/plan.yaml"
-
-
-def test_a_plan_in_the_archive_is_named_by_its_id() -> None:
-    findings = some_findings(a_group(), archive="/a", plan_path="/a/reports/r-1/plan.yaml")
-
-    assert places(findings) == f"--archive /a --plan {findings.plan_id}"
+    assert places(elsewhere) == "--archive 's3://b/my archive' --plan /r/plan.yaml"
+    assert places(beside) == f"--archive /a --plan {beside.plan_id}"
 
 
 def test_the_strongest_lead_with_a_condition_narrows_the_redrive() -> None:
