@@ -35,6 +35,7 @@ class StackValues:
         spark_job: name of the AWS Glue job; None without one.
         replay_enabled: the parameter ``ReplayEnabled``.
         main_retention_seconds: the parameter ``MessageRetentionPeriod``.
+        log_groups: names of those in the parameter ``ConsumerLogGroupArns``.
     """
 
     stack: str
@@ -49,6 +50,7 @@ class StackValues:
     replay_enabled: bool
     main_retention_seconds: int
     pointer_bucket: str | None = None
+    log_groups: tuple[str, ...] = ()
 
     def require_archive(self) -> str:
         """Return the archive. Raises InputError if there is none."""
@@ -151,6 +153,7 @@ def _values(stack: "StackTypeDef") -> StackValues | None:
     if _FUNCTION not in outputs:
         return None
     main_queue_url = outputs["MainQueueUrl"]
+    arns = filter(None, parameters.get("ConsumerLogGroupArns", "").split(","))
     return StackValues(
         stack=stack["StackName"],
         status=stack["StackStatus"],
@@ -167,4 +170,5 @@ def _values(stack: "StackTypeDef") -> StackValues | None:
         replay_enabled=parameters.get("ReplayEnabled") != "false",
         main_retention_seconds=int(parameters.get("MessageRetentionPeriod", 345_600)),
         pointer_bucket=parameters.get("PointerBucketName") or None,
+        log_groups=tuple(arn.partition(":log-group:")[2].removesuffix(":*") for arn in arns),
     )

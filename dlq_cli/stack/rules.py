@@ -74,6 +74,7 @@ class Installation:
         denied_keys: customer keys that the function's role may not decrypt with.
         denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
+        missing: names of the table and of log groups that do not exist.
         unknown: what could not be found out, and why.
     """
 
@@ -91,6 +92,7 @@ class Installation:
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
+    missing: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
@@ -388,6 +390,16 @@ def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _errors_can_be_found(of: Installation) -> Iterator[Finding]:
+    for name in of.missing:
+        yield _risk(
+            name,
+            "does not exist, so no errors can be found there",
+            "deploy the stack again; for a log group correct ConsumerLogGroupArns, or run the "
+            "consumer once",
+        )
+
+
 def _days(queue: Queue) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
@@ -405,6 +417,7 @@ _RULES: tuple[Rule, ...] = (
     _sources_are_configured,
     _keys_are_usable,
     _sends_are_allowed,
+    _errors_can_be_found,
 )
 
 WHY_NOT_DEAD: tuple[Rule, ...] = (_main_queues_fail_to_the_dlq, _redrive_allow_policies_admit)

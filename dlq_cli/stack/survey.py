@@ -1,6 +1,7 @@
 """Asks AWS for the facts of an installation. Reads only."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -79,6 +80,13 @@ def survey(session: "Session", stack: str) -> Installation:
     mappings = ask("event source mappings", list_mappings, client, FunctionName=name)
     pipes = ask("pipes", list_pipes, client, TargetPrefix=function)
     role = configuration["Role"]
+    calls: dict[str, Callable[[], object]] = {
+        # As ``collect --logs`` asks, which also shows whether it is allowed.
+        name: partial(client("logs").filter_log_events, logGroupName=name, limit=1, endTime=1)
+        for name in values.log_groups
+    }
+    if table := settings.failure_table:
+        calls[table] = partial(client("dynamodb").describe_table, TableName=table)
     return Installation(
         function_name=configuration["FunctionName"],
         timeout_seconds=configuration["Timeout"],
@@ -96,6 +104,7 @@ def survey(session: "Session", stack: str) -> Installation:
         dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
         denied_keys=ask("KMS permissions", _denied_keys, client, role, queues),
         denied_sends=ask("permissions to send", _denied_sends, client, role, queues, dlq),
+        missing=tuple(name for name, call in calls.items() if ask(name, _is_missing, call)),
         unknown=tuple(unknown),
         main_retention_seconds=values.main_retention_seconds,
     )
@@ -206,3 +215,13 @@ def _denied_sends(
         if not (queue is dlq and queue.is_fifo)
         and _is_denied(client, role, ["sqs:SendMessage"], queue.arn, over_tls)
     )
+
+
+def _is_missing(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        return True
+    return False

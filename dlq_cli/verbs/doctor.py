@@ -16,8 +16,8 @@ from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, Verb
 from spark_reprocess.errors import InputError
 
 _ABOUT = """\
-Checks an installation: its queues, function, trigger and keys. Prints what is broken or at
-risk, and what to change. Exit code 1 if something is broken. Changes nothing.
+Checks an installation: its queues, function, trigger, keys, table and log groups. Prints
+what is broken or at risk, and what to change. Exit code 1 if something is broken. Changes nothing.
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
 function park it: no consumer sees it. It finds the message among at most 100 parked ones, compares

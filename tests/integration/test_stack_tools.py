@@ -151,14 +151,19 @@ def with_a_consumer_that_is_slow() -> dict[str, Answer]:
     return {}
 
 
-def with_a_parameter_of_the_stack() -> dict[str, Answer]:
-    cloudformation, name = client("cloudformation"), "MessageRetentionPeriod"
+def with_a_log_group(*, is_there: bool) -> dict[str, Answer]:
+    cloudformation = client("cloudformation")
     template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
+    group = "arn:aws:logs:us-east-1:123456789012:log-group:/shop/a:*"
+    given = {"MessageRetentionPeriod": "86400", "ConsumerLogGroupArns": group}
+    parameters = {name: {"Type": "String"} for name in given}
     cloudformation.update_stack(
         StackName=STACK,
-        TemplateBody=json.dumps({**template, "Parameters": {name: {"Type": "String"}}}),
-        Parameters=[{"ParameterKey": name, "ParameterValue": "86400"}],
+        TemplateBody=json.dumps({**template, "Parameters": parameters}),
+        Parameters=[{"ParameterKey": n, "ParameterValue": v} for n, v in given.items()],
     )
+    if is_there:
+        client("logs").create_log_group(logGroupName="/shop/a")
     return {}
 
 
@@ -199,7 +204,8 @@ STACK = "replay-stack"
 DOCTORED: dict[str, Callable[[], dict[str, Answer]]] = {
     "sound": dict,
     "a consumer that is slow": with_a_consumer_that_is_slow,
-    "another retention in the stack's parameter": with_a_parameter_of_the_stack,
+    "a log group that is not there": partial(with_a_log_group, is_there=False),
+    "a log group that is there": partial(with_a_log_group, is_there=True),
     "several faults": with_several_faults,
     "sources on two pages": with_sources_on_two_pages,
     "the key of a queue, given": partial(with_a_key_of_a_queue, is_given=True),

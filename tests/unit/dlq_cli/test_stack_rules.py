@@ -140,6 +140,7 @@ CHANGES: dict[str, dict[str, Any]] = {
         for of in ("dlq", "parked")
     },
     "no right to send": {"denied_sends": ("main",)},
+    "a table or log group that is not there": {"missing": ("/shop/orders",)},
     "a key that the role may not use": {
         **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
         "denied_keys": (KEY,),
