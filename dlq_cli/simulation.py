@@ -22,8 +22,7 @@ from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.replaying.sending import Confirmed, SendResult
 from dlq_replay.rules.breaker import BreakerRules, Update, apply, was_replayed
-from dlq_replay.rules.decision import Park, Replay
-from dlq_replay.rules.plan import Passage
+from dlq_replay.rules.decision import Hold, Park, Replay
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MessageAttribute
@@ -381,8 +380,9 @@ class _World:
             if isinstance(step.fate, Replay) and not step.fate.is_counted and sample.weight > 1:
                 self._split(message, sample)
             recovery.receives[self._now // MINUTE_SECONDS] += sample.weight
-            recovery.held += sample.weight if step.passage is Passage.HELD else 0
-            if isinstance(step.fate, Park):
+            if isinstance(step.fate, Hold) and step.fate.by_breaker:
+                recovery.held += sample.weight
+            elif isinstance(step.fate, Park):
                 self._left -= not sample.is_late
                 recovery.parked += sample.weight
             elif isinstance(step.fate, Replay):
