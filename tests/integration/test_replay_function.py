@@ -8,8 +8,7 @@ from dataclasses import replace
 import boto3
 import pytest
 
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, SendEntry
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
 from tests.support.builders import counter, queue_arn

@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.archive.messages.message_store import drain_folder
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main

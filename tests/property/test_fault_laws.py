@@ -19,8 +19,7 @@ from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.backoff import Backoff
 from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from local_sqs.client import client_for
 from local_sqs.faults import Effect, Fault
 from tests.property.strategies import binary_attributes, names, sqs_text

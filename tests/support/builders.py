@@ -14,8 +14,7 @@ from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from tests.support.inline_executor import InlineExecutor
 
 ACCOUNT = "123456789012"

@@ -14,8 +14,7 @@ from dlq_replay.rules.plan import Failed, Fate
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, UnreadableRecord
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, UnreadableRecord
 from tests.support.builders import (
     NOW,
     FakeQueue,

@@ -31,8 +31,7 @@ from dlq_replay.rules.outgoing import source_queue
 from dlq_replay.rules.plan import Failed, Step, Wait, plan_batch
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.history import History
-from dlq_replay.wire.message import Message, UnreadableRecord
+from dlq_replay.wire.message import History, Message, UnreadableRecord
 
 
 class DeadLetterQueue(Queue, Protocol):
