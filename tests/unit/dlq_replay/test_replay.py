@@ -192,10 +192,10 @@ def test_hold_whose_answer_does_not_come_does_not_keep_the_batch() -> None:
 def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
     asked: list[Sequence[str]] = []
 
-    def find(message_ids: Sequence[str]) -> dict[str, Failure]:
+    def find(message_ids: Sequence[str]) -> tuple[dict[str, Failure], None]:
         asked.append(message_ids)
         late = Failure("c", "TimeoutError", "späť 🎉")
-        return {"a": Failure("a", "orders.BadAddress", "no such street"), "c": late}
+        return {"a": Failure("a", "orders.BadAddress", "no such street"), "c": late}, None
 
     rules = replace(policy(), non_retryable_errors=("BadAddress",))
     letters = [message("a"), message("b"), message("c", attributes=counter("3"))]
