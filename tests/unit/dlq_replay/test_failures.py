@@ -199,25 +199,21 @@ def test_nothing_of_the_text_is_kept_when_redaction_fails(redact: Any) -> None:
 @pytest.mark.parametrize(
     ("patterns", "is_match"),
     [
-        ("CardRefusedError", True),
-        ("shop.payments.CardRefusedError", True),
-        ("payments.CardRefusedError", False),
-        ("shop.*", True),
-        ("*Refused*", True),
-        ("Card?efused[E]rror", True),
-        ("cardrefusederror", False),
-        ("ValueError, CardRefusedError ,x", True),
-        ("CardRefused", False),
-        ("", False),
-        (" , ", False),
-        ("[", False),
-        ((), False),
-        (("ValueError", "Card*"), True),
-        (("ValueError,CardRefusedError",), False),
+        (["CardRefusedError"], True),
+        (["shop.payments.CardRefusedError"], True),
+        (["payments.CardRefusedError"], False),
+        (["shop.*"], True),
+        (["*Refused*"], True),
+        (["Card?efused[E]rror"], True),
+        (["cardrefusederror"], False),
+        (["CardRefused"], False),
+        (["", "["], False),
+        ([], False),
+        (["ValueError", "Card*"], True),
     ],
 )
 def test_a_pattern_names_the_type_with_or_without_its_module(
-    patterns: str | tuple[str, ...], is_match: bool
+    patterns: list[str], is_match: bool
 ) -> None:
     failure = Failure("m-1", "shop.payments.CardRefusedError")
 

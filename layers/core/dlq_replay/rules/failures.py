@@ -84,12 +84,8 @@ class Failure:
             text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
         error_type = _attempt(lambda: _type_name(type(exception)), "Exception")
         start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
-        code = _attempt(
-            lambda: (
-                error_code_of(error_code) or error_code_of(getattr(exception, "error_code", None))
-            ),
-            None,
-        )
+        own_code = _attempt(lambda: error_code_of(getattr(exception, "error_code", None)), None)
+        code = error_code_of(error_code) or own_code
         expires_at = now_seconds + TTL_SECONDS
         frames = _attempt(lambda: _own_frames(exception), "")
         return cls(message_id, _end(error_type), start, now_seconds, expires_at, code, frames)
@@ -139,16 +135,13 @@ class Failure:
         error_type = ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error"
         return FailureError(error_type, _masked(text), self.error_code)
 
-    def matches(self, patterns: str | Iterable[str]) -> bool:
+    def matches(self, patterns: Iterable[str]) -> bool:
         """Return whether one of *patterns* matches the error's type, with or without its module.
 
-        Args:
-            patterns: names, or one text of names separated by commas. ``*``, ``?`` and ``[...]``
-                are wildcards. Matching is case-sensitive. An empty name matches nothing.
+        ``*``, ``?`` and ``[...]`` are wildcards. Matching is case-sensitive.
         """
-        names = patterns.split(",") if isinstance(patterns, str) else patterns
         types = (self.error_type, self.error_type.rpartition(".")[2])
-        return any(fnmatchcase(one, name.strip()) for name in names for one in types)
+        return any(fnmatchcase(one, pattern) for pattern in patterns for one in types)
 
 
 def one_line(text: str) -> str:
