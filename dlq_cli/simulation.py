@@ -280,7 +280,7 @@ class _World:
         self._breaker = SimulatedBreaker(self._weight, 1 / self._spacing) if has_breaker else None
         self._replayer = Replayer(
             scenario.policy,
-            main_queue=_Queue("main", lambda entry: self._send(_MAIN, entry)),
+            main_queues={MAIN_QUEUE: _Queue("main", lambda entry: self._send(_MAIN, entry))},
             dlq=_Queue("dlq", lambda entry: self._send(_DLQ, entry)),
             parked_queue=_Queue("parked", lambda _: "parked"),
             now_seconds=lambda: STARTED_SECONDS + self._now,

@@ -116,13 +116,14 @@ def wiring() -> tuple[Replayer, float]:
     client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
     queue_at = partial(SqsQueue, without_recursion_header(client))
     dlq, parked_queue = queue_at(settings.dlq_url), queue_at(settings.parked_queue_url)
-    main_queue = queue_at(settings.main_queue_url)
-    others = {queue: queue_at(url) for queue, url in settings.other_main_queue_urls.items()}
+    first, others = settings.policy.main_queue, settings.other_main_queue_urls
+    urls = {first: settings.main_queue_url, **others}
+    main_queues = {queue: queue_at(url) for queue, url in urls.items()}
     executor = DeadlineExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
     # The system's own randomness: execution environments restored from one snapshot would
     # otherwise draw the same delays.
     randomness = random.SystemRandom()
-    queues = (dlq, parked_queue, main_queue, *others.values())
+    queues = (dlq, parked_queue, *main_queues.values())
     asked = [executor.submit(_attributes, queue) for queue in queues]
     wait(asked, ASK_SECONDS)
     answers = [one.result() if one.done() else {} for one in asked]
@@ -131,16 +132,15 @@ def wiring() -> tuple[Replayer, float]:
     limits = dict(zip(others, of_others, strict=True))
     replayer = Replayer(
         policy=replace(settings.policy, limits=of_main, other_main_queues=limits),
-        main_queue=main_queue,
+        main_queues=main_queues,
         dlq=dlq,
         parked_queue=parked_queue,
         now_seconds=_now_seconds,
         draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
         executor=executor,
-        other_main_queues=others,
     )
     if settings.failure_table is not None:
-        limited = {settings.policy.main_queue: of_main, **limits} if settings.has_breaker else {}
+        limited = {first: of_main, **limits} if settings.has_breaker else {}
         replayer = _with_failure_table(replayer, settings.failure_table, limited, session)
     return replayer, math.inf if all(answers) else awake_seconds() + ASK_AGAIN_AFTER_SECONDS
 

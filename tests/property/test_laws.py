@@ -188,7 +188,7 @@ def _replay(
     other: FakeQueue | None = None,
 ) -> BatchOutcome:
     others = {QueueAddress(ACCOUNT, "other"): other} if other else {}
-    return replayer(rules, main, dlq, parked, other_main_queues=others).replay(batch, forever)
+    return replayer(rules, main, dlq, parked, others=others).replay(batch, forever)
 
 
 def _own(value: Message | SendEntry) -> dict[str, object]:

@@ -228,8 +228,9 @@ def replayer(
 ) -> Replayer:
     """The use case between main queue, DLQ and parked queue; it draws the longest delay."""
     main, dlq, parked = queues
+    mains = {rules.main_queue: main, **more.pop("others", {})}
     fields: Any = {"executor": InlineExecutor(), **more}
-    return Replayer(rules, main, dlq, parked, now_seconds, lambda ceiling: ceiling, **fields)
+    return Replayer(rules, mains, dlq, parked, now_seconds, lambda ceiling: ceiling, **fields)
 
 
 def three_queues(refuses: Mapping[str, SendResult] | None = None) -> list[FakeQueue]:

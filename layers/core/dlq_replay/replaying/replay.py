@@ -87,7 +87,7 @@ class Replayer:
     """
 
     policy: ReplayPolicy
-    main_queue: Queue
+    main_queues: Mapping[QueueAddress, Queue]
     dlq: DeadLetterQueue
     parked_queue: Queue
     now_seconds: Callable[[], int]
@@ -95,7 +95,6 @@ class Replayer:
     executor: Executor
     find_failures: FindFailures = lambda _: ({}, None)
     breakers: Mapping[QueueAddress, BreakerWorker] = field(default_factory=dict)
-    other_main_queues: Mapping[QueueAddress, Queue] = field(default_factory=dict)
     returns: ReturnsCounter = field(default_factory=ReturnsCounter)
 
     def replay(
@@ -187,9 +186,7 @@ class Replayer:
             return self.parked_queue
         if not isinstance(step.fate, Replay):
             return self.dlq
-        if step.main_queue == self.policy.main_queue:
-            return self.main_queue
-        return self.other_main_queues[step.main_queue]
+        return self.main_queues[step.main_queue]
 
 
 def _settle_groups(
