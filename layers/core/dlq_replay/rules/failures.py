@@ -49,7 +49,6 @@ class Failure:
         error_message: the start of its text, at most 300 characters, as ``normalization`` leaves
             it; of another program as that wrote it, at most 10,000. Empty if it has none.
         failed_at_seconds: epoch seconds; for people, and never read again.
-        expires_at_seconds: epoch seconds from which the table may delete it; never read again.
         error_code: the consumer's name of the failure, as ``error_code_of`` returns it.
         frames: where the consumer's own code raised it, innermost first, masked, a line each
             (``/var/task/tax.py:17 in rate``); at most 1 KiB.
@@ -59,7 +58,6 @@ class Failure:
     error_type: str
     error_message: str = ""
     failed_at_seconds: int = field(default=0, compare=False)
-    expires_at_seconds: int = field(default=0, compare=False)
     error_code: str | None = None
     frames: str = field(default="", compare=False)
 
@@ -86,9 +84,8 @@ class Failure:
         start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
         own_code = _attempt(lambda: error_code_of(getattr(exception, "error_code", None)), None)
         code = error_code_of(error_code) or own_code
-        expires_at = now_seconds + TTL_SECONDS
         frames = _attempt(lambda: _own_frames(exception), "")
-        return cls(message_id, _end(error_type), start, now_seconds, expires_at, code, frames)
+        return cls(message_id, _end(error_type), start, now_seconds, code, frames)
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
@@ -119,7 +116,7 @@ class Failure:
             "error_message": {"S": self.error_message},
             **({"frames": {"S": self.frames}} if self.frames else {}),
             "failed_at": {"N": str(self.failed_at_seconds)},
-            "expires_at": {"N": str(self.expires_at_seconds)},
+            "expires_at": {"N": str(self.failed_at_seconds + TTL_SECONDS)},
         }
 
     def to_failure_error(self) -> FailureError:

@@ -48,7 +48,9 @@ class History:
 
         *digest* returns the ``body_digest`` of the copy.
         """
-        count = _replay_count(attributes.get(REPLAY_COUNT_ATTRIBUTE))
+        counter = attributes.get(REPLAY_COUNT_ATTRIBUTE)
+        number = counter.value if counter else "0"
+        count = int(number) if isinstance(number, str) and _COUNT.fullmatch(number) else None
         attribute = attributes.get(CONTEXT_ATTRIBUTE)
         if attribute is None:
             return cls(count, ReplayContext())
@@ -256,13 +258,6 @@ def _read_record(index: int, record: object) -> Message | UnreadableRecord:
         system = record.get("attributes")
         group = system.get("MessageGroupId") if isinstance(system, Mapping) else None
         return UnreadableRecord(message_id, str(error), group if isinstance(group, str) else None)
-
-
-def _replay_count(attribute: MessageAttribute | None) -> int | None:
-    if attribute is None:
-        return 0
-    text = attribute.value
-    return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None
 
 
 def _required_text(raw: Mapping[str, Any], name: str) -> str:
