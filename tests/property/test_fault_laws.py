@@ -167,7 +167,7 @@ def play(scenario: Scenario) -> Ending:
     stack.replayer = replace(
         wired,
         policy=replace(wired.policy, backoff=Backoff(rate_seconds=300, cap_seconds=2400)),
-        main_queue=SqsQueue(client, stack.main.url),
+        main_queues={wired.policy.main_queue: SqsQueue(client, stack.main.url)},
         dlq=SqsQueue(client, stack.dlq.url),
         parked_queue=SqsQueue(client, stack.parked.url),
         now_seconds=lambda: stack.now_seconds() + scenario.skew_seconds,

@@ -41,7 +41,7 @@ class _Receive:
     message_id: str
     receipt_handle: str
     hidden_until: float
-    extend_at: float
+    extend_at: float = 0.0
     is_done: bool = False
     is_lost: bool = False
 
@@ -74,7 +74,7 @@ class Heartbeat:
         messages: core Messages, ReceiveMessage dicts or Lambda records; any number.
         timeout_seconds: the visibility timeout that each extension sets, 1 to 3,600.
         received_timeout_seconds: what is left of the visibility timeout of the receive.
-        now: returns seconds on a clock that never goes back.
+        now: returns seconds, at least 0, on a clock that never goes back.
         has_thread: False where the caller calls ``tick`` itself, as tests do.
 
     Raises:
@@ -102,14 +102,13 @@ class Heartbeat:
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True) if has_thread else None
         self._receives: dict[str, _Receive] = {}
-        started_at = now()
+        hidden_until = now() + received_timeout_seconds
         for received in messages:
             message_id = message_id_of(received)
             handle = text_of(received, "receiptHandle", "ReceiptHandle", "receipt_handle")
             if message_id is None or handle is None:
                 raise MalformedMessageError("message id and receipt handle: must be text")
-            hidden_until = started_at + received_timeout_seconds
-            self._receives[message_id] = _Receive(message_id, handle, hidden_until, started_at)
+            self._receives[message_id] = _Receive(message_id, handle, hidden_until)
 
     def __enter__(self) -> Self:
         self.tick()
