@@ -23,7 +23,7 @@ from benchmarks.rig import REGION, Rig
 from demo.functions import cold_start
 from demo.world import Handler, InvocationContext, to_record
 from dlq_replay.wire.context import body_digest
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -20,8 +20,7 @@ from benchmarks.verbs import ANALYZE, DRAIN, approved, timed_verb
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, SendEntry
 from spark_reprocess.aws.clients import sqs_client
 
 if TYPE_CHECKING:

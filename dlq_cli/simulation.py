@@ -22,8 +22,7 @@ from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.replaying.sending import Confirmed, SendResult
 from dlq_replay.rules.breaker import BreakerRules, Update, apply
-from dlq_replay.rules.decision import Park, Replay
-from dlq_replay.rules.plan import Passage
+from dlq_replay.rules.decision import Hold, Park, Replay
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MessageAttribute
@@ -279,7 +278,7 @@ class _World:
         self._breaker = SimulatedBreaker(self._weight, 1 / self._spacing) if has_breaker else None
         self._replayer = Replayer(
             scenario.policy,
-            main_queue=_Queue("main", lambda entry: self._send(_MAIN, entry)),
+            main_queues={MAIN_QUEUE: _Queue("main", lambda entry: self._send(_MAIN, entry))},
             dlq=_Queue("dlq", lambda entry: self._send(_DLQ, entry)),
             parked_queue=_Queue("parked", lambda _: "parked"),
             now_seconds=lambda: STARTED_SECONDS + self._now,
@@ -377,8 +376,9 @@ class _World:
             if isinstance(step.fate, Replay) and not step.fate.is_counted and sample.weight > 1:
                 self._split(message, sample)
             recovery.receives[self._now // MINUTE_SECONDS] += sample.weight
-            recovery.held += sample.weight if step.passage is Passage.HELD else 0
-            if isinstance(step.fate, Park):
+            if isinstance(step.fate, Hold) and step.fate.by_breaker:
+                recovery.held += sample.weight
+            elif isinstance(step.fate, Park):
                 self._left -= not sample.is_late
                 recovery.parked += sample.weight
             elif isinstance(step.fate, Replay):

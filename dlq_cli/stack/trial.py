@@ -26,8 +26,7 @@ from dlq_replay.errors import QueueError
 from dlq_replay.replaying.sending import Confirmed, Refused
 from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
 from dlq_replay.rules.decision import ParkReason
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from spark_reprocess.aws.clients import Queue
 
 RECEIVABLE_MESSAGES = 100

@@ -20,8 +20,7 @@ from dlq_cli.verbs import require_yes
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.message_state import SETTLED
 from spark_reprocess.archive.ledger.open_set import planned_states

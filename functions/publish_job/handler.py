@@ -37,10 +37,6 @@ logger = logging.getLogger()
 logger.setLevel(logging.INFO)
 
 
-class NotRemovedError(Exception):
-    """Versions of the code are left in the bucket."""
-
-
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     """Publish the job on Create and Update, remove it on Delete, and answer CloudFormation.
 
@@ -85,7 +81,7 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
 def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     """Delete every version and every delete marker below the folder *prefix* of *bucket*.
 
-    Safe to repeat. Whatever else the bucket has stays. Raises NotRemovedError where S3 refused
+    Safe to repeat. Whatever else the bucket has stays. Raises RuntimeError where S3 refused
     some of them, ValueError for an empty *prefix*.
     """
     if not prefix.strip("/"):
@@ -104,7 +100,7 @@ def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
             return
         answer = client.delete_objects(Bucket=bucket, Delete={"Objects": versions, "Quiet": True})
         if refused := [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]:
-            raise NotRemovedError(f"S3 refused, of s3://{bucket}: {', '.join(refused[:5])}")
+            raise RuntimeError(f"S3 refused, of s3://{bucket}: {', '.join(refused[:5])}")
 
 
 def put_answer(url: str, content: bytes) -> None:

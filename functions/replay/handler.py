@@ -10,8 +10,8 @@ import math
 import os
 import random
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from dataclasses import replace
 from functools import cache, partial
@@ -35,7 +35,6 @@ from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.retry import awake_seconds
 from dlq_replay.rules.breaker import BreakerRules
 from dlq_replay.rules.decision import Park, Replay
-from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.plan import Failed
 from dlq_replay.rules.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.settings import ReplaySettings
@@ -117,36 +116,32 @@ def wiring() -> tuple[Replayer, float]:
     client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
     queue_at = partial(SqsQueue, without_recursion_header(client))
     dlq, parked_queue = queue_at(settings.dlq_url), queue_at(settings.parked_queue_url)
-    main_queue = queue_at(settings.main_queue_url)
-    others = {queue: queue_at(url) for queue, url in settings.other_main_queue_urls.items()}
+    first, others = settings.policy.main_queue, settings.other_main_queue_urls
+    urls = {first: settings.main_queue_url, **others}
+    main_queues = {queue: queue_at(url) for queue, url in urls.items()}
     executor = DeadlineExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
     # The system's own randomness: execution environments restored from one snapshot would
     # otherwise draw the same delays.
     randomness = random.SystemRandom()
-    queues = (dlq, parked_queue, main_queue, *others.values())
+    queues = (dlq, parked_queue, *main_queues.values())
     asked = [executor.submit(_attributes, queue) for queue in queues]
     wait(asked, ASK_SECONDS)
     answers = [one.result() if one.done() else {} for one in asked]
     of_dlq, of_parked, *of_sources = answers
-    sources = dict(zip((settings.policy.main_queue, *others), of_sources, strict=True))
-    limits = {queue: _limits(of_main, of_dlq, of_parked) for queue, of_main in sources.items()}
+    of_main, *of_others = (_limits(source, of_dlq, of_parked) for source in of_sources)
+    limits = dict(zip(others, of_others, strict=True))
     replayer = Replayer(
-        policy=replace(
-            settings.policy,
-            limits=limits.pop(settings.policy.main_queue),
-            other_main_queues=limits,
-        ),
-        main_queue=main_queue,
+        policy=replace(settings.policy, limits=of_main, other_main_queues=limits),
+        main_queues=main_queues,
         dlq=dlq,
         parked_queue=parked_queue,
         now_seconds=_now_seconds,
         draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
         executor=executor,
-        find_failures=_failure_finder(settings.failure_table, session),
-        breakers=_breakers(settings, sources, session),
-        other_main_queues=others,
-        returns=_returns_counter(settings.failure_table, session),
     )
+    if settings.failure_table is not None:
+        limited = {first: of_main, **limits} if settings.has_breaker else {}
+        replayer = _with_failure_table(replayer, settings.failure_table, limited, session)
     return replayer, math.inf if all(answers) else awake_seconds() + ASK_AGAIN_AFTER_SECONDS
 
 
@@ -160,51 +155,24 @@ def make_client(session: Session, service: str, config: Config) -> Any:  # noqa:
     return client
 
 
-def _failure_finder(
-    table_name: str | None, session: Session
-) -> Callable[[Sequence[str]], Mapping[str, Failure]]:
-    if table_name is None:
-        return lambda _: {}
-    table = FailureTable(make_client(session, "dynamodb", table_client_config()), table_name)
-
-    def find(message_ids: Sequence[str]) -> Mapping[str, Failure]:
-        failures, fault = table.find(message_ids)
-        if fault:
-            logger.warning("failure reasons are missing", extra={"reason": fault})
-        return failures
-
-    return find
-
-
-def _returns_counter(table_name: str | None, session: Session) -> ReturnsCounter:
-    if table_name is None:
-        return ReturnsCounter()
-    client = make_client(session, "dynamodb", breaker_client_config())
-    return ReturnsCounter(ReturnsTable(client, table_name, _now_seconds).add)
-
-
-def _breakers(
-    settings: ReplaySettings,
-    main_queues: Mapping[QueueAddress, Mapping[str, str]],
+def _with_failure_table(
+    replayer: Replayer,
+    table_name: str,
+    limited: Mapping[QueueAddress, QueueLimits],
     session: Session,
-) -> dict[QueueAddress, BreakerWorker]:
-    if settings.failure_table is None or not settings.has_breaker:
-        return {}
+) -> Replayer:
+    failures = FailureTable(make_client(session, "dynamodb", table_client_config()), table_name)
     client = make_client(session, "dynamodb", breaker_client_config())
     # Made only where the metric is read: few environments ever do.
     make_metric_client = partial(make_client, session, "cloudwatch", breaker_client_config())
     workers = {}
-    for queue, attributes in main_queues.items():
-        table = DynamoDbBreaker(client, settings.failure_table, queue.name, _now_seconds)
+    for queue, limits in limited.items():
+        table = DynamoDbBreaker(client, table_name, queue.name, _now_seconds)
         deletions = partial(read_deletions, make_metric_client, queue.name)
-        first_looks = (_max_receive_count(attributes) or 0) if queue.is_fifo else None
+        first_looks = (limits.max_receive_count or 0) if queue.is_fifo else None
         workers[queue] = BreakerWorker(table, BreakerRules(), deletions, first_looks)
-    return workers
-
-
-def _max_receive_count(queue: Mapping[str, str]) -> int | None:
-    count = json.loads(queue.get("RedrivePolicy", "{}")).get("maxReceiveCount")
-    return count and int(count)
+    returns = ReturnsCounter(ReturnsTable(client, table_name, _now_seconds).add)
+    return replace(replayer, find_failures=failures.find, breakers=workers, returns=returns)
 
 
 def _now_seconds() -> int:
@@ -225,23 +193,23 @@ def _limits(
     main: Mapping[str, str], dlq: Mapping[str, str], parked: Mapping[str, str]
 ) -> QueueLimits:
     size, retention = "MaximumMessageSize", "MessageRetentionPeriod"
+    receives = json.loads(main.get("RedrivePolicy", "{}")).get("maxReceiveCount")
     return QueueLimits(
         main_max_bytes=int(main.get(size, MAX_MESSAGE_BYTES)),
         dlq_max_bytes=int(dlq.get(size, MAX_MESSAGE_BYTES)),
         parked_max_bytes=int(parked.get(size, MAX_MESSAGE_BYTES)),
         main_retention_seconds=int(main.get(retention, DEFAULT_RETENTION_SECONDS)),
         dlq_retention_seconds=int(dlq.get(retention, DEFAULT_RETENTION_SECONDS)),
-        max_receive_count=_max_receive_count(main),
+        max_receive_count=receives and int(receives),
         dlq_visibility_seconds=int(dlq.get("VisibilityTimeout", 0)),
     )
 
 
 def _log(outcome: BatchOutcome) -> None:
     """Write one line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
-    counts: dict[str, int] = defaultdict(int)
+    counts = Counter(type(one.fate).__name__.lower() for one in outcome.outcomes)
     groups: dict[tuple[Write, str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
     for one in outcome.outcomes:
-        counts[type(one.fate).__name__.lower()] += 1
         match one.fate:
             case Park(reason):
                 groups[logger.warning, "parked", (("reason", reason),)].append(one.message_id)
@@ -269,8 +237,11 @@ def _log_tables(outcome: BatchOutcome) -> None:
         if report.fault:
             of = {"main_queue": queue.name, "reason": report.fault}
             logger.warning("circuit breaker: no limit is known", extra=of)
-    if fault_of_returns := outcome.returns_fault:
-        logger.warning("returns of a redrive are not counted", extra={"reason": fault_of_returns})
+    if outcome.failures_fault:
+        logger.warning("failure reasons are missing", extra={"reason": outcome.failures_fault})
+    if outcome.returns_fault:
+        reason = outcome.returns_fault
+        logger.warning("returns of a redrive are not counted", extra={"reason": reason})
 
 
 def _count(replayer: Replayer, outcome: BatchOutcome) -> None:

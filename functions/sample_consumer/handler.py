@@ -9,7 +9,6 @@ Give yours the layer, partial batch responses and these environment variables:
 ``PROCESSED_TABLE``  the table of processed messages
 ``FAILURE_TABLE``    the stack's table of failures; without it, none is recorded
 ``PAYMENTS_URL``     the payments service of this example
-``STATE_MACHINE``    ARN of the state machine to which ``hand_over`` gives long work
 ===================  ===================================================================
 
 With ``NonRetryableErrors`` = ``CardRefusedError,JSONDecodeError``, an order whose card was refused
@@ -20,7 +19,6 @@ backoff.
 import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError
@@ -41,11 +39,6 @@ from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.heartbeat import Heartbeat
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.consumer.identity import first_id
-from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.attributes import MessageAttribute
-from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, ReplayContext
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message
 
 QUEUE_URL = os.environ["QUEUE_URL"]
 
@@ -96,47 +89,6 @@ def charge(record: SQSRecord) -> None:
         if error.code == HTTPStatus.PAYMENT_REQUIRED:
             raise CardRefusedError("the card was refused") from error
         raise
-
-
-class CannotHandOverError(Exception):
-    """The message does not fit into an execution's input. A replay would not change that."""
-
-
-def hand_over(record: SQSRecord) -> None:
-    """Give work that lasts longer than 12 hours to a state machine; SQS hides no message longer.
-
-    The execution's name is this copy's message id, so a second delivery starts no second one. The
-    counter stays among the attributes, and of the context only the source: what a failed execution
-    sends to the dead-letter queue is a new message with a first id of its own, and ``MaxAttempts``
-    still ends its replays. Raises CannotHandOverError where an attribute is binary, or the input
-    would exceed 256 KiB.
-    """
-    message = Message.from_received(record.raw_event)
-    queue_name = QueueAddress.from_url(QUEUE_URL).name
-    source = ReplayContext(source_queue=queue_name, body_digest=message.body_digest)
-    context = {CONTEXT_ATTRIBUTE: MessageAttribute("String", source.to_json())}
-    attributes = {**message.attributes, **context}
-    if message.history.is_inherited:
-        # A counter that came from another message must not count from now on.
-        attributes.pop(REPLAY_COUNT_ATTRIBUTE, None)
-    if any(isinstance(one.value, bytes) for one in attributes.values()):
-        raise CannotHandOverError("a binary attribute has no place in JSON")
-    execution_input = json.dumps(
-        {
-            "body": message.body,
-            "attributes": {name: one.to_api() for name, one in attributes.items()},
-            "message_group_id": message.message_group_id,
-        }
-    )
-    # StepFunctionsDeveloperGuide, "Step Functions service quotas".
-    if len(execution_input) > 262_144:  # noqa: PLR2004
-        raise CannotHandOverError(f"{len(execution_input):,} bytes are too many for an execution")
-    client, machine = boto3.client("stepfunctions"), os.environ["STATE_MACHINE"]
-    # Else an earlier delivery of this copy started it, and its answer was lost.
-    with suppress(client.exceptions.ExecutionAlreadyExists):
-        client.start_execution(
-            stateMachineArn=machine, name=message.message_id, input=execution_input
-        )
 
 
 work: Callable[[SQSRecord], object] = charge

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,6 @@ import pytest
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 from botocore.session import Session
 from botocore.validate import ParamValidator
-from moto import mock_aws
 
 from dlq_replay import __version__
 from dlq_replay.wire.attributes import MessageAttribute
@@ -116,8 +114,7 @@ def test_the_consumer_s_stack_fits_its_code_and_the_replay_s_stack() -> None:
     default_visibility_seconds = 30
 
     assert references(stack) <= stack.keys() | Stack.of(TEMPLATE).outputs.keys()
-    # The example charges its orders itself; only hand_over needs a state machine.
-    assert function["Environment"]["Variables"].keys() == documented - {"STATE_MACHINE"}
+    assert function["Environment"]["Variables"].keys() == documented
     assert set(re.findall(r'environ\["([A-Z_]+)"\]', code)) == documented - {"FAILURE_TABLE"}
     assert (ROOT / function["CodeUri"], function["Handler"]) == (sample, "handler.lambda_handler")
     assert "build-SampleConsumerFunction:" in (sample / "Makefile").read_text("utf-8")
@@ -126,30 +123,6 @@ def test_the_consumer_s_stack_fits_its_code_and_the_replay_s_stack() -> None:
     assert answers == ["ReportBatchItemFailures"]
     assert table["KeySchema"] == [{"AttributeName": store.key_attr, "KeyType": "HASH"}]
     assert table["TimeToLiveSpecification"]["AttributeName"] == store.expiry_attr
-
-
-def test_the_state_machine_sends_what_it_cannot_do_to_the_dlq_as_it_came() -> None:
-    text = (EXAMPLES / "hand-over.asl.json").read_text(encoding="utf-8")
-    attributes = {"tenant": {"DataType": "String", "StringValue": "acme"}}
-    with mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
-        sqs, states = boto3.client("sqs"), boto3.client("stepfunctions")
-        url = sqs.create_queue(QueueName="dlq")["QueueUrl"]
-        # There is no such function, so the work fails.
-        machine = states.create_state_machine(
-            name="long-work",
-            definition=text.replace("DLQ_URL", url),
-            roleArn="arn:aws:iam::123456789012:role/r",
-        )["stateMachineArn"]
-        states.start_execution(
-            stateMachineArn=machine,
-            input=json.dumps({"body": "b", "attributes": attributes, "message_group_id": None}),
-        )
-        received = sqs.receive_message(
-            QueueUrl=url, MessageAttributeNames=["All"], WaitTimeSeconds=10
-        )
-
-    (sent,) = received["Messages"]
-    assert (sent["Body"], sent["MessageAttributes"]) == ("b", attributes)
 
 
 # --- "Other Spark": the job that `make spark-package` packs

@@ -245,13 +245,6 @@ def test_record_without_a_key_is_refused_before_the_handler_runs(
     assert table.items() == []
 
 
-def test_async_handler_is_refused_when_it_is_decorated() -> None:
-    async def handle(record: Record) -> None: ...
-
-    with pytest.raises(TypeError, match="plain function"):
-        idempotent_by_first_id("processed", consumer="orders")(handle)
-
-
 def test_handler_that_turns_out_async_does_not_count_as_having_processed(table: Table) -> None:
     decorate = idempotent_by_first_id(table.name, consumer="orders", client=table.client)
     handle = decorate(lambda _: Later())

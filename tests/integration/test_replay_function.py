@@ -16,8 +16,7 @@ from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.replaying.returns import Returns
 from dlq_replay.rules.outgoing import redriven_entry
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, SendEntry
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
 from tests.integration.conftest import Capture

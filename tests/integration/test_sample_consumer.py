@@ -176,4 +176,4 @@ def test_missing_table_of_processed_messages_fails_each_before_its_work_and_is_r
 
     assert consumer.poll() == ["order"]
     assert consumer.worked == []
-    assert consumer.reason(message_id).matches("IdempotencyPersistenceLayerError")
+    assert consumer.reason(message_id).matches(["IdempotencyPersistenceLayerError"])

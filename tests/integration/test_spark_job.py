@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import Capture, MakeQueue

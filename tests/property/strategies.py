@@ -12,8 +12,7 @@ from dlq_replay.wire.context import (
     ReplayContext,
     body_digest,
 )
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 from tests.support.builders import BODY, NOW, message, queue_arn
 
 # Alphabets rather than patterns or filters: Hypothesis draws such a text at once, not by character.

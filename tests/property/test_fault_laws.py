@@ -19,8 +19,7 @@ from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.backoff import Backoff
 from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from local_sqs.client import client_for
 from local_sqs.faults import Effect, Fault
 from tests.property.strategies import binary_attributes, names, sqs_text
@@ -194,7 +193,7 @@ def play(scenario: Scenario) -> Ending:
     stack.replayer = replace(
         wired,
         policy=replace(wired.policy, backoff=Backoff(rate_seconds=300, cap_seconds=2400)),
-        main_queue=SqsQueue(client, stack.main.url),
+        main_queues={wired.policy.main_queue: SqsQueue(client, stack.main.url)},
         dlq=SqsQueue(client, stack.dlq.url),
         parked_queue=SqsQueue(client, stack.parked.url),
         now_seconds=lambda: stack.now_seconds() + scenario.skew_seconds,

@@ -14,8 +14,7 @@ from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from tests.property.strategies import batches, messages
 from tests.support.builders import (
     ACCOUNT,
@@ -177,7 +176,7 @@ def _replay(
     other: FakeQueue | None = None,
 ) -> BatchOutcome:
     others = {QueueAddress(ACCOUNT, "other"): other} if other else {}
-    return replayer(rules, main, dlq, parked, other_main_queues=others).replay(batch, forever)
+    return replayer(rules, main, dlq, parked, others=others).replay(batch, forever)
 
 
 def _own(value: Message | SendEntry) -> dict[str, object]:

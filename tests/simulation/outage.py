@@ -15,8 +15,7 @@ from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.replaying.sending import forever
 from dlq_replay.rules.breaker import BreakerRules, BreakerView
-from dlq_replay.rules.decision import Park, Replay
-from dlq_replay.rules.plan import Passage
+from dlq_replay.rules.decision import Hold, Park, Replay
 from dlq_replay.wire.message import Message, SendEntry
 from tests.support.breaker_tables import FakeBreaker
 from tests.support.builders import policy, queue_arn, replayer, three_queues
@@ -251,7 +250,8 @@ class Outage:
             elif isinstance(step.fate, Replay):
                 letter.was_replayed = True
                 self.replays[self.rules.minute(self.now)] += 1
-            self.held += step.passage is Passage.HELD
+            elif isinstance(step.fate, Hold):
+                self.held += step.fate.by_breaker
         main, dlq, _ = self._queues
         for queue, sent in ((self._main, main.sent), (self._dlq, dlq.sent)):
             for entry in sent:

@@ -105,7 +105,7 @@ class Stack:
         )
         return Replayer(
             policy=policy,
-            main_queue=self.main,
+            main_queues={policy.main_queue: self.main},
             dlq=self.dlq,
             parked_queue=self.parked,
             now_seconds=self.now_seconds,

@@ -14,8 +14,7 @@ from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from tests.support.inline_executor import InlineExecutor
 
 ACCOUNT = "123456789012"
@@ -229,8 +228,9 @@ def replayer(
 ) -> Replayer:
     """The use case between main queue, DLQ and parked queue; it draws the longest delay."""
     main, dlq, parked = queues
+    mains = {rules.main_queue: main, **more.pop("others", {})}
     fields: Any = {"executor": InlineExecutor(), **more}
-    return Replayer(rules, main, dlq, parked, now_seconds, lambda ceiling: ceiling, **fields)
+    return Replayer(rules, mains, dlq, parked, now_seconds, lambda ceiling: ceiling, **fields)
 
 
 def three_queues(refuses: Mapping[str, SendResult] | None = None) -> list[FakeQueue]:

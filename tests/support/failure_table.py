@@ -4,20 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
-from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.rules.failures import Failure
 
 
 class CardRefusedError(Exception):
     pass
-
-
-def fail(recorder: FailureRecorder, record: object, error: Exception | None = None) -> None:
-    """Let a consumer fail on *record*, under the eyes of the recorder."""
-    with pytest.raises(CardRefusedError), recorder.recording(record):
-        raise error or CardRefusedError("refused")
 
 
 def create_failure_table(dynamodb: Any, name: str) -> None:

@@ -55,17 +55,10 @@ class VisibilityLostError(DlqReplayError):
         message_id: of the message.
     """
 
-    def __init__(self, message_id: str, detail: str) -> None:
+    def __init__(self, message_id: str) -> None:
         self.message_id = message_id
-        super().__init__(f"message {message_id}: {detail}")
-
-
-class VisibilityLimitError(VisibilityLostError):
-    """The 12 hours have passed for which SQS can hide a message after its receive.
-
-    The next receive would end the same way: save the progress, split the work into smaller
-    messages, or run it elsewhere.
-    """
+        why = "no extension of its visibility timeout was confirmed in time"
+        super().__init__(f"message {message_id}: {why}")
 
 
 class BehindFailureError(DlqReplayError):

@@ -12,7 +12,7 @@ from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress, is_queue_name
 
 MAX_ATTEMPTS_RANGE = (0, 1000)
-BACKOFF_RATE_RANGE = (0.001, 43_200.0)
+BACKOFF_RATE_RANGE = (0.001, 43_200)
 BACKOFF_CAP_RANGE = (0, 1_209_600)
 MAX_AGE_RANGE = (1, 31_536_000)
 
@@ -116,21 +116,15 @@ def _queues(text: str) -> dict[QueueAddress, str]:
     return found
 
 
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 19 and low <= int(text) <= high):  # noqa: PLR2004
-            raise ValueError(f"must be a whole number from {low} to {high}")
-        return int(text)
+def _number(read: type[int | float], low: float, high: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        with suppress(ValueError):
+            if low <= (number := read(text)) <= high:
+                return number
+        kind = "a whole number" if read is int else "a number of seconds"
+        raise ValueError(f"must be {kind} from {low} to {high}")
 
     return parse
-
-
-def _rate(text: str) -> float:
-    low, high = BACKOFF_RATE_RANGE
-    with suppress(ValueError):
-        if low <= (number := float(text)) <= high:
-            return number
-    raise ValueError(f"must be a number of seconds from {low:g} to {high:g}")
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -147,10 +141,10 @@ _VARIABLES: Mapping[str, Callable[[str], object]] = {
     "DLQ_URL": QueueAddress.from_url,
     "PARKED_QUEUE_URL": QueueAddress.from_url,
     OTHER_MAIN_QUEUES: _queues,
-    "MAX_ATTEMPTS": _whole(*MAX_ATTEMPTS_RANGE),
-    "BACKOFF_RATE": _rate,
-    "BACKOFF_CAP_SECONDS": _whole(*BACKOFF_CAP_RANGE),
-    "MAX_AGE_SECONDS": _whole(*MAX_AGE_RANGE),
+    "MAX_ATTEMPTS": _number(int, *MAX_ATTEMPTS_RANGE),
+    "BACKOFF_RATE": _number(float, *BACKOFF_RATE_RANGE),
+    "BACKOFF_CAP_SECONDS": _number(int, *BACKOFF_CAP_RANGE),
+    "MAX_AGE_SECONDS": _number(int, *MAX_AGE_RANGE),
     "NON_RETRYABLE_ERRORS": lambda text: tuple(filter(None, map(str.strip, text.split(",")))),
     "FAILURE_TABLE": str,
     "BREAKER": _one_of("ON", "OFF"),

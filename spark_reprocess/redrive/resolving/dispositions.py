@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, PLACES
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_order import DETAIL

@@ -15,8 +15,7 @@ from dlq_replay.rules.outgoing import has_room_for_redrive
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES, MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit, EditError

@@ -307,7 +307,7 @@ class ChunkSender:
         ttl = self.context.request.claim_ttl_seconds
         queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
         answers_until = claimed_at + ttl * _ANSWERS_SHARE
-        groups: defaultdict[str, list[Shipment[str]]] = defaultdict(list)
+        groups: defaultdict[str, list[Shipment]] = defaultdict(list)
         for item in work:
             if item.disposition == Disposition.SEND:
                 entry = self.context.entry(item.message, item.group_id)

@@ -28,7 +28,7 @@ def test_malformed_context_names_the_rule(text: str) -> None:
         ("", "not JSON"),
         ("[" * 1024, "not JSON"),
         ('{"v":1}' + " " * 1018, "longer than 1,024 bytes"),
-        ('{"v":1,"id":"%s"}' % ("x" * 129), "id must be text of 1 to 128"),
+        ('{"v":1,"id":"%s"}' % ("x" * 129), "id must be 1 to 128 printable"),
         ('{"v":1,"t0":%s}' % ("9" * 1000), "t0 must be epoch seconds"),
         ('{"v":1,"src":"%s.fifo"}' % ("x" * 76), "src must be the name of an SQS queue"),
     ],

@@ -57,8 +57,7 @@ def test_a_failure_says_what_and_when() -> None:
     assert failure.message_id == "m-1"
     assert failure.error_type == f"{__name__}.CardRefusedError"
     assert failure.error_message == "card <n> refused"
-    # For as long as SQS keeps a message.
-    assert (failure.failed_at_seconds, failure.expires_at_seconds) == (NOW, NOW + 1_209_600)
+    assert failure.failed_at_seconds == NOW
 
 
 def test_a_text_is_masked_before_it_is_cut() -> None:
@@ -199,25 +198,21 @@ def test_nothing_of_the_text_is_kept_when_redaction_fails(redact: Any) -> None:
 @pytest.mark.parametrize(
     ("patterns", "is_match"),
     [
-        ("CardRefusedError", True),
-        ("shop.payments.CardRefusedError", True),
-        ("payments.CardRefusedError", False),
-        ("shop.*", True),
-        ("*Refused*", True),
-        ("Card?efused[E]rror", True),
-        ("cardrefusederror", False),
-        ("ValueError, CardRefusedError ,x", True),
-        ("CardRefused", False),
-        ("", False),
-        (" , ", False),
-        ("[", False),
-        ((), False),
-        (("ValueError", "Card*"), True),
-        (("ValueError,CardRefusedError",), False),
+        (["CardRefusedError"], True),
+        (["shop.payments.CardRefusedError"], True),
+        (["payments.CardRefusedError"], False),
+        (["shop.*"], True),
+        (["*Refused*"], True),
+        (["Card?efused[E]rror"], True),
+        (["cardrefusederror"], False),
+        (["CardRefused"], False),
+        (["", "["], False),
+        ([], False),
+        (["ValueError", "Card*"], True),
     ],
 )
 def test_a_pattern_names_the_type_with_or_without_its_module(
-    patterns: str | tuple[str, ...], is_match: bool
+    patterns: list[str], is_match: bool
 ) -> None:
     failure = Failure("m-1", "shop.payments.CardRefusedError")
 
@@ -263,14 +258,15 @@ def test_any_exception_gives_a_failure_that_can_be_stored_and_sent(
 
 
 def test_a_failure_is_an_item_in_dynamodbs_own_json() -> None:
-    failure = Failure("m-1", "shop.Error", "text", NOW, NOW + 60)
+    failure = Failure("m-1", "shop.Error", "text", NOW)
 
     assert failure.to_item() == {
         "message_id": {"S": "m-1"},
         "error_type": {"S": "shop.Error"},
         "error_message": {"S": "text"},
         "failed_at": {"N": str(NOW)},
-        "expires_at": {"N": str(NOW + 60)},
+        # For as long as SQS keeps a message.
+        "expires_at": {"N": str(NOW + 1_209_600)},
     }
 
 

@@ -14,8 +14,7 @@ from dlq_replay.rules.plan import Failed, Fate
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, UnreadableRecord
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, UnreadableRecord
 from tests.support.builders import (
     NOW,
     FakeQueue,
@@ -193,10 +192,10 @@ def test_hold_whose_answer_does_not_come_does_not_keep_the_batch() -> None:
 def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
     asked: list[Sequence[str]] = []
 
-    def find(message_ids: Sequence[str]) -> dict[str, Failure]:
+    def find(message_ids: Sequence[str]) -> tuple[dict[str, Failure], None]:
         asked.append(message_ids)
         late = Failure("c", "TimeoutError", "späť 🎉")
-        return {"a": Failure("a", "orders.BadAddress", "no such street"), "c": late}
+        return {"a": Failure("a", "orders.BadAddress", "no such street"), "c": late}, None
 
     rules = replace(policy(), non_retryable_errors=("BadAddress",))
     letters = [message("a"), message("b"), message("c", attributes=counter("3"))]

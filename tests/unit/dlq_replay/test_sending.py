@@ -26,7 +26,7 @@ def executor() -> Iterator[Executor]:
         yield pool
 
 
-def shipment(key: str, queue: FakeQueue, body: str | None = None) -> Shipment[str]:
+def shipment(key: str, queue: FakeQueue, body: str | None = None) -> Shipment:
     return Shipment(key, queue, SendEntry(body or key))
 
 
@@ -48,7 +48,7 @@ HALF = "x" * (MEBIBYTE // 2)
     ],
     ids=["ten entries", "one mebibyte exactly", "an entry above it", "two queues"],
 )
-def test_entries_of_a_call(shipments: list[Shipment[str]], runs: list[str]) -> None:
+def test_entries_of_a_call(shipments: list[Shipment], runs: list[str]) -> None:
     assert ["".join(one.key for one in run) for run in pack(shipments)] == runs
 
 

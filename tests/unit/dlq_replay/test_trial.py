@@ -11,8 +11,7 @@ from dlq_replay.rules.plan import Step
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from tests.support.builders import MAIN, NOW, context, policy, queue_arn, text
 
 RUN = "0123456789abcdef"

@@ -16,10 +16,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from functions.reminder import handler
-from functions.reminder.handler import (
-    Waiting,
-    last_scheduled_start,
-)
+from functions.reminder.handler import Waiting, last_scheduled_start
 from spark_reprocess.archive.group_records import write_seen
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.groups.triage import GroupMemory, GroupState, after_analysis

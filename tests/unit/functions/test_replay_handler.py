@@ -94,7 +94,10 @@ def with_invoices(monkeypatch: pytest.MonkeyPatch) -> None:
     rewire(
         monkeypatch,
         policy=policy(others={"invoices": {}, "refunds": {}}),
-        other_main_queues={QueueAddress(ACCOUNT, "invoices"): invoices},
+        main_queues={
+            **handler.wired_replayer().main_queues,
+            QueueAddress(ACCOUNT, "invoices"): invoices,
+        },
     )
 
 

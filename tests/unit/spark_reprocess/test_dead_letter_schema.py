@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 from spark_reprocess.archive.messages.dead_letter_schema import Row, from_row, to_row, to_table
 from tests.property.strategies import messages
 from tests.support.builders import BODY, context, counter, message, queue_arn, queue_url, text

@@ -132,22 +132,18 @@ def read_deletions(
 
 
 def _expressions(update: Update, expires_at: int) -> dict[str, Any]:
-    """The expressions of one UpdateItem: ``#name`` is an attribute, ``:v0`` a value."""
+    """The expressions of one UpdateItem: ``#name`` is an attribute, ``:name`` its value."""
     put = {**update.put, "expires_at": expires_at}
-    values: dict[str, dict[str, str]] = {}
-
-    def value(number: int) -> str:
-        name = f":v{len(values)}"
-        values[name] = {"N": str(number)}
-        return name
-
+    names = {**update.add, **put, **update.expect}
+    values = {f":{name}": number for name, number in {**update.add, **put}.items()}
+    values |= {f":seen_{name}": number for name, number in update.expect.items()}
     clauses = {
-        "ADD": [f"#{name} {value(more)}" for name, more in update.add.items()],
-        "SET": [f"#{name} = {value(n)}" for name, n in put.items() if n is not None],
-        "REMOVE": [f"#{name}" for name, n in put.items() if n is None],
+        "ADD": [f"#{name} :{name}" for name in update.add],
+        "SET": [f"#{name} = :{name}" for name, number in put.items() if number is not None],
+        "REMOVE": [f"#{name}" for name, number in put.items() if number is None],
     }
     conditions = [
-        f"attribute_not_exists(#{name})" if seen is None else f"#{name} = {value(seen)}"
+        f"attribute_not_exists(#{name})" if seen is None else f"#{name} = :seen_{name}"
         for name, seen in update.expect.items()
     ]
     return {
@@ -155,10 +151,10 @@ def _expressions(update: Update, expires_at: int) -> dict[str, Any]:
             f"{action} {', '.join(parts)}" for action, parts in clauses.items() if parts
         ),
         **({"ConditionExpression": " AND ".join(conditions)} if conditions else {}),
-        "ExpressionAttributeNames": {
-            f"#{name}": name for name in {**update.add, **put, **update.expect}
+        "ExpressionAttributeNames": {f"#{name}": name for name in names},
+        "ExpressionAttributeValues": {
+            name: {"N": str(number)} for name, number in values.items() if number is not None
         },
-        "ExpressionAttributeValues": values,
     }
 
 

@@ -8,7 +8,7 @@ The table's key is ``message_id`` (S), alone; its TTL attribute is ``expires_at`
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -27,7 +27,6 @@ BUDGET_SECONDS = 3.0
 """How long one ``record`` or ``find`` goes on starting calls."""
 
 _RETRY = Retry(3, Backoff(rate_seconds=0.05, cap_seconds=1))
-"""Of one batch: for what DynamoDB left unprocessed."""
 
 
 def table_client_config() -> Config:
@@ -46,13 +45,11 @@ class FailureTable:
     Attributes:
         client: a low-level DynamoDB client, best made with ``table_client_config``.
         table_name: or the table's ARN, where it is another account's.
-        retry: repeats what DynamoDB left unprocessed.
-        clock_seconds: seconds since any moment, never set back.
     """
 
     client: Any
     table_name: str
-    retry: Retry = field(default=_RETRY)
+    retry: Retry = _RETRY
     clock_seconds: Callable[[], float] = time.monotonic
 
     def record(self, failures: Sequence[Failure]) -> str | None:

@@ -112,13 +112,10 @@ def without_recursion_header(client: "SQSClient") -> "SQSClient":
 
 @dataclass(frozen=True, slots=True)
 class SqsQueue:
-    """One queue, through one client; safe to share between threads.
+    """One queue, through one client of boto3; safe to share between threads.
 
-    Attributes:
-        client: a boto3 SQS client.
-        url: the queue's URL.
-        tries_once: whether the client makes no retries. Then nothing was sent if there was no
-            connection.
+    *tries_once* says that the client makes no retries. Then nothing was sent if there was no
+    connection.
     """
 
     client: "SQSClient"

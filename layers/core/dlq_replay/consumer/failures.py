@@ -1,17 +1,7 @@
 """Records why a consumer failed on a message, for the replay Lambda and the analysis.
 
 The recorder never changes the consumer's behaviour: exceptions pass through unchanged, and if a
-failure cannot be recorded, the recorder only logs a warning.
-
-Example:
-    Two lines around a Powertools batch::
-
-        recorder = FailureRecorder.from_environment()
-        processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
-
-        @recorder.batch()
-        def lambda_handler(event, context):
-            return process_partial_response(event, record_handler, processor, context)
+failure cannot be recorded, the recorder only logs a warning. ``docs/failures.md`` shows its use.
 """
 
 import logging
@@ -20,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -32,8 +22,6 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch import BasePartialProcessor, ExceptionInfo
 
     from dlq_replay.aws.failure_table import FailureTable
-
-TABLE_VARIABLE = "FAILURE_TABLE"
 
 _SKIPPED = ("SQSFifoCircuitBreakerError", "SQSFifoMessageGroupCircuitBreakerError")
 """Powertools' exceptions for records that were skipped after a failed one. By name, because
@@ -55,13 +43,6 @@ def masked(text: str) -> str:
 Write = Callable[[Sequence[Failure]], str | None]
 """Writes failures; says what was not written and why. ``failure_table.FailureTable.record``."""
 
-# The recorder of the outermost ``with`` and its failures by message id. Each thread, with its
-# asyncio tasks, has its own value, so concurrent batches do not mix. A thread that the consumer
-# starts inside a batch is not a part of it: its failures are written at once.
-_current: ContextVar[tuple["FailureRecorder", dict[str, Failure]] | None] = ContextVar(
-    "dlq_replay_failures", default=None
-)
-
 
 @dataclass(eq=False)
 class FailureRecorder:
@@ -78,6 +59,11 @@ class FailureRecorder:
     write: Write | None
     redact: Redact | None = masked
     now_seconds: Callable[[], int] = lambda: int(time.time())
+    # Each thread, with its asyncio tasks, has its own value, so concurrent batches do not mix. A
+    # thread that the consumer starts inside a batch is not a part of it: it writes at once.
+    _failures: ContextVar[dict[str, Failure] | None] = field(
+        default_factory=lambda: ContextVar("failures", default=None), init=False
+    )
 
     @classmethod
     def from_environment(
@@ -88,51 +74,43 @@ class FailureRecorder:
         """Record in the table that ``FAILURE_TABLE`` names; without the variable, do nothing.
 
         The client is made at the first failure, so a consumer without failures never creates it.
-
-        *environment* are the variables of the process. For *redact* see the class.
         """
-        name = environment.get(TABLE_VARIABLE, "").strip()
+        name = environment.get("FAILURE_TABLE", "").strip()
         table = cache(lambda: _table(name))
         return cls((lambda failures: table().record(failures)) if name else None, redact)
 
     def record(
-        self, message_id: str, exception: BaseException, error_code: str | None = None
+        self, received: object, exception: BaseException, error_code: str | None = None
     ) -> None:
-        """Record that the message failed with *exception*. Never raises.
+        """Record that a message failed with *exception*. Never raises.
 
-        *error_code* names the failure: messages with the same type and code are one group, whatever
-        the texts say. It has 1 to 64 letters, digits, ``_``, ``-``, ``.`` and ``:``; anything else
-        is ignored. Without it the exception's attribute ``error_code`` counts.
+        A ``VisibilityLostError`` is not recorded: the consumer that received the message next
+        records its result. Inside a ``batch`` the record is written at the end of the batch. A
+        later failure of the same message replaces an earlier one.
 
-        Inside a ``batch`` the record is written at the end of the batch. A later failure of the
-        same message replaces an earlier one.
+        Args:
+            received: the message in any form that ``first_id`` takes, or its id.
+            exception: why it failed.
+            error_code: names the failure: messages with the same type and code are one group,
+                whatever the texts say. It has 1 to 64 letters, digits, ``_``, ``-``, ``.`` and
+                ``:``; anything else is ignored. Without it the exception's ``error_code`` counts.
         """
-        if self.write is None:
+        if self.write is None or isinstance(exception, VisibilityLostError):
+            return
+        message_id = received if isinstance(received, str) else message_id_of(received)
+        if not message_id:
+            logger.warning("a failure was not recorded: its record has no message id")
             return
         failure = Failure.of(message_id, exception, self.now_seconds(), self.redact, error_code)
         with self.batch() as collected:
             collected[message_id] = failure
-
-    @contextmanager
-    def recording(self, record: object) -> Iterator[None]:
-        """Record the exception that leaves the block, and raise it again.
-
-        A ``VisibilityLostError`` is not recorded: the consumer that received the message next
-        records its result. *record* is a message in any form that ``first_id`` takes.
-        """
-        with self.batch():
-            try:
-                yield
-            except Exception as exception:
-                self._record_for(record, exception)
-                raise
 
     def records_failures_of(self, processor: _Processor) -> _Processor:
         """Record all failures of a Powertools batch *processor*; return the processor.
 
         Recorded are exceptions of the handler, records that the parser's model refuses, and on FIFO
         records that are skipped because their message group failed (as a
-        ``BehindFailureError``). Do not decorate the handler as well.
+        ``BehindFailureError``).
         """
         handle_failure = processor.failure_handler
 
@@ -140,7 +118,7 @@ class FailureRecorder:
             error = exception[1]
             if isinstance(error, Exception):
                 is_skipped = type(error).__name__ in _SKIPPED
-                self._record_for(record, BehindFailureError() if is_skipped else error)
+                self.record(record, BehindFailureError() if is_skipped else error)
             return handle_failure(record, exception)
 
         processor.failure_handler = record_and_handle_failure  # type: ignore[method-assign]
@@ -153,36 +131,22 @@ class FailureRecorder:
         As a decorator of a synchronous ``lambda_handler`` it does so for each invocation. A batch
         inside a batch is a part of it. If a time-out ends the function first, nothing is recorded.
         """
-        outer = _current.get()
-        if outer is not None and outer[0] is self:
-            yield outer[1]
+        if (outer := self._failures.get()) is not None:
+            yield outer
             return
         failures: dict[str, Failure] = {}
-        token = _current.set((self, failures))
+        token = self._failures.set(failures)
         try:
             yield failures
         finally:
-            _current.reset(token)
+            self._failures.reset(token)
             if failures and self.write is not None:
-                _write(self.write, list(failures.values()))
-
-    def _record_for(self, record: object, exception: Exception) -> None:
-        if isinstance(exception, VisibilityLostError):
-            return
-        message_id = message_id_of(record)
-        if message_id is not None:
-            self.record(message_id, exception)
-        elif self.write is not None:
-            logger.warning("a failure was not recorded: its record has no message id")
-
-
-def _write(write: Write, failures: Sequence[Failure]) -> None:
-    try:
-        fault = write(failures)
-    except Exception as error:  # noqa: BLE001 - the consumer must not fail by its recorder
-        fault = type(error).__name__
-    if fault:
-        logger.warning("failures were not recorded: %s", fault)
+                try:
+                    fault = self.write(list(failures.values()))
+                except Exception as error:  # noqa: BLE001 - the consumer must not fail by it
+                    fault = type(error).__name__
+                if fault:
+                    logger.warning("failures were not recorded: %s", fault)
 
 
 def _table(name: str) -> "FailureTable":

@@ -7,21 +7,15 @@ if its answer came before the end of the last confirmed timeout.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import iscoroutinefunction
-from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dlq_replay.consumer.identity import Received, message_id_of, text_of
-from dlq_replay.errors import (
-    MalformedMessageError,
-    SettingsError,
-    VisibilityLimitError,
-    VisibilityLostError,
-)
+from dlq_replay.errors import MalformedMessageError, SettingsError, VisibilityLostError
 from dlq_replay.retry import awake_seconds
 
 if TYPE_CHECKING:
@@ -29,23 +23,7 @@ if TYPE_CHECKING:
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-LIMIT_SECONDS = 43_200
-"""SQS hides a message for at most 12 hours after its receive, extensions included.
-
-https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
-"""
-
-_RESERVE_SECONDS = 5
-"""Subtracted from the 12 hours, which start when SQS sends the message, not when it arrives; and
-once more, so that their end is reported while the message is still hidden."""
-
-_LATE = "its visibility timeout may have ended before it was extended"
-_REFUSED = "SQS refused to extend it: deleted, or received again by another consumer"
-_LIMIT = "SQS does not hide it any longer: 12 hours since its receive have passed"
-
-# With these codes the receipt handle is no longer valid for the message. After any other error
-# (throttling, a denied call, a broken connection) the next try may succeed.
-_GONE = frozenset({"InvalidParameterValue", "ReceiptHandleIsInvalid", "MessageNotInflight"})
+MAX_ENTRIES = 10
 
 _logger = logging.getLogger(__name__)
 
@@ -55,49 +33,24 @@ class _Receive:
     """One receive of one message. Times are seconds on the heartbeat's clock.
 
     Attributes:
-        limit_at: when SQS stops hiding it.
         hidden_until: until then no other consumer receives it.
-        extend_at: when to extend it next; infinite after the last extension.
         is_done: the work is finished. It is still extended, but its loss is not reported.
-        loss: why the message is lost; empty if it is not. Never reset.
-        code: the last error code; empty if the last extension was confirmed.
+        is_lost: another consumer may have it. Never reset.
     """
 
     message_id: str
     receipt_handle: str
-    limit_at: float
     hidden_until: float
-    extend_at: float
+    extend_at: float = 0.0
     is_done: bool = False
-    loss: str = ""
-    code: str = ""
+    is_lost: bool = False
 
     def is_lost_at(self, now: float) -> bool:
-        """Return whether the message may be visible again. If so, keep why."""
-        if not self.loss and now >= self.hidden_until:
-            self.loss = _LATE if self.extend_at < inf else _LIMIT
-        return bool(self.loss)
-
-    def error(self) -> VisibilityLostError:
-        kind = VisibilityLimitError if self.loss == _LIMIT else VisibilityLostError
-        return kind(self.message_id, f"{self.loss} ({self.code})" if self.code else self.loss)
-
-    def note(self, sent_at: float, asked_seconds: int, answered_at: float, code: str) -> None:
-        """Note the answer to an extension; *code* is empty if SQS confirmed it.
-
-        Without a confirmation SQS may have carried it out or not, so the earlier of the two
-        possible ends counts.
-        """
-        self.code = code
-        end = min(sent_at + asked_seconds, self.limit_at - _RESERVE_SECONDS)
-        if code in _GONE:
-            self.loss = _REFUSED
-        elif code:
-            self.hidden_until = min(self.hidden_until, end)
-        elif not self.is_lost_at(answered_at):
-            self.hidden_until = end
-            is_last = end < sent_at + asked_seconds
-            self.extend_at = inf if is_last else sent_at + asked_seconds / 2
+        if not self.is_lost and now >= self.hidden_until:
+            self.is_lost = True
+            if not self.is_done:
+                _logger.warning("visibility lost: message %s", self.message_id)
+        return self.is_lost
 
 
 class Heartbeat:
@@ -110,28 +63,26 @@ class Heartbeat:
     deletes the messages. The exit waits for a call in progress, so give the client short timeouts
     (``dlq_replay.aws.sqs.client_config``).
 
-    A message is *lost* when another consumer may have it: no extension was confirmed in time, SQS
-    refused one (the message was deleted, or received again), or its 12 hours have passed. A loss is
-    final for that receive. It raises nothing by itself: ``check`` raises, and each loss is logged.
+    A message is *lost* when another consumer may have it: its timeout ended before an extension was
+    confirmed. SQS refuses each extension after 12 hours. A loss is final. It raises nothing by
+    itself: ``check`` raises, and each loss is logged.
 
     May be used by the thread that entered it and by the threads that it started; for one block.
 
     Args:
         client, queue_url: a boto3 SQS client and the queue.
         messages: core Messages, ReceiveMessage dicts or Lambda records; any number.
-        timeout_seconds: the visibility timeout that each extension sets, 1 to 43,200.
-        received_timeout_seconds: the visibility timeout of the receive, 0 to 43,200: the queue's,
-            unless the receive requested another.
-        received_seconds_ago: how long before this call the messages were received.
-        now: returns seconds on a clock that never goes back.
+        timeout_seconds: the visibility timeout that each extension sets, 1 to 3,600.
+        received_timeout_seconds: what is left of the visibility timeout of the receive.
+        now: returns seconds, at least 0, on a clock that never goes back.
         has_thread: False where the caller calls ``tick`` itself, as tests do.
 
     Raises:
-        SettingsError: a number is out of range.
+        SettingsError: *timeout_seconds* is out of range.
         MalformedMessageError: a message has no id or no receipt handle.
     """
 
-    def __init__(  # noqa: PLR0913 - the last two are for tests
+    def __init__(
         self,
         client: "SQSClient",
         queue_url: str,
@@ -139,211 +90,147 @@ class Heartbeat:
         *,
         timeout_seconds: int = 120,
         received_timeout_seconds: float = 30.0,
-        received_seconds_ago: float = 0.0,
         now: Callable[[], float] = awake_seconds,
         has_thread: bool = True,
     ) -> None:
-        is_in_range = 1 <= timeout_seconds <= LIMIT_SECONDS
-        if not (is_in_range and 0 <= received_timeout_seconds <= LIMIT_SECONDS):
-            rule = f"timeout_seconds from 1, received_timeout_seconds from 0, to {LIMIT_SECONDS}"
-            raise SettingsError([f"{rule}: not {timeout_seconds}, {received_timeout_seconds}"])
-        self._client, self._queue_url = client, queue_url
-        self._timeout_seconds = timeout_seconds
-        self._received_timeout_seconds = received_timeout_seconds
+        if not 1 <= timeout_seconds <= 3600:  # noqa: PLR2004 - an hour
+            raise SettingsError([f"timeout_seconds={timeout_seconds}: must be from 1 to 3,600"])
+        self._request = partial(client.change_message_visibility_batch, QueueUrl=queue_url)
+        self._timeout_seconds, self._now = timeout_seconds, now
         # More often than messages are due: after a suspension of the machine some may be late.
         self.tick_seconds = min(timeout_seconds / 8, max(1.0, received_timeout_seconds / 4))
-        self._now, self._has_thread = now, has_thread
-        self._thread: threading.Thread | None = None
         self._is_over = threading.Event()
-        self._receives: dict[str, _Receive] = {}  # by message id: only the latest receive counts
-        # One call at a time, so that an extension in progress cannot hide a message again that was
-        # given up. The work never waits for this lock to ask whether a message is lost.
-        self._calling = threading.Lock()
+        self._thread = threading.Thread(target=self._beat, daemon=True) if has_thread else None
+        self._receives: dict[str, _Receive] = {}
+        hidden_until = now() + received_timeout_seconds
         for received in messages:
             message_id = message_id_of(received)
             handle = text_of(received, "receiptHandle", "ReceiptHandle", "receipt_handle")
             if message_id is None or handle is None:
-                rule = "must be text, as SQS gave it"
-                raise MalformedMessageError(f"message id and receipt handle: {rule}")
-            self._add(message_id, handle, received_seconds_ago)
+                raise MalformedMessageError("message id and receipt handle: must be text")
+            self._receives[message_id] = _Receive(message_id, handle, hidden_until)
 
     def __enter__(self) -> Self:
-        if self._is_over.is_set():
-            raise RuntimeError("a heartbeat is for one block; make another for the next block")
-        if self._receives:
-            self.tick()
-            if self._has_thread:
-                owner = threading.current_thread()
-                self._thread = threading.Thread(
-                    target=self._beat, args=(owner,), name="sqs-heartbeat", daemon=True
-                )
-                self._thread.start()
+        self.tick()
+        if self._thread is not None:
+            self._thread.start()
         return self
 
-    def _beat(self, owner: threading.Thread) -> None:
-        """Call ``tick`` until the block ends, or the thread that entered it."""
-        while not self._is_over.wait(self.tick_seconds) and owner.is_alive():
+    def _beat(self) -> None:
+        while not self._is_over.wait(self.tick_seconds):
             self.tick()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._is_over.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._stop()
         if kind is not None:
             self.give_up()
 
+    def _stop(self) -> None:
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join()
+
     def check(self, message_id: str | None = None) -> None:
-        """Raise if the message is lost; without an id, if any message is lost that is not done.
+        """Raise if the message is lost; without an id, if any message is. One that is done is not.
 
         Call this before each effect that must not happen twice.
 
         Raises:
             VisibilityLostError: stop the work on the message, and do not delete it.
-            KeyError: the message is unknown, done or given up.
+            KeyError: the message is unknown.
         """
-        now = self._now()
-        watched = {key: one for key, one in list(self._receives.items()) if not one.is_done}
-        for receive in watched.values() if message_id is None else [watched[message_id]]:
-            if receive.is_lost_at(now):
-                raise receive.error()
+        receives = self._receives
+        for receive in receives.values() if message_id is None else [receives[message_id]]:
+            if not receive.is_done and receive.is_lost_at(self._now()):
+                raise VisibilityLostError(receive.message_id)
 
     def done(self, message_id: str) -> None:
         """Note that the work is finished: the message stays hidden until the block ends."""
-        if receive := self._receives.get(message_id):
-            receive.is_done = True
+        self._receives[message_id].is_done = True
 
     def guarded(self, handler: Handler) -> Handler:
         """Wrap the handler of one record, synchronous or async, for a batch processor.
 
-        The record is the argument named ``record``, as Powertools passes it, or else the first.
         Before the handler starts, ``check`` raises if the message is lost. When the handler
         returns, the message is ``done``.
         """
 
         @contextmanager
-        def guarding(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
-            record = kwargs["record"] if "record" in kwargs else next(iter(args), None)
+        def guarding(record: Any) -> Iterator[None]:  # noqa: ANN401 - any form of message
             message_id = message_id_of(record) or ""
             self.check(message_id)
             yield
             self.done(message_id)
 
         @wraps(handler)
-        def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
-            with guarding(args, kwargs):
-                return handler(*args, **kwargs)
+        def handle(record: Any, **more: Any) -> Any:  # noqa: ANN401 - the handler's own
+            with guarding(record):
+                return handler(record, **more)
 
         @wraps(handler)
-        async def handle_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
-            with guarding(args, kwargs):
-                return await handler(*args, **kwargs)
+        async def handle_async(record: Any, **more: Any) -> Any:  # noqa: ANN401 - the handler's own
+            with guarding(record):
+                return await handler(record, **more)
 
         return cast("Handler", handle_async if iscoroutinefunction(handler) else handle)
 
     def give_up(self) -> None:
-        """Make all messages that are not done visible at once, and stop extending them.
+        """End the heartbeat, and make all messages that are not done visible at once.
 
         Waits for a call in progress, which would hide them again. Lost messages are not changed:
         another consumer may have them. A message that SQS does not confirm is named in a warning;
         it is visible again when its timeout ends.
         """
-        with self._calling:
-            now = self._now()
-            left = [receive for receive in self._receives.values() if not receive.is_done]
-            for receive in left:
-                del self._receives[receive.message_id]
-            for part in _parts([receive for receive in left if not receive.is_lost_at(now)]):
-                self._change("released", dict.fromkeys(part, 0))
-
-    def replace_receipt(
-        self, message_id: str, receipt_handle: str, received_seconds_ago: float = 0.0
-    ) -> bool:
-        """Continue with a later receive of the same message: only the latest handle is valid.
-
-        The message is extended at once and has a new limit of 12 hours, even if it was lost before.
-
-        Returns:
-            Whether the message is watched. If not (it is done or given up), the caller has to treat
-            the receive as a new message.
-        """
-        with self._calling:
-            receive = self._receives.get(message_id)
-            if receive is None or receive.is_done:
-                return False
-            self._extend([self._add(message_id, receipt_handle, received_seconds_ago)])
-        return True
-
-    def _add(self, message_id: str, receipt_handle: str, received_seconds_ago: float) -> _Receive:
-        received_at = self._now() - received_seconds_ago
-        limit_at = received_at + LIMIT_SECONDS - _RESERVE_SECONDS
-        hidden_until = min(received_at + self._received_timeout_seconds, limit_at)
-        receive = _Receive(message_id, receipt_handle, limit_at, hidden_until, received_at)
-        self._receives[message_id] = receive
-        return receive
+        self._stop()
+        now = self._now()
+        left = [one for one in self._receives.values() if not (one.is_done or one.is_lost_at(now))]
+        for receive in left:
+            receive.is_lost = True
+        for start in range(0, len(left), MAX_ENTRIES):
+            self._change("released", left[start : start + MAX_ENTRIES], 0)
 
     def tick(self) -> None:
         """Extend what is due, and log losses."""
-        now = self._now()
-        receives = [receive for receive in list(self._receives.values()) if not receive.loss]
-        due = [receive for receive in receives if receive.extend_at <= now]
-        for part in _parts(due):
-            with self._calling:
-                if not self._is_over.is_set():
-                    self._extend(part)
-        now = self._now()
-        for receive in receives:
-            if receive.is_lost_at(now) and self._is_current(receive) and not receive.is_done:
-                _logger.warning("visibility lost: %s", receive.error())
+        now, timeout_seconds = self._now(), self._timeout_seconds
+        due = [one for one in self._receives.values() if not one.is_lost and one.extend_at <= now]
+        for start in range(0, len(due), MAX_ENTRIES):
+            if self._is_over.is_set():
+                return
+            sent_at = self._now()
+            part = due[start : start + MAX_ENTRIES]
+            hidden = [receive for receive in part if not receive.is_lost_at(sent_at)]
+            confirmed = self._change("extended", hidden, timeout_seconds)
+            answered_at, end = self._now(), sent_at + timeout_seconds
+            for receive in hidden:
+                if receive not in confirmed:
+                    # SQS may have carried it out or not: the earlier of the two ends counts.
+                    receive.hidden_until = min(receive.hidden_until, end)
+                elif not receive.is_lost_at(answered_at):
+                    receive.hidden_until = end
+                    receive.extend_at = sent_at + timeout_seconds / 2
 
-    def _extend(self, due: Sequence[_Receive]) -> None:
-        sent_at = self._now()
-        asked = {
-            receive: int(min(self._timeout_seconds, receive.limit_at - sent_at))
-            for receive in due
-            if self._is_current(receive)
-            and not receive.is_lost_at(sent_at)
-            and receive.limit_at >= sent_at + 1
-        }
-        codes = self._change("extended", asked)
-        answered_at = self._now()
-        for receive, code in codes.items():
-            receive.note(sent_at, asked[receive], answered_at, code)
+    def _change(self, done: str, receives: Sequence[_Receive], seconds: int) -> set[_Receive]:
+        """Set the visibility timeouts of up to 10 messages; return those that SQS confirmed.
 
-    def _change(self, done: str, timeouts: Mapping[_Receive, int]) -> Mapping[_Receive, str]:
-        """Set the visibility timeouts of up to 10 messages; log what SQS did not confirm.
-
-        Returns a code for each: empty if SQS confirmed; else SQS's error code, or the name of the
-        exception. Never the text of an error, which quotes receipt handles. Never raises.
+        Logs why for the others: a code, never an error's text, which quotes receipt handles. Never
+        raises.
         """
         entries: list[Any] = [
             {"Id": str(n), "ReceiptHandle": receive.receipt_handle, "VisibilityTimeout": seconds}
-            for n, (receive, seconds) in enumerate(timeouts.items())
+            for n, receive in enumerate(receives)
         ]
         answer: Any = {}
         code = "NotInAnswer"
         try:
-            if entries:
-                answer = self._client.change_message_visibility_batch(
-                    QueueUrl=self._queue_url, Entries=entries
-                )
+            answer = self._request(Entries=entries) if entries else {}
         except Exception as error:  # noqa: BLE001 - after any error a later try follows
             response = getattr(error, "response", None) or {}
-            # Whatever its code, the call may be repeated: it says nothing of a single message.
-            code = f"call: {response.get('Error', {}).get('Code') or type(error).__name__}"
-        failed, confirmed = answer.get("Failed", []), answer.get("Successful", [])
-        by_id = {one["Id"]: one.get("Code", "Unknown").rpartition(".")[2] for one in failed}
-        by_id |= {one["Id"]: "" for one in confirmed}
-        codes = {receive: by_id.get(str(n), code) for n, receive in enumerate(timeouts)}
-        for receive, code in codes.items():
+            code = response.get("Error", {}).get("Code") or type(error).__name__
+        confirmed = {receives[int(one["Id"])] for one in answer.get("Successful", [])}
+        failed = {one["Id"]: one.get("Code", "Unknown") for one in answer.get("Failed", [])}
+        for n, receive in enumerate(receives):
             # A finished message is deleted, so SQS refuses its next extension: that is no news.
-            if code and not receive.is_done:
-                _logger.warning("message %s was not %s: %s", receive.message_id, done, code)
-        return codes
-
-    def _is_current(self, receive: _Receive) -> bool:
-        """Return whether it was neither given up nor replaced by a later receive."""
-        return self._receives.get(receive.message_id) is receive
-
-
-def _parts(receives: Sequence[_Receive]) -> Iterator[Sequence[_Receive]]:
-    return (receives[start : start + 10] for start in range(0, len(receives), 10))
+            if receive not in confirmed and not receive.is_done:
+                why = failed.get(str(n), code)
+                _logger.warning("message %s was not %s: %s", receive.message_id, done, why)
+        return confirmed

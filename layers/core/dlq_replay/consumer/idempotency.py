@@ -20,8 +20,6 @@ from dlq_replay.errors import MalformedMessageError
 
 R = TypeVar("R", bound=Received)
 
-_NOT_PLAIN = "idempotent_by_first_id: the handler must be a plain function, not an async one"
-
 
 def idempotent_by_first_id(
     table_name: str,
@@ -52,18 +50,13 @@ def idempotent_by_first_id(
             processed again. It must exceed the handler's longest run; no Lambda exceeds 900 s.
         client: a boto3 DynamoDB client; else one is made at the first message.
 
-    Raises:
-        TypeError: the handler is async. It would be marked as done before it ran, and its message
-            would be lost.
-
     The decorated handler raises the exceptions of the handler and of *key*, and what follows;
     report the message as failed:
         IdempotencyAlreadyInProgressError: from Powertools; another worker is processing the
             message, or crashed a short time ago.
         IdempotencyPersistenceLayerError: from Powertools; the table could not be read or written.
-            If the handler has ended by then, it will run again.
-        MalformedMessageError: the record has no message id, or *key* returned no text or blank
-            text. The handler did not run.
+        MalformedMessageError: the record has no message id, or *key* returned no text.
+        TypeError: the handler is async. The message counts as not processed.
     """
     config = IdempotencyConfig(
         expires_after_seconds=remember_seconds,
@@ -73,26 +66,14 @@ def idempotent_by_first_id(
             get_remaining_time_in_millis=lambda: crashed_after_seconds * 1000
         ),
     )
+    # Not at import: a client needs a Region and credentials.
+    store = functools.cache(lambda: DynamoDBPersistenceLayer(table_name, boto3_client=client))
 
     def decorate(handler: Callable[[R], object]) -> Callable[[R], None]:
-        if inspect.iscoroutinefunction(handler):
-            raise TypeError(_NOT_PLAIN)
-
         def run(*, key: str, record: R) -> None:  # noqa: ARG001 - Powertools reads the key
             if inspect.isawaitable(handler(record)):
-                raise TypeError(_NOT_PLAIN)
-
-        @functools.cache
-        def run_once() -> Callable[..., None]:
-            # Not at import: a client needs a Region and credentials.
-            once: Callable[..., None] = idempotent_function(
-                run,
-                data_keyword_argument="key",
-                persistence_store=DynamoDBPersistenceLayer(table_name, boto3_client=client),
-                config=config,
-                key_prefix=consumer,
-            )
-            return once
+                # It would be marked as done before it ran, and its message would be lost.
+                raise TypeError("idempotent_by_first_id: the handler must be a plain function")
 
         @functools.wraps(handler)
         def handle_once(record: R) -> None:
@@ -100,7 +81,14 @@ def idempotent_by_first_id(
             # Powertools would take all blank keys for one message.
             if not isinstance(record_key, str) or not record_key.strip():
                 raise MalformedMessageError("idempotency key: must be text, not blank")
-            run_once()(key=record_key, record=record)
+            once = idempotent_function(
+                run,
+                data_keyword_argument="key",
+                persistence_store=store(),
+                config=config,
+                key_prefix=consumer,
+            )
+            once(key=record_key, record=record)
 
         return handle_once
 

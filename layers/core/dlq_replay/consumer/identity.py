@@ -23,8 +23,6 @@ Received = Message | _Foreign
 A record is a plain mapping, Powertools' SQSRecord (also a mapping), or a parsed model.
 """
 
-_OURS = "sqs-dlq-"
-
 
 def first_id(received: Received) -> str:
     """Return the SQS message id of the first copy of a message. It identifies the message.
@@ -50,20 +48,6 @@ def first_id(received: Received) -> str:
     return Message(message_id, body, _context_of(received), md5_of_body=md5_of_body).first_id
 
 
-def own_attributes(received: Received) -> dict[str, dict[str, str | bytes]]:
-    """Return the message attributes that a consumer may pass on, as SendMessage takes them.
-
-    These are all but ours, whose names begin with ``sqs-dlq-``: they are about this message alone.
-    Raises MalformedMessageError where an attribute is unreadable.
-    """
-    if isinstance(received, Message):
-        attributes = received.attributes
-    else:
-        raw = _attributes_of(received)
-        attributes = {n: MessageAttribute.from_received(n, one) for n, one in raw.items()}
-    return {n: one.to_api() for n, one in attributes.items() if not n.startswith(_OURS)}
-
-
 def message_id_of(record: object) -> str | None:
     """Return the message id of any form of message, None if there is none. Never raises."""
     return text_of(record, "messageId", "MessageId", "message_id")
@@ -83,15 +67,11 @@ def text_of(record: object, *names: str) -> str | None:
 
 def _context_of(received: _Foreign) -> dict[str, MessageAttribute]:
     """Read the context alone, so that a fault in another attribute does not matter."""
-    raw = _attributes_of(received).get(CONTEXT_ATTRIBUTE)
+    if hasattr(received, "model_dump"):
+        received = received.model_dump(include=frozenset({"messageAttributes"}))
+    attributes = received.get("messageAttributes", received.get("MessageAttributes"))
+    raw = attributes.get(CONTEXT_ATTRIBUTE) if isinstance(attributes, Mapping) else None
     try:
         return {CONTEXT_ATTRIBUTE: MessageAttribute.from_received(CONTEXT_ATTRIBUTE, raw)}
     except MalformedMessageError:
         return {}
-
-
-def _attributes_of(received: _Foreign) -> Mapping[str, Any]:
-    if hasattr(received, "model_dump"):
-        received = received.model_dump(include=frozenset({"messageAttributes"}))
-    attributes = received.get("messageAttributes", received.get("MessageAttributes"))
-    return attributes if isinstance(attributes, Mapping) else {}

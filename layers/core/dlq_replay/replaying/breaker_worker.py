@@ -22,7 +22,8 @@ from dlq_replay.rules.breaker import (
     Update,
     was_replayed,
 )
-from dlq_replay.rules.plan import Passage, Step
+from dlq_replay.rules.decision import Hold, Replay
+from dlq_replay.rules.plan import Step
 from dlq_replay.wire.message import Message
 
 READ_SECONDS, WRITE_SECONDS = 2.0, 1.0
@@ -34,10 +35,7 @@ ReadDeletions = Callable[[int, int], Mapping[int, int]]
 
 
 class BreakerTable(Protocol):
-    """The breaker of one main queue. ``breaker_table.DynamoDbBreaker`` is one.
-
-    Each method raises TableError where the table is missing, refuses or does not answer.
-    """
+    """As ``breaker_table.DynamoDbBreaker``; TableError: the table fails or does not answer."""
 
     def read(self) -> Mapping[str, int]:
         """Read the item's numbers."""
@@ -111,9 +109,11 @@ class BreakerWorker:
         if view is None:
             return BreakerReport(fault=self._asking.fault_to_report())
         event, now_seconds = None, view.now_seconds
-        passages = Counter(step.passage for step in steps)
-        self._count(TURNED_AWAY, now_seconds, passages[Passage.HELD])
-        self._count(GRANTED, now_seconds, passages[Passage.GRANTED] - view.grants)
+        fates = [step.fate for step in steps]
+        held = sum(isinstance(fate, Hold) and fate.by_breaker for fate in fates)
+        granted = sum(isinstance(fate, Replay) and fate.is_granted for fate in fates)
+        self._count(TURNED_AWAY, now_seconds, held)
+        self._count(GRANTED, now_seconds, granted - view.grants)
         is_time = self._clock_seconds() >= self._wrote_at + WRITE_SECONDS
         if is_time and not self._asking.is_paused:
             self._write_counts(now_seconds)

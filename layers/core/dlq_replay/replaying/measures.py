@@ -15,7 +15,7 @@ from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.trial import trial_id_of
 from dlq_replay.rules.decision import Hold, Park, Replay
-from dlq_replay.rules.plan import Passage, Wait
+from dlq_replay.rules.plan import Wait
 from dlq_replay.wire.message import Message
 
 SERVICE = "dlq-replay"
@@ -65,8 +65,7 @@ def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -
     fates = [one.fate for one in outcome.outcomes]
     replays = [fate for fate in fates if isinstance(fate, Replay)]
     reasons = Counter(fate.reason for fate in fates if isinstance(fate, Park))
-    turned_away = [one.fate for one in outcome.outcomes if one.passage is Passage.HELD]
-    held = sum(isinstance(fate, Hold) for fate in turned_away)
+    held = sum(isinstance(fate, Hold) and fate.by_breaker for fate in fates)
     # Each dead letter counts once for each time it died: one that was held has been counted.
     counts = (one.history.replay_count for one in _leaving(outcome) if one.due_seconds is None)
     return {

@@ -31,8 +31,9 @@ from dlq_replay.rules.outgoing import source_queue
 from dlq_replay.rules.plan import Failed, Step, Wait, plan_batch
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.history import History
-from dlq_replay.wire.message import Message, UnreadableRecord
+from dlq_replay.wire.message import History, Message, UnreadableRecord
+
+FindFailures = Callable[[Sequence[str]], tuple[Mapping[str, Failure], str | None]]
 
 
 class DeadLetterQueue(Queue, Protocol):
@@ -55,12 +56,14 @@ class BatchOutcome:
             there is none.
         uncounted_returns: returns of redrives that could not be counted and go on all the same.
         returns_fault: why the table could not count returns, told once a minute; else None.
+        failures_fault: why what consumers recorded may be incomplete; else None.
     """
 
     outcomes: tuple[Step, ...]
     breakers: Mapping[QueueAddress, BreakerReport] = field(default_factory=dict)
     uncounted_returns: int = 0
     returns_fault: str | None = None
+    failures_fault: str | None = None
 
     @property
     def failed(self) -> tuple[Step, ...]:
@@ -80,20 +83,18 @@ class Replayer:
     Attributes:
         now_seconds: the clock, epoch seconds.
         draw_up_to: the randomness of the jitter on standard queues.
-        find_failures: what consumers recorded of these message ids; called once per batch, never
-            raises.
+        find_failures: ``failure_table.FailureTable.find``; called once per batch, never raises.
     """
 
     policy: ReplayPolicy
-    main_queue: Queue
+    main_queues: Mapping[QueueAddress, Queue]
     dlq: DeadLetterQueue
     parked_queue: Queue
     now_seconds: Callable[[], int]
     draw_up_to: DrawUpTo
     executor: Executor
-    find_failures: Callable[[Sequence[str]], Mapping[str, Failure]] = lambda _: {}
+    find_failures: FindFailures = lambda _: ({}, None)
     breakers: Mapping[QueueAddress, BreakerWorker] = field(default_factory=dict)
-    other_main_queues: Mapping[QueueAddress, Queue] = field(default_factory=dict)
     returns: ReturnsCounter = field(default_factory=ReturnsCounter)
 
     def replay(
@@ -105,7 +106,8 @@ class Replayer:
         answers may still be waited for; what is not confirmed by then is Failed.
         """
         distinct = {record.message_id: _without_foreign_context(record) for record in records}
-        failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
+        has_time = seconds_left() > 0
+        failures, fault = self.find_failures(list(distinct)) if has_time else ({}, None)
         counted, uncounted, missed = self.returns.count(distinct.values(), self.policy)
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}
@@ -129,7 +131,7 @@ class Replayer:
         if seconds_left() > 0:
             reports |= {queue: self._finish(queue, steps, view) for queue, view in looked.items()}
             self.returns.count_parked(outcomes)
-        return BatchOutcome(outcomes, reports, missed, self.returns.fault_to_report())
+        return BatchOutcome(outcomes, reports, missed, self.returns.asking.fault_to_report(), fault)
 
     def _look(
         self, records: Iterable[Message | UnreadableRecord], now_seconds: int
@@ -171,8 +173,8 @@ class Replayer:
             # It may still take effect; either way the messages stay in the DLQ and come again.
             return set()
 
-    def _groups(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
-        groups: dict[str | None, list[Shipment[str]]] = {}
+    def _groups(self, steps: Sequence[Step]) -> list[list[Shipment]]:
+        groups: dict[str | None, list[Shipment]] = {}
         for step in steps:
             if step.entry is not None:
                 shipment = Shipment(step.message_id, self._queue(step), step.entry)
@@ -184,9 +186,7 @@ class Replayer:
             return self.parked_queue
         if not isinstance(step.fate, Replay):
             return self.dlq
-        if step.main_queue == self.policy.main_queue:
-            return self.main_queue
-        return self.other_main_queues[step.main_queue]
+        return self.main_queues[step.main_queue]
 
 
 def _settle_groups(

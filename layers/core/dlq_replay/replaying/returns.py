@@ -58,7 +58,7 @@ class ReturnsCounter:
         self, add: Add | None = None, clock_seconds: Callable[[], float] = awake_seconds
     ) -> None:
         self._add, self._clock_seconds = add, clock_seconds
-        self._asking = Asking(clock_seconds)
+        self.asking = Asking(clock_seconds)
 
     def count(
         self, records: Collection[Message | UnreadableRecord], policy: ReplayPolicy
@@ -111,10 +111,6 @@ class ReturnsCounter:
         for key, messages in _of_redrives(parked).items():
             self._is_counted(key, "parked", messages)
 
-    def fault_to_report(self) -> str | None:
-        """Return why the table could not count, once a minute; else None."""
-        return self._asking.fault_to_report()
-
     def _is_new(self, message: Message, policy: ReplayPolicy) -> bool:
         if is_returned_canary(message):
             return True
@@ -123,7 +119,7 @@ class ReturnsCounter:
 
     def _is_counted(self, key: Key, kind: str, messages: Iterable[Message]) -> bool:
         add, ids = self._add, frozenset(one.first_id for one in messages)
-        return add is not None and self._asking.ask(lambda: add(*key, kind, ids)) is not None
+        return add is not None and self.asking.ask(lambda: add(*key, kind, ids)) is not None
 
 
 def _of_redrives(messages: Iterable[Message]) -> dict[Key, list[Message]]:

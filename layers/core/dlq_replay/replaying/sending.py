@@ -6,10 +6,10 @@ stops its group. On a standard queue, which has no order, each message is a grou
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from dlq_replay.wire.message import SendEntry
 
@@ -85,24 +85,21 @@ def send_each_if_rejected(call: Call, entries: Sequence[SendEntry]) -> Sequence[
     return [result for entry in entries for result in send_each_if_rejected(call, [entry])]
 
 
-Key = TypeVar("Key", bound=Hashable)
-
-
 @dataclass(frozen=True, slots=True)
-class Shipment(Generic[Key]):
+class Shipment:
     """An entry, its queue, and the caller's key for its result."""
 
-    key: Key
+    key: str
     queue: Queue
     entry: SendEntry
 
 
-def pack(shipments: Iterable[Shipment[Key]]) -> Iterator[list[Shipment[Key]]]:
+def pack(shipments: Iterable[Shipment]) -> Iterator[list[Shipment]]:
     """Split into runs for one SendMessageBatch each: one queue, at most 10 entries and 1 MiB.
 
     Keeps the order within each queue. An entry above 1 MiB gets a run of its own; SQS refuses it.
     """
-    open_runs: dict[str, tuple[list[Shipment[Key]], int]] = {}
+    open_runs: dict[str, tuple[list[Shipment], int]] = {}
     for shipment in shipments:
         run, run_bytes = open_runs.get(shipment.queue.url, ([], 0))
         size = shipment.entry.size_bytes
@@ -115,10 +112,10 @@ def pack(shipments: Iterable[Shipment[Key]]) -> Iterator[list[Shipment[Key]]]:
 
 
 def send_groups(
-    groups: Iterable[Sequence[Shipment[Key]]],
+    groups: Iterable[Sequence[Shipment]],
     executor: Executor,
     seconds_left: Callable[[], float],
-) -> Mapping[Key, SendResult]:
+) -> Mapping[str, SendResult]:
     """Send each message group in its order. Groups share calls, and calls run concurrently.
 
     Keys must be distinct over all groups. *seconds_left* returns how long the caller can still wait
@@ -126,7 +123,7 @@ def send_groups(
     ``InDoubt``.
     """
     waiting = [list(group) for group in groups if group]
-    results: dict[Key, SendResult] = {s.key: NotSent() for group in waiting for s in group}
+    results: dict[str, SendResult] = {s.key: NotSent() for group in waiting for s in group}
     while waiting and seconds_left() > 0:
         heads = [group.pop(0) for group in waiting]
         calls = {

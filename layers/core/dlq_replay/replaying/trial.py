@@ -11,8 +11,7 @@ import re
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 
 TRIAL_ATTRIBUTE = "sqs-dlq-test-message"
 """String; its value is the id of the test. A consumer that gets the message must fail on it."""

@@ -41,11 +41,13 @@ class Replay:
     Attributes:
         number: which replay this is, counted from 1.
         delay_seconds: how long it stays hidden, 0 to 900; always 0 to a FIFO queue.
+        is_granted: whether a limit of the circuit breaker lets it through.
         is_counted: whether the copy carries *number* as its counter; else the counter as it was.
     """
 
     number: int
     delay_seconds: int
+    is_granted: bool = False
     is_counted: bool = True
 
 
@@ -65,11 +67,13 @@ class Hold:
         due_seconds: when the wait ends, epoch seconds.
         wait_seconds: until the next look: 1 to 900 on a standard queue (a delayed re-send), to
             39,600 on FIFO (visibility).
+        by_breaker: whether a limit of the circuit breaker turned its replay away.
     """
 
     number: int
     due_seconds: int
     wait_seconds: int
+    by_breaker: bool = False
 
 
 Decision = Replay | Hold | Park
@@ -125,10 +129,11 @@ def hold_by_breaker(
     if wait <= 0:
         return None
     if is_fifo:
-        return Hold(replay.number, due, wait) if _outlives(message, due, policy) else None
-    timer = min(policy.limits.hold_timer_max_seconds, wait)
-    can_hold = timer > 0 and has_room_to_hold(message, replay.number, policy)
-    return Hold(replay.number, due, timer) if can_hold else None
+        timer, can_hold = wait, _outlives(message, due, policy)
+    else:
+        timer = min(policy.limits.hold_timer_max_seconds, wait)
+        can_hold = timer > 0 and has_room_to_hold(message, replay.number, policy)
+    return Hold(replay.number, due, timer, by_breaker=True) if can_hold else None
 
 
 def held_since_seconds(message: Message, policy: ReplayPolicy, now_seconds: int) -> int:

@@ -49,7 +49,6 @@ class Failure:
         error_message: the start of its text, at most 300 characters, as ``normalization`` leaves
             it; of another program as that wrote it, at most 10,000. Empty if it has none.
         failed_at_seconds: epoch seconds; for people, and never read again.
-        expires_at_seconds: epoch seconds from which the table may delete it; never read again.
         error_code: the consumer's name of the failure, as ``error_code_of`` returns it.
         frames: where the consumer's own code raised it, innermost first, masked, a line each
             (``/var/task/tax.py:17 in rate``); at most 1 KiB.
@@ -59,7 +58,6 @@ class Failure:
     error_type: str
     error_message: str = ""
     failed_at_seconds: int = field(default=0, compare=False)
-    expires_at_seconds: int = field(default=0, compare=False)
     error_code: str | None = None
     frames: str = field(default="", compare=False)
 
@@ -84,15 +82,10 @@ class Failure:
             text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
         error_type = _attempt(lambda: _type_name(type(exception)), "Exception")
         start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
-        code = _attempt(
-            lambda: (
-                error_code_of(error_code) or error_code_of(getattr(exception, "error_code", None))
-            ),
-            None,
-        )
-        expires_at = now_seconds + TTL_SECONDS
+        own_code = _attempt(lambda: error_code_of(getattr(exception, "error_code", None)), None)
+        code = error_code_of(error_code) or own_code
         frames = _attempt(lambda: _own_frames(exception), "")
-        return cls(message_id, _end(error_type), start, now_seconds, expires_at, code, frames)
+        return cls(message_id, _end(error_type), start, now_seconds, code, frames)
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
@@ -123,7 +116,7 @@ class Failure:
             "error_message": {"S": self.error_message},
             **({"frames": {"S": self.frames}} if self.frames else {}),
             "failed_at": {"N": str(self.failed_at_seconds)},
-            "expires_at": {"N": str(self.expires_at_seconds)},
+            "expires_at": {"N": str(self.failed_at_seconds + TTL_SECONDS)},
         }
 
     def to_failure_error(self) -> FailureError:
@@ -139,16 +132,13 @@ class Failure:
         error_type = ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error"
         return FailureError(error_type, _masked(text), self.error_code)
 
-    def matches(self, patterns: str | Iterable[str]) -> bool:
+    def matches(self, patterns: Iterable[str]) -> bool:
         """Return whether one of *patterns* matches the error's type, with or without its module.
 
-        Args:
-            patterns: names, or one text of names separated by commas. ``*``, ``?`` and ``[...]``
-                are wildcards. Matching is case-sensitive. An empty name matches nothing.
+        ``*``, ``?`` and ``[...]`` are wildcards. Matching is case-sensitive.
         """
-        names = patterns.split(",") if isinstance(patterns, str) else patterns
         types = (self.error_type, self.error_type.rpartition(".")[2])
-        return any(fnmatchcase(one, name.strip()) for name in names for one in types)
+        return any(fnmatchcase(one, pattern) for pattern in patterns for one in types)
 
 
 def one_line(text: str) -> str:

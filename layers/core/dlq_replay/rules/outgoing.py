@@ -1,16 +1,15 @@
 """What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
 
 import hashlib
+from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress, is_queue_name
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, SECONDS_MAX, FailureError, ReplayContext
-from dlq_replay.wire.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 
 DEDUPLICATION_ID_MAX_CHARACTERS = 128
 """SQSAPI, SendMessage."""
@@ -116,7 +115,14 @@ def redriven_entry(
         is_canary: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
         max_message_bytes: of the queue; where the context has no room it is left out.
     """
-    context = _redriven_context(message, plan_id, group_id, to.name, is_canary=is_canary)
+    context = ReplayContext(
+        first_id=message.first_id,
+        plan_id=plan_id,
+        source_queue=to.name,
+        body_digest=message.body_digest,
+        group_id=group_id,
+        is_canary=is_canary,
+    )
     others = _without(_without_context(message), REPLAY_COUNT_ATTRIBUTE)
     return _entry(
         message,
@@ -132,14 +138,17 @@ def has_room_for_redrive(
 
     Without it a return could not be recognised.
     """
-    name = message.history.context.source_queue or _WIDEST_QUEUE_NAME
-    redriven = _redriven_context(message, plan_id, group_id, name, is_canary=True)
-    widest = replace(
-        redriven,
+    widest = ReplayContext(
+        first_id=message.first_id,
         first_seen_seconds=SECONDS_MAX,
         due_seconds=SECONDS_MAX,
+        plan_id=plan_id,
+        source_queue=message.history.context.source_queue or _WIDEST_QUEUE_NAME,
         held_seconds=SECONDS_MAX,
+        body_digest=message.body_digest,
+        group_id=group_id,
         is_back=True,
+        is_canary=True,
         last_id=message.message_id,
     )
     attributes = {
@@ -175,20 +184,13 @@ def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
     it is the main queue's, unless others are configured: then nothing tells.
     """
     if message.source_arn is not None:
-        return _queue_at(message.source_arn)
+        with suppress(ValueError):
+            return QueueAddress.from_arn(message.source_arn)
+        return None
     name = message.history.context.source_queue
     if name is not None:
         return QueueAddress(policy.main_queue.account_id, name)
     return None if policy.other_main_queues else policy.main_queue
-
-
-@lru_cache
-def _queue_at(arn: str) -> QueueAddress | None:
-    """The queue of an ARN, None where it is no queue's; nearly all messages name the same one."""
-    try:
-        return QueueAddress.from_arn(arn)
-    except ValueError:
-        return None
 
 
 def _context(
@@ -216,24 +218,6 @@ def _context(
         last_id=known.last_id if message.source_arn is None else message.message_id,
     )
     return replace(kept, **changes)
-
-
-def _redriven_context(
-    message: Message,
-    plan_id: str,
-    group_id: str | None,
-    source_queue: str,
-    *,
-    is_canary: bool,
-) -> ReplayContext:
-    return ReplayContext(
-        first_id=message.first_id,
-        plan_id=plan_id,
-        source_queue=source_queue,
-        body_digest=message.body_digest,
-        group_id=group_id,
-        is_canary=is_canary,
-    )
 
 
 def _entry(message: Message, attributes: Attributes, **fields: Any) -> SendEntry:  # noqa: ANN401 - of the entry

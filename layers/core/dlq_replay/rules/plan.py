@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from functools import partial
 
 from dlq_replay.backoff import DrawUpTo
@@ -42,15 +41,7 @@ class Wait:
     """FIFO: it stays in the DLQ behind one of its group that is held, parked or left."""
 
 
-Fate = Replay | Hold | Park | Wait | Failed
-
-
-class Passage(Enum):
-    """What the circuit breaker had to do with a decision: it let a replay through, or holds it."""
-
-    UNTOUCHED = auto()
-    GRANTED = auto()
-    HELD = auto()
+Fate = Decision | Wait | Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +61,6 @@ class Step:
     main_queue: QueueAddress
     fate: Fate
     entry: SendEntry | None = None
-    passage: Passage = Passage.UNTOUCHED
 
     @property
     def message_id(self) -> str:
@@ -125,8 +115,8 @@ def plan_batch(
         else:
             if queue not in planners:
                 view = (breakers or {}).get(queue) or BreakerView({}, now_seconds)
-                planners[queue] = _Planner(own, draw_up_to, failures, view, view.grants)
-            step = planners[queue].step(record, group)
+                planners[queue] = _Planner(own, draw_up_to, view, view.grants)
+            step = planners[queue].step(record, group, failures.get(record.message_id))
         if group is not None and not isinstance(step.fate, Replay):
             stopped.add(group)
         steps.append(step)
@@ -139,50 +129,43 @@ class _Planner:
 
     policy: ReplayPolicy
     draw_up_to: DrawUpTo
-    failures: Mapping[str, Failure]
     breaker: BreakerView
     grants: int
 
-    def step(self, message: Message, group: str) -> Step:
-        failure = self.failures.get(message.message_id)
-        now_seconds = self.breaker.now_seconds
-        decision = decide(message, self.policy, now_seconds, self.draw_up_to, failure)
-        passage = Passage.UNTOUCHED
-        if isinstance(decision, Replay):
-            decision, passage = self._pass_breaker(message, decision)
-        entry = self._copy(message, decision, passage)
-        return Step(message, group, self.policy.main_queue, decision, entry, passage)
+    def step(self, message: Message, group: str, failure: Failure | None) -> Step:
+        policy, view, draw = self.policy, self.breaker, self.draw_up_to
+        decision = decide(message, policy, view.now_seconds, draw, failure)
+        # Rule 8: what the other rules replay is held where the limit turns it away.
+        if isinstance(decision, Replay) and (
+            hold := hold_by_breaker(message, decision, policy, draw, view)
+        ):
+            if self.grants <= 0:
+                decision = hold
+            else:
+                self.grants -= 1
+                # Under a limit of 1 the consumer does not work: no attempt of the message's own.
+                decision = replace(decision, is_granted=True, is_counted=view.limit != 1)
+        entry = self._copy(message, decision, failure)
+        return Step(message, group, policy.main_queue, decision, entry)
 
-    def _pass_breaker(self, message: Message, replay: Replay) -> tuple[Replay | Hold, Passage]:
-        """Rule 8: what the other rules replay is held where the limit turns it away."""
-        view = self.breaker
-        hold = hold_by_breaker(message, replay, self.policy, self.draw_up_to, view)
-        if hold is None:
-            return replay, Passage.UNTOUCHED
-        if self.grants <= 0:
-            return hold, Passage.HELD
-        self.grants -= 1
-        # Under a limit of 1 the consumer does not work: no attempt of the message's own.
-        return replace(replay, is_counted=view.limit != 1), Passage.GRANTED
-
-    def _copy(self, message: Message, decision: Decision, passage: Passage) -> SendEntry | None:
+    def _copy(
+        self, message: Message, decision: Decision, failure: Failure | None
+    ) -> SendEntry | None:
         policy, now_seconds = self.policy, self.breaker.now_seconds
         match decision:
-            case Replay(number, delay_seconds, is_counted):
+            case Replay(number, delay_seconds, is_granted, is_counted):
                 count = number if is_counted else number - 1
                 # None once it is replayed without a limit.
                 held = message.history.context.held_seconds if self.breaker.limit else None
-                if passage is Passage.GRANTED:
+                if is_granted:
                     held = held_since_seconds(message, policy, now_seconds)
                 return replay_entry(message, count, delay_seconds, now_seconds, policy, held)
             case Park(reason):
-                failure = self.failures.get(message.message_id)
                 error = failure.to_failure_error() if failure else None
                 return parked_entry(message, reason, now_seconds, policy, error)
             case Hold() if policy.main_queue.is_fifo:
                 return None
-            case Hold(_, due_seconds, wait_seconds):
-                by_breaker = passage is Passage.HELD
+            case Hold(_, due_seconds, wait_seconds, by_breaker):
                 return held_entry(
                     message, due_seconds, wait_seconds, now_seconds, policy, by_breaker=by_breaker
                 )

@@ -43,6 +43,7 @@ class QueueAddress:
         return cls(account_id=path[-2], name=path[-1])
 
     @classmethod
+    @lru_cache
     def from_arn(cls, arn: str) -> Self:
         """Read ``arn:partition:sqs:region:account:name``; raise ValueError for another form."""
         match arn.split(":"):

@@ -18,7 +18,7 @@ from dlq_replay.wire.addresses import is_queue_name
 CONTEXT_ATTRIBUTE = "sqs-dlq-context"
 CONTEXT_VERSION = 1
 CONTEXT_MAX_BYTES = 1024
-_FIELD_MAX_CHARACTERS = 128
+_FIELD = re.compile(r"[ -~]{1,128}")
 KEPT_ERROR_BYTES = 200
 """So much of an error's message, as JSON, has room beside all else that a parked copy has."""
 
@@ -113,7 +113,15 @@ class ReplayContext:
             ValueError: this is no context of version 1; the caller goes on as if there were none
                 and says so in the log.
         """
-        raw = _load_object(text)
+        if len(text) > CONTEXT_MAX_BYTES:
+            # None of ours: 1 MiB of JSON takes seconds to read, and stands in each message.
+            raise ValueError(f"longer than {CONTEXT_MAX_BYTES:,} bytes")
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError("not JSON") from error
+        if not isinstance(raw, dict):
+            raise ValueError("must be a JSON object")  # noqa: TRY004 - one error type for the caller
         if of_body is not None and raw.get("h") != of_body():
             raise InheritedContextError("it belongs to another body")
         if raw.get("v") != CONTEXT_VERSION:
@@ -167,24 +175,9 @@ def start_in_json(text: str, most_bytes: int) -> str:
     return text
 
 
-def _load_object(text: str) -> dict[str, Any]:
-    if len(text) > CONTEXT_MAX_BYTES:
-        # None of ours: 1 MiB of JSON takes seconds to read, and stands in each message.
-        raise ValueError(f"longer than {CONTEXT_MAX_BYTES:,} bytes")
-    try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("not JSON") from error
-    if not isinstance(raw, dict):
-        raise ValueError("must be a JSON object")  # noqa: TRY004 - one error type for the caller
-    return raw
-
-
 def _text(key: str, value: object) -> str:
-    if not isinstance(value, str) or not 1 <= len(value) <= _FIELD_MAX_CHARACTERS:
-        raise ValueError(f"{key} must be text of 1 to {_FIELD_MAX_CHARACTERS} characters")
-    if not (value.isascii() and value.isprintable()):
-        raise ValueError(f"{key} must be printable ASCII")
+    if not (isinstance(value, str) and _FIELD.fullmatch(value)):
+        raise ValueError(f"{key} must be 1 to 128 printable ASCII characters")
     return value
 
 

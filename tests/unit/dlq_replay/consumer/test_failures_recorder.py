@@ -10,13 +10,13 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from dlq_replay.consumer.failures import FailureRecorder
-from dlq_replay.consumer.identity import message_id_of
 from dlq_replay.errors import VisibilityLostError
 from dlq_replay.rules.failures import Failure
 from tests.support.builders import NOW, lambda_record, message, received
-from tests.support.failure_table import CardRefusedError, FakeFailureTable, fail
+from tests.support.failure_table import CardRefusedError, FakeFailureTable
 
 SECRET = "card 4111"
+REFUSED = CardRefusedError("refused")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_code_is_recorded_by_hand_or_as_the_exception_names_it(
     error = CardRefusedError("refused")
     recorder.record("m-1", error, error_code="by-hand")
     error.error_code = "own"  # type: ignore[attr-defined]
-    fail(recorder, message("m-2"), error)
+    recorder.record("m-2", error)
 
     assert [failure.error_code for (failure,) in table.calls] == ["by-hand", "own"]
 
@@ -64,40 +64,27 @@ def test_a_code_is_recorded_by_hand_or_as_the_exception_names_it(
 def test_a_record_is_known_in_every_form(
     recorder: FailureRecorder, table: FakeFailureTable, shape: Callable[[Any], object]
 ) -> None:
-    fail(recorder, shape(message("m-1")))
+    recorder.record(shape(message("m-1")), REFUSED)
 
     assert table.ids == [["m-1"]]
 
 
 @pytest.mark.parametrize(
-    "record", [None, "m-1", 7, {}, {"messageId": ""}, {"messageId": 7}, SQSRecord({}), object()]
+    "record", [None, "", 7, {}, {"messageId": ""}, {"messageId": 7}, SQSRecord({}), object()]
 )
 def test_a_record_without_an_id_is_a_line_in_the_log(
     recorder: FailureRecorder, table: FakeFailureTable, log: io.StringIO, record: object
 ) -> None:
-    assert message_id_of(record) is None
-    fail(recorder, record)
+    recorder.record(record, REFUSED)
 
     assert table.calls == []
     assert log.getvalue() == "a failure was not recorded: its record has no message id\n"
 
 
-def test_the_exception_goes_on_as_it_was(recorder: FailureRecorder) -> None:
-    error = CardRefusedError("refused")
-
-    with pytest.raises(CardRefusedError) as caught, recorder.recording({"messageId": "m-1"}):
-        raise error
-
-    assert caught.value is error
-    assert (error.__cause__, error.__context__) == (None, None)
-
-
-@pytest.mark.parametrize("error", [SystemExit(1), VisibilityLostError("m-1", "late")])
-def test_a_stop_of_the_program_is_no_failure_and_a_lost_message_is_its_new_owner_s(
-    recorder: FailureRecorder, table: FakeFailureTable, error: BaseException
+def test_a_lost_message_is_its_new_owner_s(
+    recorder: FailureRecorder, table: FakeFailureTable
 ) -> None:
-    with pytest.raises(type(error)), recorder.recording({"messageId": "m-1"}):
-        raise error
+    recorder.record("m-1", VisibilityLostError("m-1"))
 
     assert table.calls == []
 
@@ -114,8 +101,8 @@ def test_a_table_that_fails_is_a_line_in_the_log_and_no_more(
 ) -> None:
     recorder = FailureRecorder(table.record)
     with recorder.batch():
-        fail(recorder, message("m-1"))
-        fail(recorder, message("m-2"))
+        recorder.record("m-1", REFUSED)
+        recorder.record("m-2", REFUSED)
 
     assert log.getvalue() == f"failures were not recorded: {line}\n"
 
@@ -146,7 +133,7 @@ def test_an_error_is_masked_and_no_body_is_recorded(
 ) -> None:
     recorder = make(table.record, **options)
     recorder.write = table.record
-    fail(recorder, message("m-1", body=SECRET), CardRefusedError(error_message))
+    recorder.record(message("m-1", body=SECRET), CardRefusedError(error_message))
 
     ((failure,),) = table.calls
     # The second goes on to the attribute of the parked copy, which SQS does not encrypt.
@@ -160,9 +147,8 @@ def test_without_a_table_nothing_is_recorded_and_nothing_changes(
 ) -> None:
     recorder = FailureRecorder.from_environment(environment)
     with recorder.batch():
-        fail(recorder, message("m-1"))
-        fail(recorder, {})
-        recorder.record("m-1", CardRefusedError())
+        recorder.record("m-1", REFUSED)
+        recorder.record({}, REFUSED)
 
     assert log.getvalue() == ""
 
@@ -173,7 +159,7 @@ def test_a_client_that_cannot_be_made_is_a_line_in_the_log(
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
     recorder = FailureRecorder.from_environment({"FAILURE_TABLE": "failures"})
 
-    fail(recorder, message("m-1"))
+    recorder.record("m-1", REFUSED)
 
     assert log.getvalue() == "failures were not recorded: NoRegionError\n"
 
@@ -181,55 +167,26 @@ def test_a_client_that_cannot_be_made_is_a_line_in_the_log(
 # Failures of one invocation are written together, whatever runs the record handlers.
 
 
-def test_a_block_without_a_failure_writes_nothing(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    with recorder.batch(), recorder.recording({"messageId": "m-1"}):
-        pass
-
-    assert table.calls == []
-
-
 def test_a_batch_is_written_once_even_when_it_fails_itself(
     recorder: FailureRecorder, table: FakeFailureTable
 ) -> None:
     @recorder.batch()
     def lambda_handler() -> None:
-        fail(recorder, message("m-1"))
+        recorder.record("m-1", REFUSED)
         with recorder.batch():
-            fail(recorder, message("m-2"))
-            fail(recorder, message("m-1"))
+            recorder.record("m-2", REFUSED)
+            recorder.record("m-1", CardRefusedError("no customer"))
         assert table.calls == []
         raise KeyError
 
+    with recorder.batch():
+        pass
     with pytest.raises(KeyError):
         lambda_handler()
 
-    assert table.ids == [["m-1", "m-2"]]
-
-
-def test_nested_uses_write_a_message_once_with_what_the_outermost_saw(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    def record_handler(record: object) -> None:
-        with recorder.recording(record), recorder.recording(record):
-            customer_of(record)
-
-    def outer_handler(record: object) -> None:
-        with recorder.recording(record):
-            try:
-                record_handler(record)
-            except KeyError as error:
-                raise CardRefusedError("no customer") from error
-
-    def customer_of(record: object) -> None:
-        raise KeyError("customer")
-
-    with pytest.raises(CardRefusedError):
-        outer_handler(message("m-1"))
-
-    ((failure,),) = table.calls
-    assert failure.error_message == "no customer"
+    [written] = table.calls
+    texts = [(one.message_id, one.error_message) for one in written]
+    assert texts == [("m-1", "no customer"), ("m-2", "refused")]
 
 
 def test_batches_of_two_threads_do_not_mix(

@@ -98,7 +98,7 @@ def test_a_processor_records_what_its_model_refuses_before_any_handler_sees_it(
     assert respond(recorder, processor, event("m-1", body='{"cents": "none"}')) == ["m-1"]
 
     ((failure,),) = table.calls
-    assert failure.matches("ValidationError")
+    assert failure.matches(["ValidationError"])
 
 
 @pytest.mark.parametrize("skips_group_alone", [True, False])
@@ -116,10 +116,10 @@ def test_a_processor_of_fifo_records_which_messages_only_stood_behind_another(
     assert respond(recorder, processor, {"Records": grouped + others}) == failed
 
     ((first, *behind),) = table.calls
-    assert first.matches("CardRefusedError")
+    assert first.matches(["CardRefusedError"])
     assert len(behind) == len(failed) - 1
     for one in behind:
-        assert one.matches("BehindFailureError")
+        assert one.matches(["BehindFailureError"])
         assert one.error_message == "not tried: it waited behind a failed message"
 
 

@@ -18,13 +18,13 @@ from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
-from tests.support.builders import context, counter, lambda_record, message, text
+from tests.support.builders import lambda_record, message
 from tests.support.failure_table import FakeFailureTable
 from tests.support.sqs_driver import Driver
 
 GUIDE = Path(__file__).parents[4] / "docs" / "consumer.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-WHOLE, POLLER, IDEMPOTENCY, REQUEST_ID, PASSING_ON = EXAMPLES
+WHOLE, POLLER, IDEMPOTENCY, REQUEST_ID = EXAMPLES
 
 
 def run(example: str, **names: Any) -> dict[str, Any]:
@@ -106,18 +106,6 @@ def test_request_id_is_read_from_a_record() -> None:
     record = lambda_record(message("m", body='{"request_id": "r-1"}'))
 
     assert run(REQUEST_ID)["request_id"](record) == "r-1"
-
-
-def test_item_of_a_replayed_order_gets_the_producers_attributes_alone() -> None:
-    _, client = world()
-    queue = Driver(client).queue()
-    attributes = {"tenant": text("blue"), **counter("3"), **context(first_id="first")}
-    record = lambda_record(message("m", attributes=attributes))
-
-    run(PASSING_ON, sqs=client, ITEMS_URL=queue.url, item="item 1", record=record)
-
-    (received,) = queue.receive()
-    assert list(received["MessageAttributes"]) == ["tenant"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

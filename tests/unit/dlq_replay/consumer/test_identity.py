@@ -4,12 +4,12 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 
-from dlq_replay.consumer.identity import first_id, own_attributes
+from dlq_replay.consumer.identity import first_id
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import Message
-from tests.support.builders import context, counter, lambda_record, message, received, text
+from tests.support.builders import context, lambda_record, message, received, text
 
 
 class ParsedRecord(SqsRecordModel):
@@ -58,18 +58,6 @@ def test_md5_of_sqs_counts_where_a_library_put_another_body_in_its_place() -> No
     for shape in shapes(message("copy-7", attributes=context(first_id="first")))[1:3]:
         body = "Body" if "Body" in shape else "body"
         assert first_id({**shape, body: "the large body"}) == "first"
-
-
-def test_only_a_producers_attributes_are_passed_on() -> None:
-    ours = {**context(first_id="first"), **counter("3"), "sqs-dlq-test-message": text("x")}
-    own = {"tenant": text("blue", "String.x"), "key": MessageAttribute("Binary", b"k")}
-
-    for shape in shapes(message(attributes={**own, **ours})):
-        assert own_attributes(shape) == {
-            "tenant": {"DataType": "String.x", "StringValue": "blue"},
-            "key": {"DataType": "Binary", "BinaryValue": b"k"},
-        }
-    assert own_attributes({"MessageId": "m"}) == {}
 
 
 @pytest.mark.parametrize("raw", [None, 7, "x", {}, {"dataType": "String"}, []])
