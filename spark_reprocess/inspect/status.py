@@ -94,12 +94,7 @@ class DlqStatus(Limit):
 class ArchiveStatus:
     """All counts; docs/reference.md describes the fields, under "status".
 
-    Attributes:
-        counts: of distinct messages, by ``Disposition`` and ``pending``; in doubt and busy are
-            pending, too.
-        waiting: pending messages of FIFO queues behind another one of their message group: they
-            cannot be sent before that one is decided.
-        blockers: the messages that most others wait for, at most ``EXAMPLES``.
+    *blockers* are the messages that most others wait for, at most ``EXAMPLES``.
     """
 
     archive: str

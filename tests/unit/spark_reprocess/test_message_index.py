@@ -1,4 +1,4 @@
-"""No body is read to count messages, or to find one by its id."""
+"""No body is read to count messages, or to find one by its id; a plan has its own table."""
 
 import random
 from dataclasses import dataclass, field
@@ -11,15 +11,25 @@ import pytest
 
 from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_index import find_rows
-from spark_reprocess.archive.messages.message_store import (
-    write_messages,
-)
-from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.archive.messages.message_index import find_rows, read_members
+from spark_reprocess.archive.messages.message_store import write_messages
+from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.erase.erase import EraseOptions, erase
+from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.status import count
+from tests.support.approved_plan import planned
 from tests.support.builders import NOW, message, queue_url
+from tests.support.console_world import NOW as DRAINED_AT
+
+
+def test_members_are_those_of_the_table_that_the_plan_was_made_with(archive: Archive) -> None:
+    write_messages(archive, "d-1", 0, [to_row(message("m-1"), queue_url("p"), DRAINED_AT)])
+    plan_id = Path(planned(archive)).parent.name
+
+    with pytest.raises(InputError, match="is not the table that the plan was made with"):
+        read_members(archive, plan_id, "0" * 64, "g-1")
+
 
 DRAINS = [f"20231005T00000{n}Z-aaaaaa" for n in range(5)]
 YOUNG = "20231114T000001Z-cccccc"
