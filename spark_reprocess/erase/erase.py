@@ -362,19 +362,15 @@ def reports_quoting(archive: Archive, drain_ids: Collection[str]) -> dict[str, l
         By folder of the report, its files, with those of which only an old version exists, but for
         its table, which holds no content.
     """
-    folders = defaultdict[str, list[str]](list)
-    for path in sorted({*archive.list(REPORTS), *archive.outdated(REPORTS)}):
-        parts = path.split("/")
-        if TABLE not in parts[2:-1]:
-            folders["/".join(parts[:2])].append(path)
-
-    def may_quote(folder: str) -> bool:
-        # Without a plan, or if that has faults, the report may be about any message.
+    paths = sorted({*archive.list(REPORTS), *archive.outdated(REPORTS)})
+    others = (path for path in paths if f"/{TABLE}/" not in path)
+    found: dict[str, list[str]] = {}
+    for folder, files in groupby(others, lambda path: "/".join(path.split("/")[:2])):
         plan = _plan_in(archive, folder)
-        drains = plan.snapshot.drain_ids if plan else drain_ids
-        return not set(drain_ids).isdisjoint(drains)
-
-    return {folder: folders[folder] for folder in sorted(folders) if may_quote(folder)}
+        # Without a plan, or if that has faults, the report may be about any message.
+        if not set(drain_ids).isdisjoint(plan.snapshot.drain_ids if plan else drain_ids):
+            found[folder] = [*files]
+    return found
 
 
 def strip_report(archive: Archive, folder: str, files: Sequence[str]) -> None:
