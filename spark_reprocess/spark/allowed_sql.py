@@ -148,7 +148,7 @@ def _require_allowed(node: Any, sql: str, names: Collection[str]) -> None:  # no
                 why = f"is no column here{f'; did you mean {near[0]}?' if near else ''}"
                 raise SqlError(f"{name}: {why}", f"a name: {why}")
         case "UnresolvedFunction":
-            parts = _arguments(node, parts, sql, names)
+            parts = _arguments(node, sql, names)
         case "Literal":
             # The parser itself replaces timestamp 'now' by the current time.
             is_time = node.dataType().catalogString().startswith(("date", "time"))
@@ -162,14 +162,9 @@ def _require_allowed(node: Any, sql: str, names: Collection[str]) -> None:  # no
         _require_allowed(part, sql, names)
 
 
-def _arguments(
-    node: Any,  # noqa: ANN401 - Spark's
-    parts: list[Any],
-    sql: str,
-    names: Collection[str],
-) -> list[Any]:
+def _arguments(node: Any, sql: str, names: Collection[str]) -> list[Any]:  # noqa: ANN401 - as above
     """Return the arguments of a call that is allowed, but for a lambda, which was checked."""
-    name = ".".join(_all(node.nameParts())).lower()
+    name, parts = ".".join(_all(node.nameParts())).lower(), _all(node.children())
     is_plain = node.arguments().size() == len(parts) and not node.isDistinct()
     if name not in _FUNCTIONS or not is_plain or node.ignoreNulls():
         raise SqlError(f"{name}(): {_NOT_LISTED}", f"a function: {_NOT_LISTED}")
