@@ -43,7 +43,7 @@ _OWN = {
 ALL_VERBS: Mapping[str, Entry] = {**cli.VERBS, **_OWN}
 """Every verb of ``dlq``, in the order of its help within their sections."""
 
-_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy"}
+_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy", "sqlglot"}
 """Packages that only the extra ``spark`` installs."""
 
 _INSTEAD_OF_PROFILE = (

@@ -1,18 +1,29 @@
 """SQL conditions and expressions that operators, plans and policies contain, as Spark columns.
 
-Spark's analysis of a text has effects: it reads a file that a subquery names and loads a class that
-``reflect`` names. Its parser has none. So Spark parses the text, this module refuses each part that
-it does not know, and the column is made of the very tree that was checked. The only texts that
-Spark parses after that are the names of types that ``from_json`` and ``try_variant_get`` take.
+Spark's own analysis of a text has effects: it reads a file that a subquery names and loads a class
+that ``reflect`` names. So sqlglot parses the text, and this module builds the column from the nodes
+and functions that it knows. It refuses everything else: what was checked is what runs. The only
+texts that reach a parser of Spark are names of types: those of casts, which are checked here, and
+those that ``from_json`` and ``try_variant_get`` take as arguments.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
-from typing import Any
+from functools import cache, reduce
+from itertools import chain
+from math import isinf
+from operator import and_, or_
+from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import DataType
+from sqlglot import ErrorLevel, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
 
 from spark_reprocess.errors import InputError, SqlError, without_sql
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, silence_query_log
@@ -49,23 +60,42 @@ FUNCTIONS: Mapping[str, str] = {
 """The allowed functions, by kind. Each depends on the message alone. None makes a text or an array
 whose length is given as a number, or a text of an array: one message could fill the memory."""
 
-_FUNCTIONS = {"between", *" ".join(FUNCTIONS.values()).split()}
+_FUNCTIONS = frozenset(" ".join(FUNCTIONS.values()).split())
 _LAMBDAS = ("exists", "filter", "forall", "transform")
-_FORMS = re.compile(
-    "Add|And|CaseWhen|Cast|Concat|Divide|EqualNullSafe|EqualTo|GreaterThan|GreaterThanOrEqual|ILike"
-    "|In|IntegralDivide|IsNotNull|IsNull|LessThan|LessThanOrEqual|Like|Multiply|Not|Or|RLike"
-    r"|Remainder|Substring|Subtract|UnaryMinus|UnresolvedExtractValue|Is(Not)?Unknown\$\$anon\$\d"
+_OPERATORS = dict(
+    re.findall(
+        r"(\w+) (\S+)",
+        """Add + Between between Div / DPipe concat EQ = GT > GTE >= ILike ilike In in IntDiv div
+        Is <=> Like like LT < LTE <= Mod % Mul * Neg negative NEQ = NullSafeEQ <=> NullSafeNEQ <=>
+        RegexpLike rlike Sub -""",
+    )
 )
-"""Spark's classes of what a text may contain besides names and functions."""
+"""Nodes of sqlglot, and the functions that Spark has for them."""
+
+_NEGATED = (exp.NEQ, exp.NullSafeNEQ)
+_PREDICATES = (exp.Predicate, exp.Escape, exp.Not, exp.Connector)
+_NOTES = ("negate", "safe", "to", "typed")
+"""Arguments of sqlglot's nodes that are no operands."""
 
 _TYPE = re.compile(
-    r"bigint|binary|boolean|date|decimal\(\d+,\d+\)|double|float|int|smallint|string"
-    r"|timestamp(_ntz)?|tinyint|variant"
+    r"BIGINT|BINARY|BOOLEAN|DATE|DECIMAL(\(\d+(, \d+)?\))?|DOUBLE|FLOAT|INT|SMALLINT|STRING"
+    r"|TIMESTAMP(_LTZ|_NTZ)?|TINYINT|VARIANT"
 )
-_FIXED_TIME = re.compile(r"""\w+\s*(['"])\d[^'"\\]*\1""")
+_UNIT = re.compile(r"(YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)S?")
 
 _NOT_LISTED = 'is not allowed: docs/analysis.md, "What a condition may contain", lists what is'
-_NOW = "write a fixed time: 'now', 'today' and the like are another time tomorrow"
+_BRACKETS = "Spark would read this in another order; put brackets around what belongs together"
+_NOW = (
+    "gives the current time, which is another one tomorrow; write a fixed time, use analyze "
+    "--since, or age_seconds in a policy"
+)
+_OTHERS = "looks at other messages, and SQL here sees one at a time"
+_WHY = {
+    **dict.fromkeys(("now", "current_timestamp", "current_date", "unix_timestamp"), _NOW),
+    **dict.fromkeys(("Window", "count", "sum", "min", "max", "row_number"), _OTHERS),
+    "Concat": r"two texts side by side; write a quote within a text as \'",
+}
+"""Why well-known names, and nodes of sqlglot, are refused. Others are just not on the list."""
 
 
 def condition(rows: DataFrame, sql: str, place: str = _WHERE) -> Column:
@@ -111,86 +141,221 @@ def _analyzed(
     silence_query_log()
     empty = rows.sparkSession.createDataFrame([], rows.schema)
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - no public way
-    spark = jvm.org.apache.spark.sql
+    optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
     try:
-        sql.encode()
-        tree = spark.catalyst.parser.CatalystSqlParser().parseExpression(sql)
-        _require_allowed(tree, sql, rows.columns)
-        column = Column(spark.classic.ExpressionUtils.column(tree))
+        column = _Builder(rows.columns).build(_parsed(sql), {})
         frame = use(empty, column)
         # The optimizer replaces a cast text such as 'now' or 'today' by the current time.
         plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
-        replaced = spark.catalyst.optimizer.ReplaceExpressions.apply(plan)
-        if not replaced.fastEquals(spark.catalyst.optimizer.SpecialDatetimeValues.apply(replaced)):
-            raise InputError(_NOW)
+        replaced = optimizer.ReplaceExpressions.apply(plan)
+        if not replaced.fastEquals(optimizer.SpecialDatetimeValues.apply(replaced)):
+            raise InputError(f"'now', 'today' and the like as a time: {_NOW}")
     except SPARK_FAILURES as error:
         # No message was read yet, so Spark's text is about the SQL alone.
         name, sentence = condition_and_sentence(error)
         raise SqlError(sentence, name or "Spark refuses it") from error
-    except UnicodeEncodeError as error:
-        raise InputError("is not valid Unicode") from error
     except RecursionError as error:
         raise InputError("is nested too deeply") from error
     return column, frame
 
 
-def _require_allowed(node: Any, sql: str, names: Collection[str]) -> None:  # noqa: ANN401 - Spark's
-    """Raise SqlError if *node*, parsed of *sql*, has a part that is not allowed.
+class _Parser(SparkParser):
+    """sqlglot's parser for Spark, which leaves here each call of a function as it is written."""
 
-    *names* are the columns, and the variables of the lambdas around it.
+    ARRAY_CONSTRUCTORS: ClassVar = {}
+    FUNCTIONS: ClassVar = {}
+    FUNCTION_PARSERS: ClassVar = {
+        name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
+    }
+    NO_PAREN_FUNCTIONS: ClassVar = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    STRICT_CAST: ClassVar = True
+    SUBQUERY_PREDICATES: ClassVar = {}
+    # Without the unary plus: to Spark it is a cast, to sqlglot nothing.
+    UNARY_PARSERS: ClassVar = {
+        kind: SparkParser.UNARY_PARSERS[kind] for kind in (TokenType.NOT, TokenType.DASH)
+    }
+
+    def _build_predicate(
+        self,
+        klass: type[exp.Binary],
+        this: exp.Expr | None,
+        expression: exp.Expr | None,
+        comments: list[str] | None = None,
+        negate: bool = False,
+    ) -> exp.Expr:
+        """Add no brackets where the text has none: ``_operator`` looks for them."""
+        predicate = self.expression(klass(this=this, expression=expression), comments=comments)
+        return self.expression(exp.Not(this=predicate)) if negate else predicate
+
+
+@cache
+def _parsed(sql: str) -> exp.Expr:
+    try:
+        sql.encode()
+        found = _Parser(dialect=Spark()).parse_into(exp.Condition, Spark().tokenize(sql), sql)
+    except UnicodeEncodeError as error:
+        raise InputError("is not valid Unicode") from error
+    except TokenError as error:
+        raise InputError("cannot be read: a quote is not closed") from error
+    except ParseError as error:
+        fault = error.errors[0]
+        where = "cannot be read: line {line}, character {col}".format_map(fault)
+        raise SqlError(f"{where}, at {fault['highlight']!r}", where) from error
+    if len(found) != 1 or found[0] is None:
+        raise InputError("is not one expression")
+    return found[0]
+
+
+_Scope = Mapping[str, Column]
+"""The variables of the lambdas around an expression, by their names in lower case."""
+
+
+class _Builder:
+    """Builds columns over *columns*. Its methods raise InputError for what they do not know."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = {name.lower(): name for name in columns}
+
+    def build(self, node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR0912 - a table
+        match node:
+            case exp.Paren():
+                return self.build(node.this, scope)
+            case exp.Null() | exp.Boolean():
+                return F.lit(node.args.get("this"))
+            case exp.RawString() | exp.Literal(is_string=True):
+                return F.lit(node.name)
+            case exp.Literal():
+                return F.lit(_number(node.name))
+            case exp.Neg(this=exp.Literal(is_string=False)):
+                # The sign belongs to the number: -2147483648 is an INT.
+                return F.lit(_number(f"-{node.this.name}"))
+            case exp.Identifier():
+                return self._named(node.name, scope)
+            case exp.Column(this=exp.Identifier()):
+                first, *fields = [part.name for part in node.parts]
+                return reduce(Column.getField, fields, self._named(first, scope))
+            case exp.Dot(expression=exp.Identifier()):
+                return self.build(node.this, scope).getField(node.expression.name)
+            case exp.Bracket():
+                value, key = self._parts(node, scope, "this", "expressions")
+                return value[key]
+            case exp.Anonymous():
+                return self._called(node, scope)
+            case exp.Cast() if not _casts_literal(node.this):
+                [value] = self._parts(node, scope, "this")
+                if not _TYPE.fullmatch(kind := node.to.sql(Spark)):
+                    raise _refused(node.to)
+                return value.try_cast(kind) if isinstance(node, exp.TryCast) else value.cast(kind)
+            case exp.Interval(this=exp.Literal(), unit=exp.Var()):
+                unit = _UNIT.fullmatch(node.args["unit"].name)
+                if not unit or not re.fullmatch(r"-?\d+", node.this.name):
+                    raise _refused(node)
+                return F.lit(int(node.this.name)).cast(f"interval {unit[1]}")
+            case exp.Case():
+                return self._case(node, scope)
+            case exp.And() | exp.Or():
+                # The left operand of a long chain is as deep as the chain: no recursion into it.
+                operands: list[exp.Expr] = [node]
+                while type(operands[0]) is type(node):
+                    operands[:1] = operands[0].this, operands[0].expression
+                columns = [self.build(one, scope) for one in operands]
+                join = and_ if isinstance(node, exp.And) else or_
+                while len(columns) > 1:  # balanced, as Spark's own parser builds it
+                    columns = [reduce(join, columns[n : n + 2]) for n in range(0, len(columns), 2)]
+                return columns[0]
+            case exp.Not():
+                return ~self.build(node.this, scope)
+            case exp.Escape(this=exp.Like() | exp.ILike()):
+                return self._operator(node.this, scope, self.build(node.expression, scope))
+            case _ if type(node).__name__ in _OPERATORS:
+                return self._operator(node, scope)
+        raise _refused(node)
+
+    def _operator(self, node: exp.Expr, scope: _Scope, *more: Column) -> Column:
+        operands = [node.args.get(name) for name in ("this", "expression", "low", "high")]
+        # sqlglot and Spark give these another precedence.
+        loose = (exp.Add, exp.Sub) if isinstance(node, exp.DPipe) else _PREDICATES
+        if any(isinstance(one, loose) for one in operands) or (
+            isinstance(node, exp.Neg) and _casts_literal(node.this)
+        ):
+            raise _refused(node, _BRACKETS)
+        if isinstance(node, exp.In) and not node.expressions:
+            raise _refused(node.args.get("query") or node)
+        if isinstance(node, exp.Is) and not isinstance(node.expression, exp.Null | exp.Boolean):
+            raise _refused(node)
+        parts = self._parts(node, scope, "this", "expression", "expressions", "low", "high")
+        column = F.call_function(f"`{_OPERATORS[type(node).__name__]}`", *parts, *more)
+        return ~column if node.args.get("negate") or isinstance(node, _NEGATED) else column
+
+    def _parts(self, node: exp.Expr, scope: _Scope, *names: str) -> list[Column]:
+        """Build the parts *names* of *node*; refuse it if it has others."""
+        if any(part and name not in {*names, *_NOTES} for name, part in node.args.items()):
+            raise _refused(node)
+        parts = (node.args.get(name) for name in names)
+        flat = chain.from_iterable(part if isinstance(part, list) else [part] for part in parts)
+        return [self.build(part, scope) for part in flat if part is not None]
+
+    def _case(self, node: exp.Expr, scope: _Scope) -> Column:
+        parts: list[Column] = []
+        for branch in node.args["ifs"]:
+            test, value = self._parts(branch, scope, "this", "true")
+            parts += (self.build(node.this, scope) == test if node.this else test, value)
+        if default := node.args.get("default"):
+            parts.append(self.build(default, scope))
+        return F.call_function("when", *parts)
+
+    def _named(self, name: str, scope: _Scope) -> Column:
+        if (variable := scope.get(name.lower())) is not None:
+            return variable
+        if (column := self._columns.get(name.lower())) is None:
+            near = get_close_matches(name, [*self._columns.values(), *scope], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            why = _WHY.get(name.lower(), f"is no column here{hint}")
+            raise SqlError(f"{name}: {why}", f"a name: {why}")
+        quoted = column.replace("`", "``")
+        return F.col(f"`{quoted}`")
+
+    def _called(self, node: exp.Expr, scope: _Scope) -> Column:
+        name, arguments = node.name.lower(), node.expressions
+        if name not in _FUNCTIONS:
+            why = _WHY.get(name, _NOT_LISTED)
+            raise SqlError(f"{node.name}(): {why}", f"a function: {why}")
+        if name not in _LAMBDAS:
+            return F.call_function(name, *(self.build(one, scope) for one in arguments))
+        columns = [self.build(one, scope) for one in arguments if not isinstance(one, exp.Lambda)]
+        function = arguments[-1] if len(arguments) == 2 and len(columns) == 1 else None  # noqa: PLR2004 - array, lambda
+        if not isinstance(function, exp.Lambda) or len(function.expressions) != 1:
+            raise _refused(node, f"write it as {name}(an_array, x -> x = 'a')")
+        variable = function.expressions[0].name.lower()
+        # If each element of a new array could hold the body, one message could fill the memory.
+        inside, around = (_Builder([]), {}) if name == "transform" else (self, scope)
+        apply: Callable[..., Column] = getattr(F, name)
+        return apply(columns[0], lambda x: inside.build(function.this, {**around, variable: x}))
+
+
+def _refused(node: exp.Expr, why: str = _NOT_LISTED) -> InputError:
+    kind = type(node).__name__
+    text = node.sql(Spark, unsupported_level=ErrorLevel.IGNORE, comments=False)
+    why = _WHY.get(kind, why)
+    return SqlError(f"{text} ({kind}): {why}", f"{kind}: {why}")
+
+
+def _casts_literal(node: exp.Expr) -> bool:
+    """Return whether *node* may be that of ``-1::int``, of which sqlglot casts 1, and Spark -1.
+
+    Likewise ``date '2026-11-01'::string``, of which sqlglot casts the text first.
     """
-    kind, parts = _kind(node), _all(node.children())
-    match kind:
-        case "UnresolvedAttribute" | "UnresolvedNamedLambdaVariable":
-            name = node.nameParts().apply(0)
-            if name.lower() not in map(str.lower, names):
-                near = get_close_matches(name, names, 1)
-                why = f"is no column here{f'; did you mean {near[0]}?' if near else ''}"
-                raise SqlError(f"{name}: {why}", f"a name: {why}")
-        case "UnresolvedFunction":
-            parts = _arguments(node, sql, names)
-        case "Literal":
-            # The parser itself replaces timestamp 'now' by the current time.
-            is_time = node.dataType().catalogString().startswith(("date", "time"))
-            if is_time and not _FIXED_TIME.fullmatch(text := _text(node, sql)):
-                raise SqlError(f"{text}: {_NOW}", _NOW)
-        case _ if not _FORMS.fullmatch(kind):
-            raise SqlError(f"{_text(node, sql)} ({kind}): {_NOT_LISTED}", f"{kind}: {_NOT_LISTED}")
-        case "Cast" if not _TYPE.fullmatch(node.dataType().catalogString()):
-            raise SqlError(f"{_text(node, sql)}: {_NOT_LISTED}", f"a type: {_NOT_LISTED}")
-    for part in parts:
-        _require_allowed(part, sql, names)
+    first = node
+    while isinstance(first, exp.Cast):
+        first = first.this
+    return first is not node and isinstance(first, exp.Literal)
 
 
-def _arguments(node: Any, sql: str, names: Collection[str]) -> list[Any]:  # noqa: ANN401 - as above
-    """Return the arguments of a call that is allowed, but for a lambda, which was checked."""
-    name, parts = ".".join(_all(node.nameParts())).lower(), _all(node.children())
-    is_plain = node.arguments().size() == len(parts) and not node.isDistinct()
-    if name not in _FUNCTIONS or not is_plain or node.ignoreNulls():
-        raise SqlError(f"{name}(): {_NOT_LISTED}", f"a function: {_NOT_LISTED}")
-    if name not in _LAMBDAS:
-        return parts
-    match parts:
-        case [array, function] if _kind(function) == "LambdaFunction":
-            variables = [one.nameParts().apply(0) for one in _all(function.arguments())]
-            if len(variables) == 1:
-                # If each element of a new array could hold the body, one message could fill the
-                # memory.
-                around = () if name == "transform" else names
-                _require_allowed(function.function(), sql, [*around, *variables])
-                return [array]
-    why = f"write it as {name}(an_array, x -> x = 'a')"
-    raise SqlError(f"{name}(): {why}", f"a function: {why}")
-
-
-def _kind(node: Any) -> str:  # noqa: ANN401 - Spark's
-    return str(node.getClass().getName()).rpartition(".")[2]
-
-
-def _text(node: Any, sql: str) -> str:  # noqa: ANN401 - Spark's
-    origin = node.origin()
-    return sql[origin.startIndex().get() : origin.stopIndex().get() + 1]
-
-
-def _all(found: Any) -> list[Any]:  # noqa: ANN401 - a Seq of Scala
-    return [found.apply(n) for n in range(found.size())]
+def _number(text: str) -> int | float | Decimal:
+    if "e" in text.lower():
+        if isinf(number := float(text)):
+            raise SqlError(f"{text}: is too large for a double", "a number: too large for a double")
+        return number
+    exact = Decimal(text)
+    return int(exact) if "." not in text and -(2**63) <= exact < 2**63 else exact

@@ -75,7 +75,7 @@ def condition_and_sentence(error: BaseException) -> tuple[str, str]:
     if isinstance(error, PySparkException):
         return error.getCondition() or "", _first_line(str(error))
     cause: Any = getattr(error, "java_exception", None)
-    sentence = _first_line(str(cause.getMessage() or cause) if cause is not None else str(error))
+    sentence = _first_line(str(cause.getMessage()) if cause is not None else str(error))
     while cause is not None:
         try:
             condition = cause.getCondition()

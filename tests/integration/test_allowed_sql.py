@@ -1,4 +1,4 @@
-"""Conditions give what Spark gives. The rest is refused, named, with a rule."""
+"""Conditions give what Spark gives for the plain text. The rest is refused, named, with a rule."""
 
 import re
 from datetime import UTC, date, datetime
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructType
 
@@ -62,17 +63,20 @@ ROWS = [
     ),
 ]
 
-SAME = stored_texts("allowed_sql")["gives what Spark gives"].splitlines()
+FORMS = stored_texts("allowed_sql")
+SAME = FORMS["gives what Spark gives"].splitlines()
+FAILING = FORMS["fails as in Spark"].splitlines()
+"""What Spark cannot evaluate on some row; with the same error condition."""
 
 REFUSED = stored_texts("refused_sql")
 """What is refused, with the part and the rule. Add a text with its ``===``; ``make snapshot``."""
 
 REFUSED_AT_LENGTH = {
-    f"{'(' * 1500}true{')' * 1500}": "",
-    f"{'NOT ' * 1500}true": "",
+    f"{'(' * 1500}true{')' * 1500}": "is nested too deeply",
+    f"{'NOT ' * 1500}true": "is nested too deeply",
     "s = '\ud800'": "is not valid Unicode",
-    "s = ": "at or near end of input",
-    "": "unexpected empty statement",
+    "s = ": "cannot be read",
+    "": "is not one expression",
 }
 
 
@@ -82,14 +86,32 @@ def rows(spark: "SparkSession") -> "DataFrame":
 
 
 def test_each_form_and_function_gives_what_spark_gives_for_the_text(rows: "DataFrame") -> None:
+    wrong = {}
     for first in range(0, len(SAME), 100):
         part = SAME[first : first + 100]
-        plain = rows.select(*(F.expr(text).alias(f"c{n}") for n, text in enumerate(part)))
-        columns = [attribute_value(rows, text)[0] for text in part]
-        built = rows.select(*(one.alias(f"c{n}") for n, one in enumerate(columns)))
-        shown = [F.col(name).cast("string") for name in plain.columns]
-        assert built.schema == plain.schema
-        assert built.select(*shown).toArrow() == plain.select(*shown).toArrow()
+        plain = [F.expr(text).alias(f"c{n}") for n, text in enumerate(part)]
+        built = [attribute_value(rows, text)[0].alias(f"c{n}") for n, text in enumerate(part)]
+        expected, found = rows.select(*plain), rows.select(*built)
+        types = [[field.dataType for field in one.schema] for one in (expected, found)]
+        shown = [
+            one.select(*(F.col(name).cast("string") for name in one.columns)).toArrow().to_pydict()
+            for one in (expected, found)
+        ]
+        for n, text in enumerate(part):
+            pairs = [(types[k][n], shown[k][f"c{n}"]) for k in (0, 1)]
+            if pairs[0] != pairs[1]:
+                wrong[text] = pairs
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("sql", FAILING)
+def test_what_fails_in_spark_fails_alike(rows: "DataFrame", sql: str) -> None:
+    def fault(where: str, *, is_built: bool) -> str | None:
+        with pytest.raises(PySparkException) as raised:
+            rows.where(condition(rows, where) if is_built else F.expr(where)).collect()
+        return raised.value.getCondition()
+
+    assert fault(sql, is_built=True) == fault(sql, is_built=False)
 
 
 def test_every_function_of_the_list_is_in_the_table() -> None:

@@ -255,7 +255,7 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
     ("where", "sentence"),
     [
         ("nosuch = 1", "--where 'nosuch = 1': nosuch: is no column here"),
-        ("body = ", "--where 'body = ': [PARSE_SYNTAX_ERROR]"),
+        ("body = ", "--where 'body = ': cannot be read"),
         ("cast(body as int) = 1", "fails on a message: CAST_INVALID_INPUT; use forms"),
     ],
 )
