@@ -19,7 +19,7 @@ from typing import TypeVar
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import DAMAGE, damage_named, record_bytes, record_of
 from spark_reprocess.groups.grouping import Grouping, TableGroup, grouped
-from spark_reprocess.groups.triage import GroupMemory, GroupState, SeenGroup, Statement
+from spark_reprocess.groups.triage import GroupMemory, GroupState, Statement
 
 GROUPS = "groups"
 SEEN = f"{GROUPS}/seen"
@@ -38,14 +38,6 @@ class _Said:
 
     statement: Statement
     state: GroupState
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """What an analysis remembers; the daily notice reads the statuses of its groups."""
-
-    groups: Mapping[str, SeenGroup]
-    said: Mapping[str, GroupState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +73,9 @@ def read_memory(archive: Archive) -> GroupMemory:
     paths = archive.list(GROUPS)
     memory, unreadable = GroupMemory(), []
     for path in sorted((one for one in paths if one.startswith(f"{SEEN}/")), reverse=True):
-        found = _attempt(archive, path, _Memory)
+        found = _attempt(archive, path, GroupMemory)
         if found is not None:
-            memory = GroupMemory(found.groups, found.said)
+            memory = found
             break
         unreadable.append(path)
     new = {
@@ -114,8 +106,11 @@ def read_notes(
 
 
 def write_seen(archive: Archive, report_id: str, memory: GroupMemory) -> None:
-    """Write down what is remembered after an analysis, durably, once its report is there."""
-    content = record_bytes(_Memory(memory.groups, memory.said))
+    """Write down what is remembered after an analysis, durably, once its report is there.
+
+    The daily notice reads the statuses of its groups.
+    """
+    content = record_bytes(replace(memory, unreadable=()))
     archive.create(f"{SEEN}/{report_id}{_JSON}", content)
 
 

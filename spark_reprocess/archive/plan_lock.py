@@ -143,11 +143,10 @@ class PlanLock:
             self._require_no_conflict(_path(number))
 
     def _require_no_conflict(self, path: str) -> None:
-        content = self._archive.read(path)
-        if content is None:
+        other = _read(self._archive, path)
+        if other is None or not _conflict(other.holder, self._holder.claims):
             return
-        other = _parse(self._archive, path, content)
-        if _conflict(other.holder, self._holder.claims) and other.is_alive(self._now_seconds()):
+        if other.is_alive(self._now_seconds()):
             raise BusyError(
                 f"{other.holder.what} is being carried out by {other.holder.who} since "
                 f"{other.since} (run {other.holder.run_id}); it acts on the same messages, so this "
@@ -194,8 +193,7 @@ def plan_lock(
 def running(archive: Archive, now_seconds: float) -> set[str]:
     """Return the ids of the runs that hold the plan lock."""
     _, paths = _open_locks(archive)
-    found = [(path, archive.read(path)) for path in paths]
-    locks = [_parse(archive, path, content) for path, content in found if content is not None]
+    locks = filter(None, [_read(archive, path) for path in paths])
     return {lock.holder.run_id for lock in locks if lock.is_alive(now_seconds)}
 
 
@@ -210,7 +208,7 @@ class LockObserver:
         self._view = view
         self._now_seconds = now_seconds
         self._next = view.number + 1
-        self._content: bytes | None = None
+        self._seen: _Lock | None = None
         self._renewed_at = now_seconds()
 
     def trouble(self) -> str:
@@ -228,21 +226,19 @@ class LockObserver:
         return f"the driver has not renewed {self._view.path} for {age:.0f} s"
 
     def _observe(self) -> str:
-        content = self._archive.read(self._view.path)
         # A newer lock that conflicts, alive or not, took the place of this one.
-        while (newer := self._archive.read(path := _path(self._next))) is not None:
-            holder = _parse(self._archive, path, newer).holder
-            if _conflict(holder, self._view.claims):
+        while newer := _read(self._archive, path := _path(self._next)):
+            if _conflict(holder := newer.holder, self._view.claims):
                 return (
                     f"another run has taken the lock ({path}: {holder.what} by {holder.who}), "
                     "because this run seemed dead"
                 )
             self._next += 1
-        lock = _parse(self._archive, self._view.path, content)
-        if lock.ended is not None:
+        lock = _read(self._archive, self._view.path)
+        if lock and lock.ended is not None:
             return f"{self._view.path} says that the run has ended"
-        if content != self._content:
-            self._content, self._renewed_at = content, self._now_seconds()
+        if lock and lock != self._seen:
+            self._seen, self._renewed_at = lock, self._now_seconds()
         return ""
 
 
@@ -279,11 +275,13 @@ def _open_locks(archive: Archive) -> tuple[int, list[str]]:
     return last, [path for path in paths if _end_path(path) not in listed]
 
 
-def _parse(archive: Archive, path: str, content: bytes | None) -> _Lock:
+def _read(archive: Archive, path: str) -> _Lock | None:
+    if (content := archive.read(path)) is None:
+        return None
     with damage_named(archive, path, advice="if no run is going on, remove it"):
-        found = record_of(_Lock, json.loads(content or b""))
-        found.is_alive(0)
-        return found
+        lock = record_of(_Lock, json.loads(content))
+        lock.is_alive(0)
+        return lock
 
 
 def _path(number: int) -> str:

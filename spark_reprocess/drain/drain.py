@@ -51,17 +51,15 @@ _COUNTS = pa.schema({**_NUMBERS, "faults": pa.list_(pa.string()), "stopped_by": 
 
 @dataclass(frozen=True, slots=True)
 class DrainOptions:
-    """What to drain, and how much of it.
+    """What to drain, and how much of it: the arguments of ``collect``, see its help.
 
     Attributes:
-        parked_queue_url: the queue to empty.
-        archive: a folder or S3 prefix; created if there is none.
         tasks: loops in parallel; None for one for each full file of what SQS counts, 1 to 30 and,
             on one machine, no more than cores. A FIFO queue gets one, so that its order is kept.
-        limit: messages to take in total, at least 1; None for all.
+        limit: messages to take in total, at least 1; None for all. A task that Spark starts again
+            begins its share anew.
         time_budget_seconds: when to stop receiving; received messages are still written and
             deleted.
-        wait_seconds: of one long poll, 0 to 20.
     """
 
     parked_queue_url: str
@@ -172,7 +170,6 @@ class DrainWork:
             # In this order: the check for a writable folder creates the folder.
             self.probe.check(self.archive)
             self.archive.check_writable()
-            rules = self.rules_left(index)
         except ArchiveError as error:
             return DrainCounts(stopped_by=str(error))
         queue = SqsQueue(self.make_client(self.queue_url), self.queue_url)
@@ -188,18 +185,10 @@ class DrainWork:
             return DrainTask(
                 queue=queue,
                 write=partial(write_messages, self.archive, self.drain_id, index),
-                rules=rules,
+                rules=self.rules[index],
                 executor=executor,
                 count_visible=count_visible,
             ).run()
-
-    def rules_left(self, index: int) -> DrainRules:
-        """Return the task's rules, its limit less what an earlier attempt of the task has taken."""
-        rules = self.rules[index]
-        if rules.limit is None:
-            return rules
-        taken = rows_written(self.archive, self.drain_id, index)
-        return replace(rules, limit=max(0, rules.limit - taken))
 
 
 def _slots(spark: SparkSession) -> int:

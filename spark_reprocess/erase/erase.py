@@ -2,9 +2,8 @@
 
 Of messages that somebody names, every archived copy with the same first id goes, in every drain,
 with the reports that may quote it; of copies that have expired, the quotes in reports. By age
-(``older_than_days``) messages go from the archive's files alone: reports and plans stay. There each
-row goes by its own message's state alone, once its drain and all that the ledgers say of it are
-older than the given days. One that is pending, in doubt or busy never goes by age.
+messages go from the archive's files alone, each by its own state, once its drain and all that the
+ledgers say of it are so old. What is pending, in doubt or busy never goes by age.
 
 A record with the ids is durable before the first file is changed. What comes after it can be
 repeated after a crash at any moment, and the next erasure completes one that died. Erasing by age
@@ -15,8 +14,10 @@ while the plan lock is held, so that nobody decides anew meanwhile.
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -35,7 +36,12 @@ from spark_reprocess.archive.ledger.erasures import (
 )
 from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
 from spark_reprocess.archive.ledger.run_results import clear_plans
-from spark_reprocess.archive.messages.message_index import REPORTS, planned_copies, sent_copies
+from spark_reprocess.archive.messages.message_index import (
+    REPORTS,
+    TABLE,
+    planned_copies,
+    sent_copies,
+)
 from spark_reprocess.archive.messages.message_store import (
     drain_of,
     drains_of,
@@ -52,8 +58,10 @@ from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.aws.actor import actor, caller, require_reason
 from spark_reprocess.aws.clients import aws_client
-from spark_reprocess.erase.reports import reports_quoting, strip_report
 from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.plan.plan import Plan, plan_text
+from spark_reprocess.plan.plan_file import PLAN
+from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -71,19 +79,10 @@ FEWEST_DAYS = 15
 
 @dataclass(frozen=True, slots=True)
 class EraseOptions:
-    """The messages to erase. Exactly one of *ids*, *where* and *older_than_days* is given.
+    """The messages to erase: the arguments of ``erase``, see its help.
 
-    Attributes:
-        ids: message ids, of any copy, or first ids.
-        where: a Spark SQL condition over the archive's columns. It is not recorded, because it may
-            identify a person.
-        older_than_days: messages that were drained and decided so many days ago; at least
-            ``FEWEST_DAYS``.
-        failure_table: the table in which consumers record failures; None for none. Not used with
-            *older_than_days*: the table's TTL is 14 days.
-        reason: for the ledger; required with *execute*, except with *older_than_days*.
-        execute: without it nothing is changed.
-        wait_seconds: for how long to try again while somebody else acts on the same messages.
+    Exactly one of *ids*, *where* and *older_than_days* is given. *failure_table* is not used with
+    the last: the table's TTL is 14 days.
     """
 
     archive: str
@@ -99,11 +98,6 @@ class EraseOptions:
         """Raise InputError if the options contradict each other."""
         if [bool(self.ids), self.where is not None, self.is_by_age].count(True) != 1:
             raise InputError("erase needs --id or --where or --older-than-days: what is to go")
-        if self.older_than_days is not None and self.older_than_days < FEWEST_DAYS:
-            raise InputError(
-                f"--older-than-days must be at least {FEWEST_DAYS}: SQS may deliver a message "
-                "again for 14"
-            )
         require_reason(self.reason, execute=self.execute and not self.is_by_age)
 
     @property
@@ -114,21 +108,10 @@ class EraseOptions:
 
 @dataclass(frozen=True, slots=True)
 class EraseSummary:
-    """What was erased, or would be.
+    """What was erased, or would be; docs/reference.md describes the fields, under "erase".
 
-    Attributes:
-        erase_id: of the record in the ledger; empty for a dry run, and by age.
-        messages: archived copies; each counts once, by age once in each drain.
-        rows: their rows in files, duplicates counted; 0 for a dry run.
-        reports: folders of reports that may quote them.
-        resumed: erasures that an earlier run began and this one completed, or would.
-        unknown_ids: given ids that the archive does not have.
-        deleted_files: deleted files of which a versioned bucket keeps a version with one of the
-            messages.
-        failures: items of the failure table; None without a table.
-        expired: copies that are gone from the archive, and may be quoted in reports.
-        younger: by age, messages that stay because they were drained or decided later.
-        pending: by age, the other messages that stay.
+    Of *messages* each counts once, by age once in each drain. *rows* has duplicates, too, and is 0
+    for a dry run.
     """
 
     erase_id: str
@@ -173,18 +156,12 @@ def erase(
     """
     options.check()
     archive, now = open_archive(options.archive), now_seconds()
-
-    def act(lock: PlanLock | None) -> EraseSummary:
+    # A new id for each run, so that no two runs share a record.
+    held = plan_lock(archive, erase_holder(new_id(now), actor())) if options.execute else None
+    with held or nullcontext() as lock, progress("erasing" if lock else "finding", str):
         if options.older_than_days is not None:
             return _expire(archive, now, options.older_than_days, lock)
         return _erase_named(archive, spark, options, now, lock)
-
-    if not options.execute:
-        with progress("finding the messages", str):
-            return act(None)
-    # A new id for each run, so that no two runs share a record.
-    with plan_lock(archive, erase_holder(new_id(now), actor())) as lock, progress("erasing", str):
-        return act(lock)
 
 
 def _clear_commands(archive: Archive, lock: PlanLock) -> None:
@@ -331,9 +308,8 @@ def _expire(
         _clear_commands(archive, lock)
         clear_plans(archive, timestamp(oldest_seconds))
     oldest = pa.scalar(datetime.fromtimestamp(oldest_seconds, UTC), pa.timestamp("us", "UTC"))
-    files, counts, drains = defaultdict[str, list[str]](list), Counter[str](), list[str]()
-    for path in message_files(archive):
-        files[drain_of(path)].append(path)
+    files = {drain_id: [*paths] for drain_id, paths in groupby(message_files(archive), drain_of)}
+    counts, drains = Counter[str](), list[str]()
     old = {one for one in files if one < new_id(oldest_seconds)}
     for drain_id in files.keys() - old:
         counts["younger"] += sum(rows_named(path) or 0 for path in files[drain_id])
@@ -377,6 +353,46 @@ def _kept_ids(archive: Archive, now_seconds: float, oldest_seconds: float) -> tu
     pending = read_messages(archive, now_seconds).pending()["message_id"]
     claimed = claimed_table(archive, now_seconds, since=oldest, wanted=acted)
     return pending, claimed["message_id"]
+
+
+def reports_quoting(archive: Archive, drain_ids: Collection[str]) -> dict[str, list[str]]:
+    """Find the archive's own reports that may quote a message of one of these drains.
+
+    Returns:
+        By folder of the report, its files, with those of which only an old version exists, but for
+        its table, which holds no content.
+    """
+    paths = sorted({*archive.list(REPORTS), *archive.outdated(REPORTS)})
+    others = (path for path in paths if f"/{TABLE}/" not in path)
+    found: dict[str, list[str]] = {}
+    for folder, files in groupby(others, lambda path: "/".join(path.split("/")[:2])):
+        plan = _plan_in(archive, folder)
+        # Without a plan, or if that has faults, the report may be about any message.
+        if not set(drain_ids).isdisjoint(plan.snapshot.drain_ids if plan else drain_ids):
+            found[folder] = [*files]
+    return found
+
+
+def strip_report(archive: Archive, folder: str, files: Sequence[str]) -> None:
+    """Remove all of a report but its plan, which is written anew without quotes and comments."""
+    path, plan = f"{folder}/{PLAN}", _plan_in(archive, folder)
+    if plan is not None:
+        groups = tuple(replace(group, title="(erased)") for group in plan.groups)
+        snapshot = replace(plan.snapshot, where=None)
+        archive.write(path, plan_text(replace(plan, snapshot=snapshot, groups=groups)).encode())
+        # A versioned bucket keeps what was overwritten.
+        archive.remove(path, keeps_current=True)
+    for file in files:
+        if file != path or plan is None:
+            archive.remove(file)
+
+
+def _plan_in(archive: Archive, folder: str) -> Plan | None:
+    """Read the plan of a report; None where there is none, or one with faults."""
+    try:
+        return read_plan((archive.read(f"{folder}/{PLAN}") or b"").decode())
+    except (InputError, UnicodeDecodeError):
+        return None
 
 
 def _recorded(table: str, message_ids: Collection[str]) -> int:

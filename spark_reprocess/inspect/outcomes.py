@@ -24,16 +24,10 @@ from spark_reprocess.plan.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the messages of one group.
+    """What became of the messages of one group; docs/reference.md describes the fields.
 
-    Attributes:
-        counts: its messages by their states now, see ``message_state``.
-        sent: messages that this plan has sent; *counts* also has those of other plans.
-        last_sent_at: when the last of them was sent; epoch seconds, None if none was.
-        returned: how many of them came back; None if that is not known.
-        parked: how many of those were parked again, the others are being replayed; None likewise.
-        failure_seconds: how long a message that always fails takes to come back, counted from when
-            the consumer can receive it; None if that is not known, or it never comes back.
+    *counts* also has what other plans sent. *failure_seconds* count from when the consumer can
+    receive a message; None if they are not known, or it never comes back.
     """
 
     group_id: str

@@ -78,10 +78,6 @@ class LedgerEntry:
     """A claim of one run on a copy, and its result. The times are ISO 8601, UTC.
 
     docs/reference.md describes the fields of all values here, under "show".
-
-    Attributes:
-        edit: digest of the edit with which it was sent, empty without an edit.
-        detail: SQS's error code, or why no answer came.
     """
 
     plan_id: str
@@ -112,14 +108,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedCopy:
-    """One copy that was parked and drained.
-
-    Attributes:
-        drain_ids: every drain with a row of it; more than one if a drain was interrupted.
-        redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
-        values: values of the attributes, bytes as hex digits; None unless requested.
-        frames: where the consumer's own code raised the recorded error, a line each.
-    """
+    """One copy that was parked and drained; by more than one drain if one was interrupted."""
 
     message_id: str
     first_id: str
@@ -172,10 +161,8 @@ class RunHistory:
 class GroupPlaces:
     """Where in their own code consumers failed on the newest messages of a group.
 
-    Attributes:
-        looked_up: how many messages; at most ``NEWEST``.
-        places: how many messages failed at each place, the most frequent first.
-        fault: why the failure table may not have answered in full; None without a fault.
+    *places* has the most frequent first. *fault* says why the failure table may not have answered
+    in full.
     """
 
     group_id: str

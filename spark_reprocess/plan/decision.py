@@ -59,7 +59,7 @@ def _changed(
         groups[index] = change(groups[index])
         start, end = entries[index].start_mark, entries[index].end_mark.index
         entry = _COMMENTS_AT_THE_END.sub("", text[start.index : end])
-        new_entry = group_text(groups[index], " " * start.column).strip()
+        new_entry = group_text(groups[index], " " * start.column).strip(" \n")
         new = f"{new[: start.index]}{new_entry}{new[start.index + len(entry) :]}"
     with suppress(InputError):
         if read_plan(new) == replace(plan, groups=tuple(groups)):

@@ -178,7 +178,8 @@ def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
     # A line break in a value would end the comment.
     one_line = ("".join(c if c.isprintable() else " " for c in note) for note in notes)
     comments = "".join(f"  # {note}\n" for note in one_line)
-    return f"{comments}  - {group_text(group, '    ').strip()}\n"
+    entry = group_text(group, "    ").strip(" \n")
+    return f"{comments}  - {entry}\n"
 
 
 def group_text(group: PlannedGroup, indentation: str) -> str:

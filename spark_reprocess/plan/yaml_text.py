@@ -96,16 +96,6 @@ def key_faults(raw: object, path: Path, keys: Keys) -> Iterator[Fault]:
             yield (*path, key), f"{reprlib.repr(raw.get(key))}: must be {check[1]}"
 
 
-def with_scalars(text: str, changes: Iterable[tuple[yaml.Node, str]]) -> str:
-    """Replace nodes that ``yaml.compose`` returned for *text* by other YAML; all else stays."""
-    for node, new in sorted(changes, key=lambda change: -change[0].start_mark.index):
-        start, end = node.start_mark.index, node.end_mark.index
-        # A block scalar includes the line break at its end.
-        line_end = "\n" if text[start:end].endswith("\n") else ""
-        text = f"{text[:start]}{new}{line_end}{text[end:]}"
-    return text
-
-
 def _value(node: Any, *, is_json: bool = False) -> Any:  # noqa: ANN401 - whatever YAML holds
     if isinstance(node, yaml.SequenceNode):
         return [_value(item, is_json=is_json) for item in node.value]

@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import rows_of_file, write_messages
+from spark_reprocess.archive.messages.message_store import (
+    FILE_MESSAGES,
+    rows_of_file,
+    write_messages,
+)
 from spark_reprocess.archive.storage.files import Archive, open_archive, open_folder
 from spark_reprocess.archive.storage.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
@@ -249,6 +253,19 @@ class TestS3:
         s3.remove(path)
         monkeypatch.setattr(S3Archive, "open", lambda *_: file)
         assert rows_of_file(s3, path, columns=["message_id"]) is None
+
+    def test_a_full_file_without_a_wanted_message_costs_two_requests(
+        self, s3: Archive, server: S3Server
+    ) -> None:
+        chance, at = random.Random(1), datetime(2026, 11, 1, tzinfo=UTC)
+        ids = [chance.randbytes(16).hex() for _ in range(FILE_MESSAGES)]
+        path = write_messages(s3, "d-1", 0, [to_row(message(one), "u", at) for one in ids])
+        server.requests.clear()
+
+        found = rows_of_file(s3, path, ["nobody"], keys=("message_id", "first_id"))
+
+        assert found is not None
+        assert (len(found), len(server.requests)) == (0, 2)
 
     def test_body_that_always_breaks_off_is_an_error(self, s3: Archive, server: S3Server) -> None:
         s3.write("file", b"secret" * 1000)

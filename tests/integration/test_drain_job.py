@@ -3,24 +3,15 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import (
-    FILE_MESSAGES,
-    rows_written,
-    write_messages,
-)
-from spark_reprocess.archive.storage.files import Probe, open_archive
-from spark_reprocess.aws.clients import sqs_client
+from spark_reprocess.archive.messages.message_store import FILE_MESSAGES
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain, rules_by_task
-from spark_reprocess.drain.drain_task import DrainRules
+from spark_reprocess.drain.drain import DrainOptions, drain, rules_by_task
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import DRAIN_ID, Spark, entry_of, parked, receive_all
+from tests.integration.spark_world import Spark, entry_of, parked, receive_all
 from tests.support.small_jobs import DRAIN
 
 
@@ -74,15 +65,3 @@ def test_as_many_tasks_as_files_are_filled(
 
     assert (len(rules), rules[0].chunk_messages) == (tasks, chunk_messages)
     assert len(rules_by_task(drains, expected, slots, 0, is_fifo=True)) == 1
-
-
-def test_limit_counts_what_a_former_attempt_at_a_task_took(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
-    rows = [to_row(parked(n), "u", datetime.now(UTC)) for n in range(3)]
-    write_messages(archive, DRAIN_ID, 0, rows)
-    write_messages(archive, DRAIN_ID, 10, rows)
-    limits = (DrainRules(limit=5), DrainRules(limit=5), DrainRules())
-    work = DrainWork(archive, Probe("p", b""), DRAIN_ID, "u", limits, sqs_client)
-
-    assert [work.rules_left(index).limit for index in range(3)] == [2, 5, None]
-    assert rows_written(archive, DRAIN_ID) == 6

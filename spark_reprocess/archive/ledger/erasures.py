@@ -19,11 +19,9 @@ _FOLDER = f"{LEDGER}/erasures"
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """One erasure.
+    """One erasure. Its time is ISO 8601, UTC.
 
     Attributes:
-        time: ISO 8601, UTC.
-        caller: whose credentials it was.
         messages: of each erased message, by id, the drains that had brought it.
         other_ids: of copies that the archive does not hold: the first ones, those that a redrive
             sent, and those that were asked for.
@@ -51,7 +49,7 @@ class Erasure:
 
 
 def record_erasure(archive: Archive, erasure: Erasure) -> None:
-    """Write down what is about to be erased, durably."""
+    """Write down durably what is about to be erased."""
     path = f"{_FOLDER}/{erasure.erase_id}.json"
     if not archive.create(path, record_bytes(erasure)):
         raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")

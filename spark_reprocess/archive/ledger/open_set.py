@@ -14,11 +14,12 @@ damaged, all ids and results are read. It has ids and paths, and no content.
 
 import json
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -154,9 +155,7 @@ def read_messages(
     batch = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
     unsure.append(_said(pa.Table.from_batches([batch])))
 
-    files = defaultdict[str, list[str]](list)
-    for path in message_files(archive):
-        files[drain_of(path)].append(path)
+    files = {drain_id: [*paths] for drain_id, paths in groupby(message_files(archive), drain_of)}
     digests = {one: sha256("\n".join(paths).encode()).hexdigest() for one, paths in files.items()}
     drains = {one for one, digest in base.drains.items() if digests.get(one) == digest}
     rows = _without(base.rows, _is_outside(base.rows, drains))

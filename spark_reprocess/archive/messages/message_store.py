@@ -182,10 +182,9 @@ def drains_of(rows: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
     return drains.take(files.indices)
 
 
-def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:
-    """Count the rows that a drain, or one task of it, has written, by its files' names."""
-    names = (_NAME.search(path) for path in archive.list(drain_folder(drain_id)))
-    return sum(int(name["rows"]) for name in names if name and task in (None, int(name["task"])))
+def rows_written(archive: Archive, drain_id: str) -> int:
+    """Count the rows that a drain has written, by its files' names."""
+    return sum(rows_named(path) or 0 for path in archive.list(drain_folder(drain_id)))
 
 
 def rows_named(path: str) -> int | None:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, Protocol
 
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.archive.storage.s3 import S3Archive
@@ -52,72 +51,8 @@ def _times_after(paths: Iterable[str]) -> Iterator[datetime]:
             yield time + timedelta(microseconds=int(microseconds, 16) + 1)
 
 
-class Archive(Protocol):
-    """Files by their path below one root, ``a/b/c``. Picklable: tasks carry it along.
-
-    Methods raise ArchiveError unless they say that they never raise. No reader sees a part of a
-    file. Where S3 does not say whether it wrote a file, that is an ArchiveError, too.
-    """
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def root(self) -> str:
-        """The folder or prefix below which everything lies."""
-
-    def check_writable(self) -> None:
-        """Prove that files can be written, by writing one. Nothing is received before that."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        """Write a file durably if there is none; of several callers exactly one gets True."""
-
-    def write(self, path: str, content: bytes) -> None:
-        """Write a file durably, in place of an older one."""
-
-    def replace(self, path: str, old: bytes, new: bytes) -> bool:
-        """Write *new* durably if the file is still *old*; return whether it was.
-
-        Of several callers at once that know the same *old*, exactly one gets True.
-        """
-
-    def read(self, path: str) -> bytes | None:
-        """Return a file's content, None where there is none."""
-
-    def open(self, path: str) -> BinaryIO | None:
-        """Open a file to read parts of it: no more is transferred. None where there is none.
-
-        A read raises FileNotFoundError if the file is gone since.
-        """
-
-    def remove(self, path: str, *, keeps_current: bool = False) -> None:
-        """Remove a file with all versions that the storage keeps of it. Safe to repeat.
-
-        With *keeps_current* only versions that are not current go, and the mark of a deletion.
-        """
-
-    def outdated(self, folder: str) -> "list[str]":
-        """Return the paths below *folder* of which the storage keeps versions that are not current.
-
-        Every version of a deleted file is not current.
-        """
-
-    def outdated_contents(self, path: str) -> Iterator[bytes]:
-        """Read the versions of a file that are not current, one after the other."""
-
-    def discard(self, path: str) -> None:
-        """Remove a file that need not be removed. Older versions of it may stay. Never raises."""
-
-    def sweep(self, folder: str) -> None:
-        """Remove the half-written files below *folder* that killed writers left.
-
-        One that is younger than a minute is an ArchiveError: its writer may be alive.
-        """
-
-    def list(self, folder: str) -> "list[str]":
-        """Return the paths of all files below *folder*, sorted; none where it does not exist.
-
-        Files whose names start with a dot are left out: they are not finished.
-        """
+Archive = LocalArchive | S3Archive
+"""Files by their path below one root. ``LocalArchive`` says what each method promises."""
 
 
 def open_archive(location: str, *, creates: bool = False) -> Archive:

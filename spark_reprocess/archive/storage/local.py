@@ -18,7 +18,11 @@ _DEAD_AFTER_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class LocalArchive:
-    """An archive in a folder of a local file system that knows hard links.
+    """Files by their path below a folder, ``a/b/c``, of a file system that knows hard links.
+
+    ``S3Archive`` has the same methods. They raise ArchiveError unless they say that they never
+    raise. No reader sees a part of a file. Where S3 does not say whether it wrote a file, that is
+    an ArchiveError, too. Both are picklable: tasks carry them along.
 
     Attributes:
         root: the folder's absolute path.
@@ -27,16 +31,17 @@ class LocalArchive:
     root: str
 
     def check_writable(self) -> None:
-        """Leaves nothing behind but the folder itself."""
+        """Prove that files can be written, by writing one. Nothing is received before that."""
         with _explained(self.root, "cannot be written"):
             _write_temporary(Path(self.root), b"").unlink()
 
     def create(self, path: str, content: bytes) -> bool:
-        """A link is created exclusively, and to a finished file."""
+        """Write a file durably if there is none; of several callers exactly one gets True."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             temporary = _write_temporary(target.parent, content)
             try:
+                # Created exclusively, and to a finished file.
                 os.link(temporary, target)
             except FileExistsError:
                 return False
@@ -46,6 +51,7 @@ class LocalArchive:
             return True
 
     def write(self, path: str, content: bytes) -> None:
+        """Write a file durably, in place of an older one."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             temporary = _write_temporary(target.parent, content)
@@ -53,11 +59,15 @@ class LocalArchive:
             _sync_folder(target.parent)
 
     def replace(self, path: str, old: bytes, new: bytes) -> bool:
-        """The kernel releases the folder's lock when a holder dies."""
+        """Write *new* durably if the file is still *old*; return whether it was.
+
+        Of several callers at once that know the same *old*, exactly one gets True.
+        """
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             descriptor = os.open(target.parent, os.O_RDONLY)
             try:
+                # The kernel releases it when a holder dies.
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 if self.read(path) != old:
                     return False
@@ -67,6 +77,7 @@ class LocalArchive:
             return True
 
     def read(self, path: str) -> bytes | None:
+        """Return a file's content, None where there is none."""
         with _explained(self.root, f"cannot read {path}"):
             try:
                 return self._path(path).read_bytes()
@@ -74,7 +85,10 @@ class LocalArchive:
                 return None
 
     def open(self, path: str) -> BinaryIO | None:
-        """A file that is removed meanwhile can still be read."""
+        """Open a file to read parts of it: no more is transferred. None where there is none.
+
+        On S3 a read raises FileNotFoundError if the file is gone since.
+        """
         with _explained(self.root, f"cannot read {path}"):
             try:
                 return self._path(path).open("rb")
@@ -82,7 +96,10 @@ class LocalArchive:
                 return None
 
     def remove(self, path: str, *, keeps_current: bool = False) -> None:
-        """A disk keeps one version of a file."""
+        """Remove a file with all versions that the storage keeps of it. Safe to repeat.
+
+        With *keeps_current* only versions that are not current go, and the mark of a deletion.
+        """
         target = self._path(path)
         with _explained(self.root, f"cannot remove {path}"):
             if target.exists() and not keeps_current:
@@ -90,16 +107,26 @@ class LocalArchive:
                 _sync_folder(target.parent)
 
     def outdated(self, folder: str) -> "list[str]":  # noqa: ARG002 - there are none
+        """Return the paths below *folder* of which the storage keeps versions that are not current.
+
+        Every version of a deleted file is not current.
+        """
         return []
 
     def outdated_contents(self, path: str) -> Iterator[bytes]:  # noqa: ARG002 - as above
+        """Read the versions of a file that are not current, one after the other."""
         return iter(())
 
     def discard(self, path: str) -> None:
+        """Remove a file that need not be removed. Older versions of it may stay. Never raises."""
         with suppress(OSError):
             self._path(path).unlink()
 
     def sweep(self, folder: str) -> None:
+        """Remove the half-written files below *folder* that killed writers left.
+
+        One that is younger than a minute is an ArchiveError: its writer may be alive.
+        """
         with _explained(self.root, f"cannot sweep {folder}"):
             for found in sorted(self._path(folder).rglob(f"{_TEMPORARY}*")):
                 with suppress(FileNotFoundError):
@@ -112,6 +139,10 @@ class LocalArchive:
                     _sync_folder(found.parent)
 
     def list(self, folder: str) -> list[str]:
+        """Return the paths of all files below *folder*, sorted; none where it does not exist.
+
+        Files whose names start with a dot are left out: they are not finished.
+        """
         root = Path(self.root)
         files = (found for found in self._path(folder).rglob("*") if found.is_file())
         return sorted(

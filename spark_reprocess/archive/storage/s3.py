@@ -37,8 +37,7 @@ from spark_reprocess.errors import ArchiveError, InputError
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-_LOCATION = re.compile(r"(?P<scheme>s3a?)://(?P<bucket>[^/]*)/?(?P<prefix>.*)")
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_LOCATION = re.compile(r"(s3a?)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*))?")
 """https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
 
 _WRITER = "writer"
@@ -70,15 +69,15 @@ class S3Archive:
     @classmethod
     def at(cls, location: str) -> Self:
         """Return the archive at *location*; raise InputError if that names no possible bucket."""
-        match = _LOCATION.fullmatch(location)
-        if match is None or not _BUCKET.fullmatch(match["bucket"]):
+        if (match := _LOCATION.fullmatch(location)) is None:
             raise InputError(
                 f"archive {location}: names no bucket; give s3://BUCKET/PREFIX, with a bucket name "
                 "of 3 to 63 lower-case letters, digits, dots and hyphens"
             )
-        prefix = "/".join(part for part in match["prefix"].split("/") if part)
-        root = f"{match['scheme']}://{match['bucket']}" + (f"/{prefix}" if prefix else "")
-        return cls(root, match["bucket"], f"{prefix}/" if prefix else "")
+        scheme, bucket, path = match.groups("")
+        prefix = "/".join(filter(None, path.split("/")))
+        root = f"{scheme}://{bucket}" + (f"/{prefix}" if prefix else "")
+        return cls(root, bucket, f"{prefix}/" if prefix else "")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
         return type(self), (self.root, self.bucket, self.prefix)

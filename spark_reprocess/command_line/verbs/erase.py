@@ -13,7 +13,8 @@ from spark_reprocess.figures import counted
 _ABOUT = """\
 Erases messages from the archive, for example because a person's data must go: every archived copy
 with the same first id, in every drain, and the reports that may quote it. Their plan.yaml stays,
-without its condition and the titles of its groups. The ledger keeps who, when, why and the ids.
+without its condition, comments and the titles of its groups. The ledger keeps who, when, why and
+the ids.
 --failure-table also erases the failures that consumers recorded of these messages.
 
 A dry run unless --execute is given. If an erase is killed, the next one completes it. In a
@@ -23,11 +24,9 @@ erase does not reach. Only --where needs Spark."""
 _IS_KEPT = "; neither the reason nor the ids should identify a person: both are kept"
 _NOT_REACHED = (
     "not reached: copies that are still in a queue (drain and erase again), copies that lost their "
-    "context (find them with --where), reports, plans and exports that lie elsewhere, backups of "
-    "the archive, and what operators wrote into plans' edits"
+    "context (find them with --where), and what docs/erase.md names"
 )
 _RETRY_SECONDS = 30
-_NO_TABLE = "; and the failure table: give --failure-table"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,10 +90,9 @@ def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
     counts = {"messages": summary.messages, "drains": len(summary.drains), **others}
     print_table(tuple(counts), [tuple(counts.values())])
     if summary.expired:
-        messages = counted(summary.expired, "expired message")
-        print_line(f"{messages} that reports may quote")
+        print_line(f"{counted(summary.expired, 'expired message')} that reports may quote")
     for folder in summary.reports:
-        print_line(f"  {folder}: its plan.yaml stays, without titles")
+        print_line(f"  {folder}")
     if summary.deleted_files:
         files = counted(len(summary.deleted_files), "deleted file")
         print_line(f"{files} of which the bucket keeps a version with such a message")
@@ -110,7 +108,8 @@ def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
     else:
         print_line(", ".join(filter(None, (f"erased {summary.rows:,} rows", summary.erase_id))))
         if not options.is_by_age:
-            print_line(_NOT_REACHED + ("" if options.failure_table else _NO_TABLE))
+            table = "" if options.failure_table else "; the failure table: give --failure-table"
+            print_line(f"{_NOT_REACHED}{table}")
 
 
 VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run)

@@ -17,7 +17,7 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.plan.yaml_text import read_document, with_scalars
+from spark_reprocess.plan.yaml_text import read_document
 from tests.support.golden import assert_stored, stored_texts
 
 SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, table_sha256="0" * 64)
@@ -330,16 +330,6 @@ def test_groups_in_one_line_are_for_a_person() -> None:
         with_patch(text, "g-1", ZIP)
 
 
-DOCUMENT = """\
-# a comment
-version: 1
-rules:
-  - name: first
-    when: |
-      a
-      b
-  - {name: second, when: c}
-"""
 LAUGHS = "\n".join(
     ["l0: &l0 [x]", *(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30))]
 )
@@ -382,12 +372,3 @@ def test_the_value_is_what_yaml_says(value: object) -> None:
     document = {"version": 1, "value": value}
 
     assert read_document("f", yaml.safe_dump(document)) == document
-
-
-def test_replaced_scalars_leave_every_other_character() -> None:
-    root: Any = yaml.compose(DOCUMENT, Loader=yaml.SafeLoader)
-    first, second = root.value[1][1].value
-    when, name = first.value[1][1], second.value[0][1]
-
-    changed = DOCUMENT.replace("|\n      a\n      b", '"x"').replace("second", "third")
-    assert with_scalars(DOCUMENT, [(when, '"x"'), (name, "third")]) == changed
