@@ -98,6 +98,11 @@ class EraseOptions:
         """Raise InputError if the options contradict each other."""
         if [bool(self.ids), self.where is not None, self.is_by_age].count(True) != 1:
             raise InputError("erase needs --id or --where or --older-than-days: what is to go")
+        if self.older_than_days is not None and self.older_than_days < FEWEST_DAYS:
+            raise InputError(
+                f"--older-than-days must be at least {FEWEST_DAYS}: SQS may deliver a message "
+                "again for 14"
+            )
         require_reason(self.reason, execute=self.execute and not self.is_by_age)
 
     @property

@@ -42,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--where")
     add(
         "--older-than-days",
-        type=whole_number(FEWEST_DAYS, 36_500),
+        type=whole_number(1, 36_500),
         metavar="N",
         help=f"all messages that were decided so long ago, {FEWEST_DAYS} or more, since SQS may "
         "deliver a message again for 14; needs no --reason",

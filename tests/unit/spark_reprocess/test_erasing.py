@@ -526,6 +526,7 @@ def test_erasure_is_unfinished_until_it_is_marked_and_never_changes(archive: Arc
         ({}, "erase needs --id or --where or --older-than-days"),
         ({"ids": ["a"], "where": "true"}, "erase needs --id or --where or --older-than-days"),
         ({"ids": ["a"], "older_than_days": 1}, "erase needs --id or --where or --older-than-days"),
+        ({"older_than_days": 14}, "must be at least 15: SQS may deliver a message again"),
         ({"ids": ["a"], "execute": True}, "--execute needs --reason"),
         ({"ids": ["a"]}, "holds no messages; collect some first"),
     ],
