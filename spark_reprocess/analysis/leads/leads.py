@@ -305,27 +305,25 @@ class _Search:
 
     def _is_clock(self, where: Contrast, which: int) -> bool:
         """Return whether the condition is a magnitude of a number that grows with the time."""
-        number, times = int(where.numbers[which]), self._context.sample.times
-        path, tag = self._table.predicate(number)
+        path, tag = self._table.predicate(int(where.numbers[which]))
         if not tag.startswith(MAGNITUDE) or path == SIZE:
             return False
-        rows = where.rows[where.applies[which] > 0]
-        rows = rows[~np.isnan(times[rows])]
-        holds = self._table.holds(number)[rows]
+        times = self._context.sample.times[where.rows]
+        is_known = (where.applies[which] > 0) & ~np.isnan(times)
+        times, holds = times[is_known], where.holds[which, is_known] > 0
         if holds.all() or not holds.any():
             return False
-        first, last = np.quantile(times[rows][holds], [0.05, 0.95])
-        is_then = (times[rows] >= first) & (times[rows] <= last)
+        first, last = np.quantile(times[holds], [0.05, 0.95])
+        is_then = (times >= first) & (times <= last)
         return bool((~holds[is_then]).mean() <= _CLOCK * (~holds).mean())
 
     def _is_unusual(self, where: Contrast, one: Counted) -> bool:
         """Return whether the median of the other groups differs too, not only their sum."""
-        sample, rows = self._context.sample, where.others.messages
-        numbers = where.numbers[[*one.conditions]]
-        groups, count = sample.group_of[rows], len(sample.groups)
+        sample, conditions = self._context.sample, [*one.conditions]
+        groups, count = sample.group_of[where.others.messages], len(sample.groups)
         applies, holds = (
-            np.bincount(groups[of(numbers)[rows]], minlength=count)
-            for of in (self._table.all_apply, self._table.all_hold)
+            np.bincount(groups[cells[conditions].all(0)[~where.is_own]], minlength=count)
+            for cells in (where.applies, where.holds)
         )
         is_counted = applies >= _LEAST_MESSAGES
         if not is_counted.any():

@@ -172,10 +172,6 @@ class FeatureTable:
         """Return for each message whether all of these predicates hold."""
         return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
 
-    def all_apply(self, numbers: Iterable[int]) -> Flags:
-        """Return for each message whether all of these predicates apply to it."""
-        return np.asarray(np.all([self.applies(one) for one in numbers], axis=0))
-
     def holds(self, number: int) -> Flags:
         """Return for each message whether the predicate holds."""
         if number < len(self.tags):
