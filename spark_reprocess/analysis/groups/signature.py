@@ -229,7 +229,7 @@ def _names(names: tuple[str, ...], kinds: tuple[type, ...]) -> str:
     return f"{{{_cut(fields, _KEYS)}}}"
 
 
-_NAMED_INSIDE = {kind: f":{JSON_TYPES[kind]}" for kind in (bool, int, float, list)}
+_NAMED_INSIDE: dict[type, str] = {kind: f":{JSON_TYPES[kind]}" for kind in (bool, int, float, list)}
 
 
 def _cut(fields: list[str], most: int) -> str:
