@@ -31,7 +31,7 @@ from spark_reprocess.archive.messages.message_store import drain_folder
 from spark_reprocess.archive.storage.files import open_archive
 
 MESSAGES = 1_000_000
-TIME_TARGET = 60
+TIME_TARGET = 45
 
 ROWS_PER_FILE = 2500
 

@@ -41,7 +41,7 @@ def measure(rig: Rig) -> list[Finding]:
         product(), baseline()
         programs = {"ms": product, "ms, boto3 and a client": baseline}
         what = "cold start, to the first client"
-        return [rig.compare(what, programs, turns=15, at_most=1.25)]
+        return [rig.compare(what, programs, turns=15, at_most=1.2)]
 
 
 def _start(program: str, variables: dict[str, str]) -> float:

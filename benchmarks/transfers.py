@@ -68,7 +68,7 @@ def measure(rig: Rig) -> list[Finding]:
             return drains.run(messages, *DRAIN, *words)
 
         drain(count // 10)
-        drained = compared("drain", drain, turns=2, at_least=5)
+        drained = compared("drain", drain, turns=2, at_least=8)
         rig.notify(f"redrive of {count:,} messages, against the same")
         timed_verb(*ANALYZE, "--archive", str(folder))
         redrives, plan = _Runs(rig, "redrive"), approved(folder)
@@ -85,7 +85,7 @@ def measure(rig: Rig) -> list[Finding]:
             return rate
 
         redrive()
-        redriven = compared("redrive", redrive, turns=3, at_least=10)
+        redriven = compared("redrive", redrive, turns=3, at_least=9)
     return [
         *(drained, *drains.findings(requests_target=0.23)),
         *(redriven, *redrives.findings(requests_target=0.12)),
