@@ -298,10 +298,10 @@ class _Search:
         odds = np.log((held + 0.5) / (other_held + 0.5))
         outside = math.log((out + 0.5) / (other_out + 0.5))
         is_other = (values != number) & (held + other_held >= _LEAST_OF_A_VALUE)
-        if not is_other.any():
-            return 0.0
         enough = outside + _AS_WELL * (odds[values == number] - outside)
-        return float((odds[is_other] >= enough).mean())
+        as_well = odds[is_other] >= enough
+        # A single other value may be another cause.
+        return float(as_well.mean()) if as_well.sum() > 1 else 0.0
 
     def _is_clock(self, where: Contrast, which: int) -> bool:
         """Return whether the condition is a magnitude of a number that grows with the time."""
@@ -322,8 +322,8 @@ class _Search:
         sample, conditions = self._context.sample, [*one.conditions]
         groups, count = sample.group_of[where.others.messages], len(sample.groups)
         applies, holds = (
-            np.bincount(groups[cells[conditions].all(0)[~where.is_own]], minlength=count)
-            for cells in (where.applies, where.holds)
+            np.bincount(groups[np.all(cells, axis=0)], minlength=count)
+            for cells in (one[conditions][:, ~where.is_own] for one in (where.applies, where.holds))
         )
         is_counted = applies >= _LEAST_MESSAGES
         if not is_counted.any():
