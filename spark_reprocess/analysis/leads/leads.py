@@ -50,6 +50,9 @@ _CONCLUSIVE = 0.97
 """If the others have so little of the sum of both shares, no other set is nearly as good."""
 
 _NEARLY_AS_GOOD = 0.7
+_LEAST_GAIN = 1.0
+"""Nats that a further condition must tell to be worth it (H. Akaike, 1974)."""
+
 _SAME_MESSAGES = 0.95
 """Predicates are correlated from this Jaccard index on."""
 
@@ -241,30 +244,36 @@ class _Search:
             return None
         best, others = self._generalized(where, ranked[place]), list[Counted]()
         if best.own_share < _CONCLUSIVE * (best.own_share + best.other_share):
-            others = [
-                other
-                for other in ranked[place:]
-                if other.score >= _NEARLY_AS_GOOD * best.score
-                and other.conditions != best.conditions
-                and self._is_lead(where, other)
-            ]
+            # Last comes what tells more than the best, but by a condition that is not significant.
+            for some, least in ((ranked[place:], None), (ranked[:place], _LEAST_GAIN)):
+                others += [
+                    other
+                    for other in some
+                    if other.score >= _NEARLY_AS_GOOD * best.score
+                    and other.conditions != best.conditions
+                    and self._is_lead(where, other, least)
+                ]
         return best, others[:LEADS]
 
-    def _is_lead(self, where: Contrast, one: Counted) -> bool:
+    def _is_lead(self, where: Contrast, one: Counted, least: float | None = None) -> bool:
+        """Return whether a set is a lead; *least* nats are needed of a condition, see there."""
         in_all = where.count(one.conditions, np.ones(len(where.rows), bool))
         return (
             in_all.own_share > in_all.other_share
-            and all(self._is_needed(where, one, which) for which in one.conditions)
+            and all(self._is_needed(where, one, which, least) for which in one.conditions)
             and not any(self._is_clock(where, which) for which in one.conditions)
             and self._is_unusual(where, one)
         )
 
-    def _is_needed(self, where: Contrast, one: Counted, which: int) -> bool:
-        """Return whether a condition is significant among messages with the others of the set."""
+    def _is_needed(self, where: Contrast, one: Counted, which: int, least: float | None) -> bool:
+        """Return whether a condition tells enough among messages with the others of the set.
+
+        That is *least* nats, or else what is significant.
+        """
         rest = [other for other in one.conditions if other != which]
         inside = where.count((which,), self._left[where.rows] & where.hold(rest))
         tests = 2 * self._context.groups * len(where.numbers)
-        return inside.evidence >= math.log(tests / ALPHA)
+        return inside.evidence >= (math.log(tests / ALPHA) if least is None else least)
 
     def _generalized(self, where: Contrast, one: Counted) -> Counted:
         """Leave out conditions while most other values of the field do as well."""
