@@ -28,8 +28,6 @@ from spark_reprocess.archive.messages.message_order import (
 )
 from spark_reprocess.archive.messages.message_store import drain_of, message_files
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.table_parts import table_digest
-from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.failures import explained
 
@@ -55,17 +53,8 @@ def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, mess
 
 
 def message_table(spark: SparkSession, archive: Archive, plan: Plan) -> DataFrame:
-    """Return the table of *plan*. Lazy.
-
-    Raises:
-        InputError: the archive lacks the plan's table, or has another one under its id.
-    """
+    """Return the table of *plan*, see ``read_table``."""
     folder, digest = table_folder(plan.plan_id), plan.snapshot.table_sha256
-    if table_digest(archive, folder) is None:
-        raise InputError(
-            f"plan {plan.plan_id}: archive {archive.root} lacks its table {folder}; somebody "
-            "removed it, or this is another archive: collect again"
-        )
     return read_table(spark, archive, folder, _COLUMNS, digest)
 
 

@@ -47,7 +47,6 @@ ERROR = "error|"
 CODE = "code|"
 """Start of the key of one with a code; behind it is the title: ``TYPE (CODE)``."""
 
-_GROUP_BY_CHARACTERS = 500
 _MATCHED_CHARACTERS = 1_024
 _ANY = "*"
 _SEPARATORS = re.compile(r"([\s=:,;()\[\]{}|]+)")
@@ -107,9 +106,9 @@ def grouped(
     """Return the table after an analysis, and the group of each key.
 
     *counts* has the messages of each key; a key that is not one of an error is its group's id.
-    *kept* are ids of groups that stay where the table is full: of other patterns that fit none of
-    these messages, the oldest go. *group_by* is as for ``captured``: what it captures is the code
-    of a text, which then needs no pattern.
+    *kept* are ids of groups that stay where the table is full, with their families: of other
+    families without a message, the oldest patterns go. *group_by* is as for ``captured``: what it
+    captures is the code of a text, which then needs no pattern.
     """
     codes = captured(group_by, counts)
     kinds = {key: key.removeprefix(ERROR).partition(": ")[0] for key in codes}
@@ -124,17 +123,20 @@ def grouped(
         replace(group, messages=max(group.messages, seen[rank])) for rank, group in enumerate(table)
     ]
     new = {pattern: key for key, pattern in patterns.items() if key not in ranks}
-    made = sorted(_made(known, new, counts), key=lambda group: (-group.messages, group.group_id))
+    oldest = families_of(known)
+    unsorted = _made(known, new, counts, oldest)
+    made = sorted(unsorted, key=lambda group: (-group.messages, group.group_id))
     surplus = max(0, len(known) + len(made) - TABLE_GROUPS)
-    idle = [n for n, one in enumerate(known) if not seen[n] and one.group_id not in kept]
-    gone = set(idle[:surplus])
+    groups = [group.group_id for group in known]
+    needed = {oldest[one] for n, one in enumerate(groups) if seen[n] or one in kept}
+    gone = set([n for n, one in enumerate(groups) if oldest[one] not in needed][:surplus])
     after = tuple(one for n, one in enumerate((*known, *made)) if n not in gone)[:TABLE_GROUPS]
     ids = {key: OTHERS if key in patterns else key for key in counts}
     ids |= {key: after[rank].group_id for key, rank in _ranks(after, patterns).items()}
     ids |= {key: group_id_of(f"{CODE}{title}") for key, title in titles.items()}
     grouping = _listed(after, counts, ids)
     shown = {**grouping.titles, **{grouping.ids[key]: title for key, title in titles.items()}}
-    families = {one: oldest for one, oldest in families_of(after).items() if one != oldest}
+    families = {one: first for one, first in families_of(after).items() if one != first}
     return after, replace(grouping, titles=shown, families=families, group_by=group_by)
 
 
@@ -154,15 +156,11 @@ def captured(group_by: str, keys: Iterable[str]) -> dict[str, str]:
 def check_group_by(pattern: str) -> None:
     """Raise InputError where ``captured`` cannot use *pattern*, with the reason."""
     name = f"--group-by {pattern!r}"
-    if len(pattern) > _GROUP_BY_CHARACTERS:
-        raise InputError(f"--group-by: at most {_GROUP_BY_CHARACTERS} characters")
     try:
         groups = re.compile(pattern).groups
         pc.match_substring_regex(pa.array([""]), f"(?:{pattern})")
-    except re.error as error:
-        raise InputError(f"{name}: is no regular expression: {error}") from error
-    except (pa.ArrowInvalid, OverflowError) as error:
-        raise InputError(f"{name}: RE2, which ends in linear time, refuses it: {error}") from error
+    except (re.error, pa.ArrowInvalid, OverflowError) as error:
+        raise InputError(f"{name}: is no regular expression of RE2: {error}") from error
     if groups != 1:
         raise InputError(f"{name}: has {groups} groups in brackets; give one, around the code")
 
@@ -186,13 +184,16 @@ def families_of(table: Collection[TableGroup]) -> dict[str, str]:
 
 
 def _made(
-    known: Collection[TableGroup], new: Mapping[Pattern, str], counts: Mapping[str, int]
+    known: Collection[TableGroup],
+    new: Mapping[Pattern, str],
+    counts: Mapping[str, int],
+    oldest: Mapping[str, str],
 ) -> Iterator[TableGroup]:
     """Yield a pattern for each set of new texts that are one failure. *new* has their keys.
 
-    The failure may be that of groups that are *known*: then it is one of the oldest of these.
+    The failure may be that of groups that are *known*, whose ``families_of`` are *oldest*: then it
+    is one of the oldest of these.
     """
-    oldest = families_of(known)
     age = {group_id: n for n, group_id in enumerate(oldest)}
     elders = {group.pattern: oldest[group.group_id] for group in known}
     sizes = {group.pattern: group.messages for group in known}

@@ -151,5 +151,5 @@ def test_a_plan_with_the_table_of_another_is_refused(make_desk: MakeDesk) -> Non
     text = Path(desk.plan).read_text()
     Path(desk.plan).write_text(text.replace(read(desk.plan).plan_id, other.plan_id))
 
-    with pytest.raises(InputError, match="is not the table that the plan was made with"):
+    with pytest.raises(InputError, match="is not the table that the plan was"):
         desk.redrive()

@@ -123,7 +123,7 @@ def test_plan_of_another_archive_is_refused(make_desk: MakeDesk, tmp_path: Path)
     desk = make_desk([parked(0)])
     other = archive_of(tmp_path / "other", [parked(0)], drain_id="20261122T000000Z-000000")
 
-    with pytest.raises(InputError, match=f"{other.root} lacks its table .*: collect again"):
+    with pytest.raises(InputError, match=f"{other.root}: .* is not there"):
         replace(desk, archive=other).redrive()
     assert other.list("ledger") == []
     assert not desk.arrived()

@@ -20,7 +20,6 @@ _LONG_ID = re.compile(
 _MIXED = re.compile(r"\d[A-Za-z_]|[A-Za-z_]\d|\d{12}")
 """Every text that ``_LONG_ID`` matches contains this, and this is faster to search."""
 
-_DIGIT = re.compile(r"\d")
 _NAME_CHARACTERS = 64
 _OF_FIELD = re.compile(r"(?s)(?!.*-\d)(?:\D*\d){0,2}\D*")
 _MANY_ALIKE = 4
@@ -30,12 +29,12 @@ _MANY_ALIKE = 4
 def mask_name(name: str) -> str:
     """Return a key with its ids and numbers replaced, so that keys that contain ids are equal."""
     name = name[:_NAME_CHARACTERS]
-    return _line(name) if _OF_FIELD.fullmatch(name) else _masked(name)
+    return _line(name) if _OF_FIELD.fullmatch(name) else mask_words(name)
 
 
 def mask_names(names: Sequence[str]) -> list[str]:
     """Return the keys of one object likewise."""
-    masked = [_masked(name[:_NAME_CHARACTERS]) for name in names]
+    masked = [mask_words(name[:_NAME_CHARACTERS]) for name in names]
     alike = Counter(masked)
     return [
         one if alike[one] >= _MANY_ALIKE else mask_name(name)
@@ -43,23 +42,17 @@ def mask_names(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _masked(name: str) -> str:
-    return mask_numbers(mask_ids(name))
+def mask_words(text: str) -> str:
+    """Return *text* as ``mask_ids`` does, with its numbers replaced too."""
+    return NUMBER.sub("<n>", mask_ids(text))
 
 
+@lru_cache(maxsize=4096)
 def mask_ids(text: str) -> str:
     """Return *text* on one line with times, UUIDs, addresses and long ids replaced."""
-    if _DIGIT.search(text):
-        text = mask_times_and_uuids(text)
-        if _MIXED.search(text):
-            text = _LONG_ID.sub("<id>", text)
-    return _line(text)
+    text = mask_times_and_uuids(text)
+    return _line(_LONG_ID.sub("<id>", text) if _MIXED.search(text) else text)
 
 
 def _line(text: str) -> str:
     return one_line(EMAIL.sub("<email>", text) if "@" in text else text)
-
-
-def mask_numbers(text: str) -> str:
-    """Return *text* with its numbers replaced."""
-    return NUMBER.sub("<n>", text)

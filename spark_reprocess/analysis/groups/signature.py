@@ -18,7 +18,7 @@ from typing import Any
 from dlq_replay.rules.failures import one_line
 from dlq_replay.text.normalization import mask_error, whole_words
 from dlq_replay.wire.context import KEPT_ERROR_BYTES, start_in_json
-from spark_reprocess.analysis.groups.names import mask_ids, mask_name, mask_names, mask_numbers
+from spark_reprocess.analysis.groups.names import mask_ids, mask_name, mask_names, mask_words
 from spark_reprocess.analysis.groups.payload import (
     JSON_TYPES,
     NOT_JSON,
@@ -76,8 +76,6 @@ _JSON_KEY = re.compile(r'"([^"\\]{1,64})"\s*:')
 _BROKEN_KEYS = 3
 
 _STRING_OF = "string of "
-
-Kind = type | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +186,13 @@ def _kind_words(value: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _kind_inside(key: str, field: object, levels: int) -> Kind:
+def _kind_inside(key: str, field: object, levels: int) -> str:
     """Return the type of a field; of an object the description of its fields."""
     if type(field) is str and key in _CARRIERS:
         inside = parse_container(field)
-        if type(inside) is not dict:
-            return str
-        return f"{_STRING_OF}{_carried(inside, levels)}"
+        return f"{_STRING_OF}{_carried(inside, levels)}" if type(inside) is dict else "string"
     if type(field) is not dict or key in _OPEN:
-        return type(field)
+        return JSON_TYPES[type(field)]
     if key in _CARRIERS:
         return _carried(field, levels)
     return _names(tuple(field), tuple(map(type, field.values())))
@@ -213,19 +209,17 @@ def _carried(value: Mapping[str, Any], levels: int) -> str:
 
 # Thousands of messages share a few layouts, so the results are cached.
 @lru_cache(maxsize=4096)
-def _describe(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> tuple[str, str]:
+def _describe(names: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, str]:
     pairs = list(zip(mask_names(names), kinds, strict=True))
-    fields = sorted(
-        {f"{name}:{kind if isinstance(kind, str) else JSON_TYPES[kind]}" for name, kind in pairs}
-    )
+    fields = sorted({f"{name}:{kind}" for name, kind in pairs})
     shown = sorted({f"{name}:{_shown(kind)}" for name, kind in pairs})
     return _cut(fields, _KEYS), _cut(shown, _TITLE_KEYS)
 
 
-def _shown(kind: Kind) -> str:
-    if isinstance(kind, str):
-        return "string" if kind.startswith(_STRING_OF) else "object"
-    return JSON_TYPES[kind]
+def _shown(kind: str) -> str:
+    if kind.startswith(_STRING_OF):
+        return "string"
+    return "object" if kind.endswith("}") else kind
 
 
 @lru_cache(maxsize=4096)
@@ -235,12 +229,7 @@ def _names(names: tuple[str, ...], kinds: tuple[type, ...]) -> str:
     return f"{{{_cut(fields, _KEYS)}}}"
 
 
-_NAMED_INSIDE: dict[type, str] = {
-    bool: ":boolean",
-    int: ":number",
-    float: ":number",
-    list: ":array",
-}
+_NAMED_INSIDE: dict[type, str] = {kind: f":{JSON_TYPES[kind]}" for kind in (bool, int, float, list)}
 
 
 def _cut(fields: list[str], most: int) -> str:
@@ -261,7 +250,7 @@ def _text_shape(payload: Payload) -> Signature:
     if head[0] in "{[" and (keys := dict.fromkeys(map(mask_name, _JSON_KEY.findall(head)))):
         return _alike(f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}")
     texts = head[:_TEXT_CHARACTERS], _whole_words(head)
-    key, shown = (f"text {mask_numbers(mask_ids(text))}" for text in texts)
+    key, shown = (f"text {mask_words(text)}" for text in texts)
     return Signature(key, shown, "text <hidden>")
 
 

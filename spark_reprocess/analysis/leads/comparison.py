@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from spark_reprocess.analysis.leads.features import ARRAY, MAGNITUDE, NULL, OBJECT, VALUE
+from spark_reprocess.analysis.leads.features import ARRAY, NULL, OBJECT, VALUE
 from spark_reprocess.analysis.leads.predicates import FeatureTable, Flags, Floats, Ints
 
 _SIMILAR = 0.5
@@ -47,7 +47,7 @@ _LEAST_MESSAGES = 5
 """Shapes with fewer messages that have a field do not count for whether it is constant."""
 
 _ENOUGH_SHAPES = 0.3
-_VALUES = (VALUE, MAGNITUDE, NULL, OBJECT, ARRAY)
+_VALUES = (VALUE, NULL, OBJECT, ARRAY)
 """Starts of values. Messages with null or a container agree with each other."""
 
 
@@ -120,35 +120,29 @@ class Others:
 
 
 class Comparisons:
-    """Finds the messages to compare each group of a sample with.
-
-    Values and magnitudes are counted apart: field *f* has the columns *2 f* and *2 f + 1*.
-    """
+    """Finds the messages to compare each group of a sample with."""
 
     def __init__(self, sample: Sample) -> None:
-        """Count the values of each column in the messages of each shape."""
+        """Count the values of each field in the messages of each shape."""
         self._sample, self._shapes = sample, sample.shapes
         self._size = int(sample.shapes.max(initial=-1)) + 1
         self._similar_to: dict[int, Ints] = {}
         table = sample.table
-        is_magnitude = np.array([tag.startswith(MAGNITUDE) for tag in table.tags], bool)
-        self._is_value = np.array([tag.startswith(_VALUES) for tag in table.tags], bool)
-        self._column: Ints = 2 * table.field + is_magnitude
-        self._columns = 2 * len(table.paths)
+        has_value = np.array([tag.startswith(_VALUES) for tag in table.tags], bool)
+        self._fields = len(table.paths)
         pairs, counts = np.unique(
             sample.shapes[table.message] * len(table.tags) + table.features.columns,
             return_counts=True,
         )
         shape, feature = np.divmod(pairs, len(table.tags))
         # Each message has one type for each field: values too rare to be features count as well.
-        is_type, is_value = table.is_type[feature], self._is_value[feature]
-        first = (shape * self._columns + 2 * table.field[feature])[is_type]
-        cells, cell = np.unique(np.concatenate([first, first + 1]), return_inverse=True)
-        self._have = np.bincount(cell, np.tile(counts[is_type], 2), minlength=len(cells))
+        is_type, is_value = table.is_type[feature], has_value[feature]
+        place = shape * self._fields + table.field[feature]
+        cells, cell = np.unique(place[is_type], return_inverse=True)
+        self._have = np.bincount(cell, counts[is_type], minlength=len(cells))
         most = np.zeros(len(cells), np.int64)
-        cell = np.searchsorted(cells, (shape * self._columns + self._column[feature])[is_value])
-        np.maximum.at(most, cell, counts[is_value])
-        self._shape, self._place = np.divmod(cells, self._columns)
+        np.maximum.at(most, np.searchsorted(cells, place[is_value]), counts[is_value])
+        self._shape, self._field = np.divmod(cells, self._fields)
         self._is_constant = most >= _ONE_VALUE * self._have
 
     def all(self, group: SampledGroup) -> Others | None:
@@ -183,16 +177,16 @@ class Comparisons:
         It may be a value of a field that is constant in other shapes.
         """
         others = self._shape != shape
-        column, have, size = self._place[others], self._have[others], self._columns
+        field, have, size = self._field[others], self._have[others], self._fields
         is_counted = have >= _LEAST_MESSAGES
-        messages = np.bincount(column, have, minlength=size)
-        counted = np.bincount(column, is_counted, minlength=size)
-        constant = np.bincount(column, is_counted & self._is_constant[others], minlength=size)
+        messages = np.bincount(field, have, minlength=size)
+        counted = np.bincount(field, is_counted, minlength=size)
+        constant = np.bincount(field, is_counted & self._is_constant[others], minlength=size)
         is_constant = np.where(
             counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
         )
-        of_features = self._sample.table.is_type | (self._is_value & is_constant[self._column])
-        return np.append(of_features, np.ones(self._columns, bool))
+        table = self._sample.table
+        return np.append(table.is_type | is_constant[table.field], np.ones(2 * size, bool))
 
     def _is_other(self, group: SampledGroup) -> Flags:
         is_other = np.ones(self._sample.table.messages, bool)
@@ -224,9 +218,9 @@ class Comparisons:
     @cached_property
     def _fields_of_shapes(self) -> npt.NDArray[np.float32]:
         """Of each shape the fields that at least half of its messages have."""
-        fields = np.zeros((self._size, self._columns), np.float32)
+        fields = np.zeros((self._size, self._fields), np.float32)
         is_usual = 2 * self._have >= np.bincount(self._shapes)[self._shape]
-        fields[self._shape[is_usual], self._place[is_usual]] = 1
+        fields[self._shape[is_usual], self._field[is_usual]] = 1
         return fields
 
 

@@ -106,8 +106,10 @@ class Contrast:
         Those come first that the others have least, as in a decision tree that splits a field of
         many values (L. Breiman, 1984).
         """
-        everything = np.ones(len(self.rows), bool)
-        counted = [self.count([one], everything) for one in values.tolist()]
+        weights = [self.weights * part for part in (self.is_own, ~self.is_own)]
+        counts = [one[values] @ of for of in weights for one in (self.holds, self.applies)]
+        cells = np.stack(counts, axis=1, dtype=np.float64)
+        counted = self._counted(values[:, None], cells, int(self.is_own.sum()))
         counted = [one for one in counted if one.evidence >= needed]
         counted.sort(key=lambda one: one.other_share / one.own_share)
         of_field = defaultdict[int, list[Counted]](list)

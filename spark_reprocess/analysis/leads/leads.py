@@ -50,6 +50,9 @@ _CONCLUSIVE = 0.97
 """If the others have so little of the sum of both shares, no other set is nearly as good."""
 
 _NEARLY_AS_GOOD = 0.7
+_LEAST_GAIN = 1.0
+"""Nats that a further condition must tell to be worth it (H. Akaike, 1974)."""
+
 _SAME_MESSAGES = 0.95
 """Predicates are correlated from this Jaccard index on."""
 
@@ -241,30 +244,36 @@ class _Search:
             return None
         best, others = self._generalized(where, ranked[place]), list[Counted]()
         if best.own_share < _CONCLUSIVE * (best.own_share + best.other_share):
-            others = [
-                other
-                for other in ranked[place:]
-                if other.score >= _NEARLY_AS_GOOD * best.score
-                and other.conditions != best.conditions
-                and self._is_lead(where, other)
-            ]
+            # Last comes what tells more than the best, but by a condition that is not significant.
+            for some, least in ((ranked[place:], None), (ranked[:place], _LEAST_GAIN)):
+                others += [
+                    other
+                    for other in some
+                    if other.score >= _NEARLY_AS_GOOD * best.score
+                    and other.conditions != best.conditions
+                    and self._is_lead(where, other, least)
+                ]
         return best, others[:LEADS]
 
-    def _is_lead(self, where: Contrast, one: Counted) -> bool:
+    def _is_lead(self, where: Contrast, one: Counted, least: float | None = None) -> bool:
+        """Return whether a set is a lead; *least* nats are needed of a condition, see there."""
         in_all = where.count(one.conditions, np.ones(len(where.rows), bool))
         return (
             in_all.own_share > in_all.other_share
-            and all(self._is_needed(where, one, which) for which in one.conditions)
+            and all(self._is_needed(where, one, which, least) for which in one.conditions)
             and not any(self._is_clock(where, which) for which in one.conditions)
             and self._is_unusual(where, one)
         )
 
-    def _is_needed(self, where: Contrast, one: Counted, which: int) -> bool:
-        """Return whether a condition is significant among messages with the others of the set."""
+    def _is_needed(self, where: Contrast, one: Counted, which: int, least: float | None) -> bool:
+        """Return whether a condition tells enough among messages with the others of the set.
+
+        That is *least* nats, or else what is significant.
+        """
         rest = [other for other in one.conditions if other != which]
         inside = where.count((which,), self._left[where.rows] & where.hold(rest))
         tests = 2 * self._context.groups * len(where.numbers)
-        return inside.evidence >= math.log(tests / ALPHA)
+        return inside.evidence >= (math.log(tests / ALPHA) if least is None else least)
 
     def _generalized(self, where: Contrast, one: Counted) -> Counted:
         """Leave out conditions while most other values of the field do as well."""
@@ -298,34 +307,32 @@ class _Search:
         odds = np.log((held + 0.5) / (other_held + 0.5))
         outside = math.log((out + 0.5) / (other_out + 0.5))
         is_other = (values != number) & (held + other_held >= _LEAST_OF_A_VALUE)
-        if not is_other.any():
-            return 0.0
         enough = outside + _AS_WELL * (odds[values == number] - outside)
-        return float((odds[is_other] >= enough).mean())
+        as_well = odds[is_other] >= enough
+        # A single other value may be another cause.
+        return float(as_well.mean()) if as_well.sum() > 1 else 0.0
 
     def _is_clock(self, where: Contrast, which: int) -> bool:
         """Return whether the condition is a magnitude of a number that grows with the time."""
-        number, times = int(where.numbers[which]), self._context.sample.times
-        path, tag = self._table.predicate(number)
+        path, tag = self._table.predicate(int(where.numbers[which]))
         if not tag.startswith(MAGNITUDE) or path == SIZE:
             return False
-        rows = where.rows[where.applies[which] > 0]
-        rows = rows[~np.isnan(times[rows])]
-        holds = self._table.holds(number)[rows]
+        times = self._context.sample.times[where.rows]
+        is_known = (where.applies[which] > 0) & ~np.isnan(times)
+        times, holds = times[is_known], where.holds[which, is_known] > 0
         if holds.all() or not holds.any():
             return False
-        first, last = np.quantile(times[rows][holds], [0.05, 0.95])
-        is_then = (times[rows] >= first) & (times[rows] <= last)
+        first, last = np.quantile(times[holds], [0.05, 0.95])
+        is_then = (times >= first) & (times <= last)
         return bool((~holds[is_then]).mean() <= _CLOCK * (~holds).mean())
 
     def _is_unusual(self, where: Contrast, one: Counted) -> bool:
         """Return whether the median of the other groups differs too, not only their sum."""
-        sample, rows = self._context.sample, where.others.messages
-        numbers = where.numbers[[*one.conditions]]
-        groups, count = sample.group_of[rows], len(sample.groups)
+        sample, conditions = self._context.sample, [*one.conditions]
+        groups, count = sample.group_of[where.others.messages], len(sample.groups)
         applies, holds = (
-            np.bincount(groups[of(numbers)[rows]], minlength=count)
-            for of in (self._table.all_apply, self._table.all_hold)
+            np.bincount(groups[np.all(cells, axis=0)], minlength=count)
+            for cells in (one[conditions][:, ~where.is_own] for one in (where.applies, where.holds))
         )
         is_counted = applies >= _LEAST_MESSAGES
         if not is_counted.any():

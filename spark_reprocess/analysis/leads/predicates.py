@@ -6,9 +6,9 @@ messages that have the field, one about presence to messages that have the objec
 field. Shares are always shares of the messages to which the predicate applies.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,27 +172,27 @@ class FeatureTable:
         """Return for each message whether all of these predicates hold."""
         return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
 
-    def all_apply(self, numbers: Iterable[int]) -> Flags:
-        """Return for each message whether all of these predicates apply to it."""
-        return np.asarray(np.all([self.applies(one) for one in numbers], axis=0))
-
     def holds(self, number: int) -> Flags:
         """Return for each message whether the predicate holds."""
         if number < len(self.tags):
             return self._with_any([number])
-        is_present = self._with_types(number)
+        is_present = self._with_field(int(self.field_of[number]))
         is_lack = number >= len(self.tags) + len(self.paths)
         return self.applies(number) & ~is_present if is_lack else is_present
 
     def applies(self, number: int) -> Flags:
         """Return for each message whether the predicate applies to it."""
         if number < len(self.tags):
-            return self._with_types(number)
+            return self._with_field(int(self.field_of[number]))
         parent = self.parent[self.field_of[number]]
         return np.ones(self.messages, bool) if parent < 0 else self._with_any([parent])
 
-    def _with_types(self, number: int) -> Flags:
-        return self._with_any(np.flatnonzero(self.is_type & (self.field == self.field_of[number])))
+    @cached_property
+    def _with_field(self) -> Callable[[int], Flags]:
+        # All groups ask for the same few fields.
+        return lru_cache(maxsize=256)(
+            lambda field: self._with_any(np.flatnonzero(self.is_type & (self.field == field)))
+        )
 
     def _with_any(self, features: Iterable[int]) -> Flags:
         has = np.zeros(self.messages, bool)

@@ -282,7 +282,7 @@ def read_table(
     *digest* is what ``write_table`` returned; None accepts any table in that folder.
 
     Raises:
-        InputError: the table in that folder has another digest.
+        InputError: that folder has no table with this digest.
     """
     parts = parts_of(archive, folder, digest)
     schema = cast("StructType", StructType.fromDDL(schema_ddl))

@@ -96,16 +96,16 @@ def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
 
 
 def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[Part]:
-    """Read which files a table has; raise InputError if the table has another *digest*."""
+    """Read which files a table has; raise InputError if there is none with this *digest*."""
     path = f"{folder}/{_MANIFEST}"
     content = archive.read(path)
+    if digest is not None and sha256(content or b"").hexdigest() != digest:
+        raise InputError(
+            f"archive {archive.root}: {folder} is not there, or is not the table that the plan was "
+            "made with; if this is the plan's archive, collect again"
+        )
     if content is None:
         raise missing(archive, path)
-    if digest is not None and sha256(content).hexdigest() != digest:
-        raise InputError(
-            f"archive {archive.root}: {folder} is not the table that the plan was made with; "
-            "collect again"
-        )
     with damage_named(archive, path):
         return record_of(list[Part], json.loads(content))
 

@@ -1,7 +1,6 @@
 """Features and predicates, for how many messages they hold, and the G-test of two shares."""
 
 import json
-import math
 from collections import Counter
 from typing import Any
 
@@ -28,7 +27,7 @@ BODIES = (
     {"tenant": "acme", "amount": "seven"},
     {"amount": 512},
     {"tenant": "globex", "address": {"city": "Paris"}},
-    {"tenant": "globex", "address": {}},
+    {"tenant": "globex", "address": {}, "lines": [{"n": 1}, {}], "inner": '{"e": {"f": 1}}'},
 )
 
 
@@ -62,6 +61,9 @@ def counts_of(bodies: tuple[Any, ...]) -> dict[tuple[str, str], tuple[float, flo
         (("body.address.city", PRESENT), 1, 2),
         (("body.address.city", MISSING), 1, 2),
         (("body.address", MISSING), 4, 6),
+        (("body.lines[].n", PRESENT), 1, 1),
+        (("body.inner.e", PRESENT), 1, 1),
+        (("body.inner.e.f", PRESENT), 1, 1),
     ],
 )
 def test_a_predicate_is_counted_among_the_messages_to_which_it_applies(
@@ -140,52 +142,14 @@ def test_what_is_not_rare_is_counted_and_keeps_its_holders(
         ]
 
 
-def test_a_field_s_parent_is_the_object_that_was_looked_at() -> None:
-    body = '{"a": {"b": [{"c": 1}]}, "d": "{\\"e\\": 1}"}'
-    table = feature_table(pa.array([features_of(body, 9, (), {})] * 3))
-    parents = {
-        path: table.paths[table.field[parent]] if parent >= 0 else ""
-        for path, parent in zip(table.paths, table.parent, strict=True)
-    }
+@given(st.lists(st.integers(1, 60), min_size=4, max_size=4))
+def test_evidence_is_half_of_g(cells: list[int]) -> None:
+    """The textbook formula of half of it: sum(observed * log(observed / expected))."""
+    seen = np.array(cells, np.float64).reshape(2, 2)
+    counts = seen.sum(axis=1)
+    expected = np.outer(counts, seen.sum(axis=0)) / seen.sum()
+    (first, second), (count_1, count_2) = np.split(seen[:, 0] / counts, 2), np.split(counts, 2)
 
-    a, b = "body\x1fa", "body\x1fa\x1fb"
-    assert parents[a] == "body"
-    assert parents[b] == a
-    assert parents[f"{b}\x1d"] == b
-    assert parents[f"{b}\x1d\x1fc"] == f"{b}\x1d"
-    assert parents["body\x1fd\x1e\x1fe"] == "body\x1fd\x1e"
-    assert parents["body"] == parents["body_bytes"] == ""
+    found = evidence(first, count_1, second, count_2)[0]
 
-
-SMALL = st.integers(1, 60)
-
-
-def evidence_of(share_1: float, count_1: float, share_2: float, count_2: float) -> float:
-    numbers = (share_1, count_1, share_2, count_2)
-    return float(evidence(*(np.array([float(one)]) for one in numbers))[0])
-
-
-def g_statistic(table: list[list[int]]) -> float:
-    """The textbook formula: 2 * sum(observed * log(observed / expected))."""
-    total = sum(map(sum, table))
-    rows, columns = (
-        [sum(row) for row in table],
-        [sum(column) for column in zip(*table, strict=True)],
-    )
-    return 2 * sum(
-        seen * math.log(seen * total / (rows[i] * columns[j]))
-        for i, row in enumerate(table)
-        for j, seen in enumerate(row)
-        if seen
-    )
-
-
-@given(SMALL, SMALL, SMALL, SMALL)
-def test_evidence_is_half_of_g(has: int, lacks: int, other_has: int, other_lacks: int) -> None:
-    own, others = has + lacks, other_has + other_lacks
-
-    found = evidence_of(has / own, own, other_has / others, others)
-
-    assert found == pytest.approx(
-        g_statistic([[has, lacks], [other_has, other_lacks]]) / 2, abs=1e-9
-    )
+    assert found == pytest.approx((seen * np.log(seen / expected)).sum(), abs=1e-9)
