@@ -127,9 +127,9 @@ class ReplayContext:
         if raw.get("v") != CONTEXT_VERSION:
             raise ValueError(f"v must be {CONTEXT_VERSION}")
         fields: dict[str, Any] = {
-            name: read(key, raw[key])
-            for key, (name, read) in _KEYS.items()
-            if raw.get(key) is not None
+            _KEYS[key][0]: _KEYS[key][1](key, value)
+            for key, value in raw.items()
+            if key in _KEYS and value is not None
         }
         return cls(**fields)
 
