@@ -17,9 +17,8 @@ from spark_reprocess.drain.drain_task import (
     Receipt,
 )
 from spark_reprocess.errors import ArchiveError
-from tests.support.builders import message, policy, text
+from tests.support.builders import InlineExecutor, message, policy, text
 from tests.support.golden import assert_stored, stored_rows
-from tests.support.inline_executor import InlineExecutor
 
 if TYPE_CHECKING:
     from dlq_replay.aws.sqs import SqsQueue
