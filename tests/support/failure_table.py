@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.rules.failures import Failure
+from tests.support.builders import NOW
 
 
 class CardRefusedError(Exception):
@@ -38,6 +41,10 @@ class FakeFailureTable:
         if self.error:
             raise self.error
         return self.fault
+
+    @cached_property
+    def recorder(self) -> FailureRecorder:
+        return FailureRecorder(self.record, now_seconds=lambda: NOW)
 
     @property
     def ids(self) -> list[list[str]]:
