@@ -83,24 +83,6 @@ def test_next_claims_begin_where_the_claims_of_their_attempt_end(
     assert open_ranges(attempts) == ranges
 
 
-def test_claims_of_a_chunk_are_read_one_behind_the_other(ledger: Ledger) -> None:
-    for number, first, end in ((1, 0, 10), (1, 10, 30), (2, 0, 5), (2, 5, 20)):
-        one = replace(claim(f"m-{number}-{first}"), end=end)
-        assert ledger.claim("g-1", 3, number, one, first)
-        assert not ledger.claim("g-1", 3, number, replace(one, end=end + 1), first)
-        ledger.record("g-1", 3, number, [], first)
-
-    found = ledger.attempts("g-1", 3)
-
-    assert [(one.name.number, one.name.first, one.claim.end) for one in found] == [
-        (1, 0, 10),
-        (1, 10, 30),
-        (2, 0, 5),
-        (2, 5, 20),
-    ]
-    assert all(one.results == () for one in found)
-
-
 @pytest.mark.parametrize("end", [0, 5, PLACES + 1])
 def test_claim_that_ends_nowhere_is_named(ledger: Ledger, end: int) -> None:
     ledger.claim("g-1", 1, 1, replace(claim("m"), end=5))
