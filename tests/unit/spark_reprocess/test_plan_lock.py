@@ -92,6 +92,11 @@ def locks(tmp_path: Path) -> Locks:
 
 
 def run(run_id: str, claims: str) -> LockHolder:
+    match claims:
+        case "analyze":
+            return LockHolder(run_id, ANALYZE, "an analysis", "me@here")
+        case "erase":
+            return erase_holder(run_id, "me@here")
     return LockHolder(run_id, claims, f"plan {claims}", "me@here")
 
 
@@ -137,7 +142,7 @@ class Story:
                 clock = self.locks.clock
                 if ahead:
                     clock = VirtualClock(clock.now_ms() + 1000 * int(ahead[1]))
-                lock = PlanLock(archive, _holder(run_id, claims), LOCK_SECONDS, clock.time)
+                lock = PlanLock(archive, run(run_id, claims), LOCK_SECONDS, clock.time)
                 self.held[run_id] = lock
                 return lock.view.path
             case [run_id, "renews"]:
@@ -163,15 +168,6 @@ class Story:
                 paths: set[str] = getattr(archive, kind)
                 paths.add(self.held[run_id].view.path)
         return None
-
-
-def _holder(run_id: str, claims: str) -> LockHolder:
-    match claims:
-        case "analyze":
-            return LockHolder(run_id, ANALYZE, "an analysis", "me@here")
-        case "erase":
-            return erase_holder(run_id, "me@here")
-    return run(run_id, claims)
 
 
 STORIES = {
