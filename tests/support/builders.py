@@ -141,14 +141,11 @@ def _md5(body: str) -> str:
 
 
 def _lambda_attribute(attribute: MessageAttribute) -> dict[str, Any]:
-    value = attribute.value
-    content = (
-        {"stringValue": value}
-        if isinstance(value, str)
-        else {"binaryValue": base64.b64encode(value).decode()}
-    )
+    kind, value = "stringValue", attribute.value
+    if isinstance(value, bytes):
+        kind, value = "binaryValue", base64.b64encode(value).decode()
     return {
-        **content,
+        kind: value,
         "stringListValues": [],
         "binaryListValues": [],
         "dataType": attribute.data_type,

@@ -7,13 +7,7 @@ from itertools import starmap
 from typing import Any
 
 from dlq_replay.replaying.breaker_worker import BreakerReport
-from dlq_replay.replaying.measures import (
-    NAMESPACE,
-    Measured,
-    measure_batch,
-    measure_dlq,
-    publish,
-)
+from dlq_replay.replaying.measures import NAMESPACE, Measured, measure_batch, measure_dlq, publish
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.rules.plan import Failed, Fate, Step, Wait

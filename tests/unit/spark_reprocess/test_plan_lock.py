@@ -26,11 +26,7 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError, BusyError
-from spark_reprocess.redrive.sending.stop_signals import (
-    LOOK_SECONDS,
-    StopSignals,
-    stop_marker,
-)
+from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals, stop_marker
 from tests.support.builders import NOW
 from tests.support.golden import assert_stored, stored_rows
 
