@@ -29,22 +29,17 @@ from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals, stop_marker
 from tests.support.builders import NOW
 from tests.support.golden import assert_stored, stored_rows
+from tests.support.ledgers import DisturbedArchive
 
 
 @dataclass(frozen=True)
-class FaultyArchive(LocalArchive):
+class FaultyArchive(DisturbedArchive):
     """Refuses to write or read, or lets others act just before it creates or writes a file."""
 
     cannot_write: set[str] = field(default_factory=set)
     cannot_read: set[str] = field(default_factory=set)
     unlisted: set[str] = field(default_factory=set)
-    before_create: list[Callable[[], object]] = field(default_factory=list)
     before_write: list[Callable[[], object]] = field(default_factory=list)
-
-    def create(self, path: str, content: bytes) -> bool:
-        if self.before_create:
-            self.before_create.pop()()
-        return super().create(path, content)
 
     def write(self, path: str, content: bytes) -> None:
         if self.before_write:
