@@ -15,12 +15,11 @@ from aws_lambda_powertools.utilities.batch import (
 )
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 from pydantic import BaseModel, Json
 
 from dlq_replay.consumer.failures import FailureRecorder
 from tests.support.builders import lambda_record, message
-from tests.support.failure_table import CardRefusedError, FakeFailureTable
+from tests.support.failure_table import CardRefusedError, FakeFailureTable, PlainRecord
 
 SECRET = "card 4111"
 
@@ -29,9 +28,8 @@ class Order(BaseModel):
     cents: int
 
 
-class OrderRecord(SqsRecordModel):
+class OrderRecord(PlainRecord):
     body: Json[Order]
-    attributes: Any
 
 
 def event(*message_ids: str, body: str = SECRET, group: str = "") -> dict[str, Any]:
