@@ -190,6 +190,9 @@ class DrainTask:
             return False
         if chunk.rows and self.rules.is_fifo and self._empty_polls:
             return False
+        if self._empty_polls and calls >= EMPTY_POLLS - self._empty_polls % EMPTY_POLLS:
+            # Those in progress are enough for the next question to SQS.
+            return False
         answer_bytes = self._largest_answer_bytes
         each = MAX_RECEIVE * MAX_MESSAGE_BYTES if answer_bytes is None else answer_bytes
         expected_bytes = chunk.size_bytes + calls * each

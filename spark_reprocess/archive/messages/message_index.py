@@ -1,9 +1,10 @@
 """Find messages in an archive, without Spark: by their ids, or as the members of a group.
 
-``analysis.message_table`` describes a plan's table and writes it. It has each message's group and
-file, its first id and what people sort by. So a group's list costs the reading of one table, not of
-the whole archive. ``reports/<plan id>/reasons.parquet`` has the errors that the analysis found in
-logs: a part of a report, so that an erase removes it.
+Message ids are random, so the files' statistics exclude none: the tables of plans say which files
+to open. ``analysis.message_table`` describes a plan's table and writes it. It has each message's
+group and file, its first id and what people sort by. So a group's list costs the reading of one
+table, not of the whole archive. ``reports/<plan id>/reasons.parquet`` has the errors that the
+analysis found in logs: a part of a report, so that an erase removes it.
 """
 
 import pickle
@@ -11,7 +12,9 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -27,6 +30,7 @@ from spark_reprocess.archive.messages.message_store import (
     have_any,
     message_files,
     rows_by_file,
+    rows_named,
 )
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import damage_named
@@ -36,6 +40,7 @@ from spark_reprocess.archive.storage.table_parts import (
     parts_of,
     read_part,
 )
+from spark_reprocess.errors import ArchiveError
 
 REPORTS = "reports"
 """The folder of an archive in which each report has one."""
@@ -78,6 +83,7 @@ _TYPES: dict[str, pa.DataType] = {
     "file": _NAMES,
 }
 _CONCURRENT_READS = 8
+_MOST_TABLES = 100
 
 
 def read_table_columns(
@@ -113,22 +119,51 @@ def shown_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
 _KEYS = ("message_id", "first_id", "file")
 
 
-def planned_copies(archive: Archive, ids: Collection[str]) -> list[dict[str, str]]:
-    """Return ``_KEYS`` of messages with these message ids or first ids, of each plan's table."""
+def _tables_of_plans(archive: Archive, ids: Collection[str]) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Yield, the newest plan first, ``_KEYS`` of its table; and the rows with one of these ids."""
     end = f"/{TABLE}/manifest.json"
     plans = {path.split("/")[1] for path in archive.list(REPORTS) if path.endswith(end)}
-    tables = (read_table_columns(archive, plan_id, _KEYS) for plan_id in sorted(plans))
-    found = (keys.filter(have_any(keys.select(_KEYS[:2]), ids)) for keys in tables)
-    return [row for rows in found for row in rows.to_pylist()]
+    for plan_id in sorted(plans, reverse=True):
+        keys = read_table_columns(archive, plan_id, _KEYS)
+        yield keys, keys.filter(have_any(keys.select(_KEYS[:2]), ids))
+
+
+def planned_copies(archive: Archive, ids: Collection[str]) -> list[dict[str, str]]:
+    """Return ``_KEYS`` of messages with these message ids or first ids, of each plan's table."""
+    return [row for _, found in _tables_of_plans(archive, ids) for row in found.to_pylist()]
+
+
+def files_with(archive: Archive, ids: Collection[str]) -> list[str]:
+    """Return the files that can have a row with one of these message ids or first ids, sorted.
+
+    The tables of the newest plans are read, at most a hundred, until they name every file. A table
+    has what was pending, so a file of a drain is named by the first table after it.
+    """
+    left = {path: rows_named(path) for path in message_files(archive)}
+    named = set[str]()
+    # Without a table the files are read, which are right in any case.
+    with suppress(ArchiveError):
+        for keys, found in islice(_tables_of_plans(archive, ids), _MOST_TABLES):
+            counts: Any = pc.value_counts(keys["file"])
+            # A file with more rows than the table names has a message twice, or one that was
+            # decided, or that the plan's condition left out.
+            whole = {
+                o["values"] for o in counts.to_pylist() if left.get(o["values"]) == o["counts"]
+            }
+            named |= whole.intersection(map(str, found["file"].to_pylist()))
+            left = {path: rows for path, rows in left.items() if path not in whole}
+            if not left:
+                break
+    return sorted({*named, *left})
 
 
 def find_rows(archive: Archive, ids: Collection[str]) -> list[Row]:
     """Return every row whose message id or first id is one of *ids*, with its ``drain_id``.
 
-    The oldest drain comes first. Values are as Arrow returns them. Ids are random, so the ids of
-    every file are read.
+    The oldest drain comes first. Values are as Arrow returns them.
     """
-    found = rows_by_file(archive, message_files(archive), ids=ids, keys=_KEYS[:2])
+    keys = ("message_id", "first_id")
+    found = rows_by_file(archive, files_with(archive, ids), ids=ids, keys=keys)
     return [{**row, "drain_id": drain_of(path)} for path, rows in found for row in rows.to_pylist()]
 
 

@@ -154,6 +154,8 @@ CASES: dict[str, Case] = {
         for polls in (1, EMPTY_POLLS, LAST_POLL - 1)
     },
     "an empty queue": Case([]),
+    # No more polls at once than the next question to SQS needs.
+    "an empty queue, several receives at once": Case([], DrainRules(receives=5)),
     "no message in any poll": Case(parked(25), empty_polls_between=LAST_POLL),
     # Doubtful polls wait long enough to ask all servers.
     "short polls": Case(parked(1), DrainRules(wait_seconds=0), empty_polls_between=5),

@@ -1,4 +1,7 @@
-"""No body is read to count messages, or to find one by its id; a plan has its own table."""
+"""Messages are found by the tables of plans, and exactly those that reading every file finds.
+
+No body is read to count messages, or to find one by its id.
+"""
 
 import random
 from dataclasses import dataclass, field
@@ -11,24 +14,105 @@ import pytest
 
 from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_index import find_rows, read_members
-from spark_reprocess.archive.messages.message_store import write_messages
+from spark_reprocess.archive.messages.message_index import files_with, find_rows, read_members
+from spark_reprocess.archive.messages.message_store import (
+    message_files,
+    remove_messages,
+    rows_by_file,
+    write_messages,
+)
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.status import count
 from tests.support.approved_plan import planned
-from tests.support.builders import NOW, message, queue_url
+from tests.support.builders import NOW, context, message, queue_url
 from tests.support.console_world import NOW as DRAINED_AT
 
 
 def test_members_are_those_of_the_table_that_the_plan_was_made_with(archive: Archive) -> None:
-    write_messages(archive, "d-1", 0, [to_row(message("m-1"), queue_url("p"), DRAINED_AT)])
+    drain(archive, "d-1", 1)
     plan_id = Path(planned(archive)).parent.name
 
     with pytest.raises(InputError, match="is not the table that the plan was made with"):
         read_members(archive, plan_id, "0" * 64, "g-1")
+
+
+def drain(archive: Archive, drain_id: str, *numbers: int) -> str:
+    """Messages of which two in a row are copies of one dead letter."""
+    made = [message(f"m-{n}", f"body {n}", context(first_id=f"first-{n // 2}")) for n in numbers]
+    rows = [to_row(one, queue_url("parked"), DRAINED_AT) for one in made]
+    return write_messages(archive, drain_id, 0, rows)
+
+
+def looked_at(archive: Archive, *ids: str) -> list[str]:
+    """The files that the tables name, after a check that no other file has any of the rows."""
+    files = files_with(archive, ids)
+    keys = ("message_id", "first_id")
+    for path, rows in rows_by_file(archive, message_files(archive), keys, ids, keys):
+        assert path in files or not rows.num_rows
+    return files
+
+
+def test_one_file_of_many_is_opened(archive: Archive) -> None:
+    first, second = drain(archive, "d-1", 0, 1), drain(archive, "d-2", 2, 3)
+    planned(archive)
+
+    assert looked_at(archive, "m-1") == [first]
+    assert looked_at(archive, "first-1") == [second]
+    assert looked_at(archive, "m-99") == []
+
+
+def test_what_was_decided_since_is_found_by_the_older_plan(archive: Archive) -> None:
+    """A plan has what is pending; the last of these has a part of each file."""
+    first = drain(archive, "d-1", 0, 1)
+    planned(archive)
+    second = drain(archive, "d-2", 2, 3)
+    planned(archive, chosen=("m-1", "m-2", "m-3"))
+    planned(archive, chosen=("m-1", "m-3"))
+
+    assert looked_at(archive, "m-0") == [first]
+    assert looked_at(archive, "m-2") == [second]
+
+
+def test_what_was_drained_since_is_read(archive: Archive) -> None:
+    drain(archive, "d-1", 0, 1)
+    planned(archive)
+    later = drain(archive, "d-2", 2, 3)
+
+    assert looked_at(archive, "m-2") == [later]
+
+
+def test_a_message_of_two_drains_is_found_in_both(archive: Archive) -> None:
+    first, again = drain(archive, "d-1", 0, 1), drain(archive, "d-2", 1, 2)
+    other = drain(archive, "d-3", 6)
+    planned(archive)
+
+    assert looked_at(archive, "m-1") == [first, again]
+    assert other not in looked_at(archive, "m-1")
+
+
+def test_a_file_that_an_erase_replaced_is_read(archive: Archive) -> None:
+    drain(archive, "d-1", 0, 1)
+    planned(archive)
+    remove_messages(archive, "d-1", {"m-0"}, lambda: None)
+
+    assert looked_at(archive, "m-0") == message_files(archive)
+    assert looked_at(archive, "m-1") == message_files(archive)
+
+
+@pytest.mark.parametrize("damage", ["part gone", "manifest"])
+def test_without_a_usable_table_every_file_is_read(archive: Archive, damage: str) -> None:
+    files = [drain(archive, "d-1", 0, 1), drain(archive, "d-2", 2, 3)]
+    folder = Path(planned(archive)).parent / "messages.parquet"
+    (part,) = folder.glob("part-*")
+    if damage == "part gone":
+        part.unlink()
+    if damage == "manifest":
+        (folder / "manifest.json").write_text("{")
+
+    assert looked_at(archive, "m-1") == files
 
 
 DRAINS = [f"20231005T00000{n}Z-aaaaaa" for n in range(5)]
