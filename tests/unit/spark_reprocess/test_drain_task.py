@@ -90,10 +90,6 @@ class Disk:
         self.room -= 1
         self.files.append([row["message_id"] for row in rows])
 
-    @property
-    def ids(self) -> list[str]:
-        return [one for file in self.files for one in file]
-
 
 def parked(count: int) -> list[Received]:
     return [message(f"m-{index}") for index in range(count)]
@@ -197,7 +193,8 @@ def test_drain_ends_as_it_is_stored(name: str) -> None:
     counts = run(shelf, disk, case.rules, lambda: float(next(clock)))
 
     tests = {f"test-{n}" for n in range(25)} & {*shelf.deleted}
-    assert {*shelf.deleted} == ({*disk.ids} | tests) - case.stuck
+    archived = {*itertools.chain(*disk.files)}
+    assert {*shelf.deleted} == (archived | tests) - case.stuck
     files = [f"{file[0]} to {file[-1]}, {len(file)}" for file in disk.files]
     text = (
         f"{counts}\nfiles: {'; '.join(files)}\ndeleted: {len(shelf.deleted)} in {shelf.deletes} "
