@@ -6,9 +6,10 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from dlq_replay.aws import breaker_table, returns_table
-from dlq_replay.aws.breaker_table import DynamoDbBreaker
+from dlq_replay.aws.breaker_table import DynamoDbBreaker, read_deletions
 from dlq_replay.aws.failure_table import MAX_READS, MAX_WRITES, FailureTable, table_client_config
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.errors import TableError
@@ -31,6 +32,15 @@ def breaker(dynamodb: Any, failure_table: str) -> DynamoDbBreaker:
 @pytest.fixture
 def table(dynamodb: Any, failure_table: str) -> ReturnsTable:
     return ReturnsTable(dynamodb, failure_table, lambda: NOW)
+
+
+class Denying:
+    def get_metric_statistics(self, **_: object) -> object:
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetMetricStatistics")
+
+
+def test_a_metric_that_cannot_be_read_is_unknown() -> None:
+    assert read_deletions(Denying, "orders", 0, 60) == {}
 
 
 def test_a_table_that_is_missing_is_an_error_that_says_so(dynamodb: Any) -> None:

@@ -1,6 +1,7 @@
 """What may arrive: any message that SQS would accept, and worse."""
 
 import string
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -19,14 +20,26 @@ from tests.support.builders import BODY, NOW, message, queue_arn
 _NOT_IN_SQS = "".join({chr(code) for code in range(0x20)} - set("\t\n\r")) + "\ufffe\uffff"
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "_-"
 
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
-)
+
+texts = st.text()
+
+
+def json_of(
+    leaves: st.SearchStrategy[Any],
+    keys: st.SearchStrategy[str] = texts,
+    most: int | None = None,
+    max_leaves: int = 100,
+) -> st.SearchStrategy[Any]:
+    """JSON of these leaves; *most* is the size of a list and of an object."""
+
+    def nested(inside: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        return st.lists(inside, max_size=most) | st.dictionaries(keys, inside, max_size=most)
+
+    return st.recursive(leaves, nested, max_leaves=max_leaves)
+
+
+floats = st.floats(allow_nan=False, allow_infinity=False)
+json_values = json_of(st.none() | st.booleans() | st.integers() | floats | texts)
 
 # SQSAPI, SendMessage: the characters that a body or a String value may hold.
 sqs_text = st.text(

@@ -45,9 +45,8 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.send_task import ChunkSender, Item
-from tests.support.builders import message, queue_url
+from tests.support.builders import InlineExecutor, message, queue_url
 from tests.support.fake_limits import FakeSignals
-from tests.support.inline_executor import InlineExecutor
 from tests.support.ledgers import MemoryArchive, attempts_of, begin
 from tests.support.processes import Died, die
 

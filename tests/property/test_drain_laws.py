@@ -25,8 +25,7 @@ from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
-from tests.support.builders import entry
-from tests.support.inline_executor import InlineExecutor
+from tests.support.builders import InlineExecutor, entry
 from tests.support.processes import Died, die
 
 HIDDEN_SECONDS = 60

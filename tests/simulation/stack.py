@@ -18,7 +18,7 @@ from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from tests.simulation.event_source import EventSource
-from tests.support.inline_executor import InlineExecutor
+from tests.support.builders import InlineExecutor
 from tests.support.sqs_driver import redrive_policy
 
 FOURTEEN_DAYS = 1_209_600

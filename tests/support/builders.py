@@ -4,6 +4,7 @@ import base64
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,6 @@ from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
-from tests.support.inline_executor import InlineExecutor
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -141,14 +141,11 @@ def _md5(body: str) -> str:
 
 
 def _lambda_attribute(attribute: MessageAttribute) -> dict[str, Any]:
-    value = attribute.value
-    content = (
-        {"stringValue": value}
-        if isinstance(value, str)
-        else {"binaryValue": base64.b64encode(value).decode()}
-    )
+    kind, value = "stringValue", attribute.value
+    if isinstance(value, bytes):
+        kind, value = "binaryValue", base64.b64encode(value).decode()
     return {
-        **content,
+        kind: value,
         "stringListValues": [],
         "binaryListValues": [],
         "dataType": attribute.data_type,
@@ -218,6 +215,18 @@ class StuckQueue(FakeQueue):
     def _wait(self) -> None:
         self.entered.set()
         self.released.wait(30)
+
+
+class InlineExecutor(Executor):
+    """Runs each call at once, in the caller's thread: tests repeat exactly."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - the future carries it, as every executor's does
+            future.set_exception(error)
+        return future
 
 
 def replayer(

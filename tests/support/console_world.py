@@ -19,7 +19,7 @@ from dlq_cli.console.security import Session
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from dlq_cli.verbs.console import listen
-from dlq_replay.wire.context import body_digest
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, body_digest
 from dlq_replay.wire.message import Message
 from spark_reprocess.analysis.outputs import groups_table, summary_json
 from spark_reprocess.archive.group_records import add_statement
@@ -34,7 +34,7 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from tests.support.approved_plan import planned, write_plan_table
-from tests.support.builders import message, queue_url, text
+from tests.support.builders import counter, message, queue_url, text
 from tests.support.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings
 from tests.support.golden import assert_stored
 from tests.support.page_outline import PageOutline
@@ -52,15 +52,11 @@ def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Messa
     fields = {"v": 1, "id": f"first-{number}", "t0": 1_763_600_000 + number, "src": "orders"}
     said = {"reason": "attempts_exhausted", "error": {"type": "KeyError", "message": "'vat'"}}
     body = json.dumps({"order": {"id": number, "zip": "1011"}}) if body is None else body
-    fields["h"] = body_digest(body)
+    ours = text(json.dumps({**fields, "h": body_digest(body), **said, **context}))
     made = message(
         f"m-{number:04}",
         body,
-        {
-            "sqs-dlq-context": text(json.dumps({**fields, **said, **context})),
-            "sqs-dlq-replay-nb": text("6", "Number"),
-            "tenant": text("acme"),
-        },
+        {CONTEXT_ATTRIBUTE: ours, **counter("6"), "tenant": text("acme")},
         SentTimestamp=str(1_763_630_000_000 + number * 1000),
         ApproximateReceiveCount=str(1 + number % 3),
     )

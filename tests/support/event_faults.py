@@ -43,14 +43,16 @@ class Fault:
 
     Attributes:
         nouns: what the events that it strikes are about.
-        strike: changes a delivery as the fault does; returns whether the fault strikes it.
+        change: changes a delivery as the fault does.
         claims: the leads, as ``field = value``, of which any names the cause.
+        strikes: whether it strikes a delivery.
     """
 
     name: str
     nouns: tuple[str, ...]
-    strike: Callable[[Delivery], bool]
+    change: Callable[[Delivery], object]
     claims: tuple[str, ...]
+    strikes: Callable[[Delivery], bool] = lambda _: True
 
 
 @dataclass(slots=True)
@@ -74,7 +76,8 @@ class Traffic:
     def struck(self, fault: Fault) -> Iterator[Delivery]:
         """Yield those that *fault* strikes, without end."""
         for delivery in self.deliveries(fault.nouns):
-            if fault.strike(delivery):
+            if fault.strikes(delivery):
+                fault.change(delivery)
                 delivery.fault = fault.name
                 yield delivery
 
@@ -143,34 +146,12 @@ def dead_letters(
     return letters
 
 
-def _without_number(delivery: Delivery) -> bool:
-    del delivery.body["number"]
-    return True
-
-
-def _without_an_inner_field(delivery: Delivery) -> bool:
-    del delivery.body["shop"]["owner"]["url"]
-    return True
-
-
-def _archived(delivery: Delivery) -> bool:
-    delivery.body["action"] = "archived"
-    return True
-
-
-def _sent_by_a_robot(delivery: Delivery) -> bool:
-    delivery.body["sender"]["type"] = "Robot"
-    return True
-
-
-def _bad_sender(delivery: Delivery) -> bool:
-    delivery.body["sender"] = "n/a"
-    return delivery.tenant == "globex"
-
-
-def _bad_text(delivery: Delivery) -> bool:
+def _bad_text(delivery: Delivery) -> None:
     """The tenant's data is wrong in a way that differs from message to message."""
     delivery.body["shop"]["text"] = f"\x00{delivery.body['delivery_id']}"
+
+
+def _is_of_globex(delivery: Delivery) -> bool:
     return delivery.tenant == "globex"
 
 
@@ -182,21 +163,40 @@ _TENANT = (
 )
 
 FAULTS = (
-    Fault("field missing", ("order",), _without_number, ("body.number is missing",)),
+    Fault(
+        "field missing", ("order",), lambda one: one.body.pop("number"), ("body.number is missing",)
+    ),
     Fault(
         "field missing inside",
         ("stock",),
-        _without_an_inner_field,
+        lambda one: one.body["shop"]["owner"].pop("url"),
         ("body.shop.owner.url is missing",),
     ),
-    Fault("new kind", ("coupon",), _archived, ("body.action = archived",)),
-    Fault("new value", ("payment",), _sent_by_a_robot, ("body.sender.type = Robot",)),
-    Fault("tenant's bad field", ("parcel", "return"), _bad_sender, _TENANT),
-    Fault("tenant's bad text", ("invoice", "ticket"), _bad_text, _TENANT),
+    Fault(
+        "new kind",
+        ("coupon",),
+        lambda one: one.body.update(action="archived"),
+        ("body.action = archived",),
+    ),
+    Fault(
+        "new value",
+        ("payment",),
+        lambda one: one.body["sender"].update(type="Robot"),
+        ("body.sender.type = Robot",),
+    ),
+    Fault(
+        "tenant's bad field",
+        ("parcel", "return"),
+        lambda one: one.body.update(sender="n/a"),
+        _TENANT,
+        _is_of_globex,
+    ),
+    Fault("tenant's bad text", ("invoice", "ticket"), _bad_text, _TENANT, _is_of_globex),
     Fault(
         "dependency",
         ("price", "supplier"),
-        lambda one: bool(one.body["region"] == "ap"),
+        lambda _: None,
         ("body.region = ap",),
+        lambda one: bool(one.body["region"] == "ap"),
     ),
 )

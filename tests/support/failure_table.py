@@ -1,14 +1,25 @@
-"""A table of failures in memory, and a consumer's exceptions that go into it."""
+"""A table of failures in memory, and a consumer's records and exceptions that go into it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
+
+from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.rules.failures import Failure
+from tests.support.builders import NOW
 
 
 class CardRefusedError(Exception):
     pass
+
+
+class PlainRecord(SqsRecordModel):
+    """A parsed record, of the fields that tests' records have."""
+
+    attributes: Any
 
 
 def create_failure_table(dynamodb: Any, name: str) -> None:
@@ -38,6 +49,10 @@ class FakeFailureTable:
         if self.error:
             raise self.error
         return self.fault
+
+    @cached_property
+    def recorder(self) -> FailureRecorder:
+        return FailureRecorder(self.record, now_seconds=lambda: NOW)
 
     @property
     def ids(self) -> list[list[str]]:

@@ -20,8 +20,7 @@ class FakeSignals(StopSignals):
     def look(self) -> bool:
         return not self.stopped_by
 
-    def may_go_on(self) -> bool:
-        return not self.stopped_by
+    may_go_on = look
 
     def wait(self, seconds: float) -> None:
         self.pauses.append(seconds)

@@ -1,7 +1,7 @@
 """Random ledgers: what runs of three plans may have left, and how to write it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import BinaryIO, ClassVar
 
@@ -114,6 +114,23 @@ class MemoryArchive(LocalArchive):
 
     def list(self, folder: str) -> list[str]:
         return sorted(path for path in self.files if path.startswith(f"{folder}/"))
+
+
+@dataclass(frozen=True)
+class DisturbedArchive(LocalArchive):
+    """Others act right before each of its next creates of a path with this ending.
+
+    Attributes:
+        before_create: what they do, the last one first.
+    """
+
+    before_create: list[Callable[[], object]] = field(default_factory=list)
+    ending: str = ""
+
+    def create(self, path: str, content: bytes) -> bool:
+        if self.before_create and path.endswith(self.ending):
+            self.before_create.pop()()
+        return super().create(path, content)
 
 
 def begin(

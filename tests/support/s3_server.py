@@ -64,9 +64,8 @@ class S3Server:
     ignores_conditions: bool = False
 
     def make_bucket(self, name: str) -> str:
-        boto3.client("s3", region_name="us-east-1", endpoint_url=self.url).create_bucket(
-            Bucket=name
-        )
+        client = boto3.client("s3", region_name="us-east-1", endpoint_url=self.url)
+        client.create_bucket(Bucket=name)
         return name
 
 

@@ -28,10 +28,7 @@ def queue(role: str, **attributes: Any) -> Queue:
     policy = {}
     if role in targets:
         target, count = targets[role]
-        arn = queue_arn(target + ".fifo" * name.endswith(".fifo"))
-        policy = {
-            "RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": count})
-        }
+        policy = {"RedrivePolicy": redrive(target + ".fifo" * name.endswith(".fifo"), count)}
     facts = {
         "QueueArn": queue_arn(name),
         "MessageRetentionPeriod": "345600" if role == "main" else "1209600",

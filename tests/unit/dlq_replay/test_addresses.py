@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from dlq_replay.wire.addresses import QueueAddress
@@ -18,32 +20,23 @@ def test_address_is_the_same_behind_every_host(url: str) -> None:
     assert QueueAddress("123456789012", "orders") == QueueAddress.from_url(url)
 
 
+PATHS = ("", "/", "/orders", "/a/b/c", "/1//orders", "/1/orders/more")
+
+
 @pytest.mark.parametrize(
-    "url",
+    ("read", "kind", "given"),
     [
-        "",
-        "orders",
-        "https://host",
-        "https://host/",
-        "https://host/orders",
-        "https://host/a/b/c",
-        "https://host/1//orders",
-        "https://host/1/orders/more",
-        "ftp://h/a/b",
+        *((QueueAddress.from_url, "URL", f"https://host{path}") for path in PATHS),
+        *((QueueAddress.from_url, "URL", url) for url in ("", "orders", "ftp://h/a/b")),
+        *((QueueAddress.from_arn, "ARN", arn) for arn in ("", "orders", "arn:aws:sqs:r:1:a:b")),
+        (QueueAddress.from_arn, "ARN", "arn:aws:sns:us-east-1:123456789012:orders"),
     ],
 )
-def test_url_of_another_form_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="must be a queue URL"):
-        QueueAddress.from_url(url)
-
-
-@pytest.mark.parametrize(
-    "arn",
-    ["", "orders", "arn:aws:sns:us-east-1:123456789012:orders", "arn:aws:sqs:us-east-1:1:a:b"],
-)
-def test_arn_of_another_form_is_refused(arn: str) -> None:
-    with pytest.raises(ValueError, match="must be a queue ARN"):
-        QueueAddress.from_arn(arn)
+def test_address_of_another_form_is_refused(
+    read: Callable[[str], object], kind: str, given: str
+) -> None:
+    with pytest.raises(ValueError, match=f"must be a queue {kind}"):
+        read(given)
 
 
 @pytest.mark.parametrize(("name", "is_fifo"), [("orders.fifo", True), ("orders", False)])

@@ -12,15 +12,14 @@ from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.message import Message
 from tests.support.breaker_tables import FakeBreaker, denied
 from tests.support.builders import (
-    FakeQueue,
     context,
     context_of,
     counter,
     message,
     policy,
     queue_arn,
-    queue_url,
     replayer,
+    three_queues,
 )
 
 MINUTE = 29_000_000
@@ -39,18 +38,16 @@ class Worker:
     deleted: Mapping[int, int] = field(default_factory=dict)
     max_receive_count: int | None = None
     seconds: float = NOW
-    main: FakeQueue = field(default_factory=FakeQueue)
-    dlq: FakeQueue = field(default_factory=lambda: FakeQueue(queue_url("dlq")))
-    parked: FakeQueue = field(default_factory=lambda: FakeQueue(queue_url("parked")))
     metric_reads: int = 0
 
     def __post_init__(self) -> None:
+        self.main, self.dlq, _ = queues = three_queues()
         self.breaker = BreakerWorker(
             self.table, BreakerRules(), self.read, self.max_receive_count, lambda: self.seconds
         )
         self.replayer = replayer(
             self.policy,
-            *(self.main, self.dlq, self.parked),
+            *queues,
             now_seconds=lambda: int(self.seconds),
             breakers={self.policy.main_queue: self.breaker},
         )

@@ -51,15 +51,6 @@ def failure_of(exception: BaseException, **options: Any) -> Failure:
     return Failure.of("m-1", exception, NOW, **options)
 
 
-def test_a_failure_says_what_and_when() -> None:
-    failure = failure_of(CardRefusedError("card 12 refused"))
-
-    assert failure.message_id == "m-1"
-    assert failure.error_type == f"{__name__}.CardRefusedError"
-    assert failure.error_message == "card <n> refused"
-    assert failure.failed_at_seconds == NOW
-
-
 def test_a_text_is_masked_before_it_is_cut() -> None:
     texts = {
         failure_of(ValueError(f"{'/var/data/' * 30}{n}.csv of <Job {'x' * n} 1> in row {n}"))
@@ -102,6 +93,7 @@ def test_frames_are_masked_and_short() -> None:
     ("exception", "error_type", "error_message"),
     [
         (ValueError("bad"), "ValueError", "bad"),
+        (CardRefusedError("card 12 refused"), f"{__name__}.CardRefusedError", "card <n> refused"),
         (ValueError(), "ValueError", ""),
         (KeyError("id"), "KeyError", "'id'"),
         (Exception(7, None, b"\xff"), "Exception", r"(7, None, b'\xff')"),
@@ -130,6 +122,7 @@ def test_every_exception_has_a_type_and_at_most_one_line_of_text(
 ) -> None:
     failure = failure_of(exception)
 
+    assert (failure.message_id, failure.failed_at_seconds) == ("m-1", NOW)
     assert failure.error_type == error_type
     assert error_message is None or failure.error_message == error_message
     assert "the body" not in failure.error_message
@@ -219,17 +212,28 @@ def test_a_pattern_names_the_type_with_or_without_its_module(
     assert failure.matches(patterns) is is_match
 
 
+ORDER_ID = "7c1811ed-e98f-4c9c-a9f9-58c757ff494f"
+
+
 @pytest.mark.parametrize(
-    ("error_type", "expected"),
+    ("error_type", "error_message", "carried"),
     [
-        ("shop.CardRefusedError", "shop.CardRefusedError"),
-        ("shop.Gr\u00fcnError", "shop.Gr?nError"),
-        ("a" * 200 + ".LastError", ("a" * 200 + ".LastError")[-128:]),
-        ("", "Error"),
+        ("shop.CardRefusedError", "text", ("shop.CardRefusedError", "text")),
+        ("shop.Gr\u00fcnError", "text", ("shop.Gr?nError", "text")),
+        ("a" * 200 + ".LastError", "text", (("a" * 200 + ".LastError")[-128:], "text")),
+        ("", "text", ("Error", "text")),
+        # Texts of another program: it may have cut one within an id.
+        ("E", f"order {ORDER_ID} is late", ("E", "order <id> is late")),
+        ("E", "order " * 48 + "is 7c1811ed-e98f", ("E", "order " * 48 + "is")),
+        ("E", "x" * 300, ("E", "x" * 300)),
     ],
 )
-def test_a_parked_copy_carries_the_type_as_short_ascii(error_type: str, expected: str) -> None:
-    assert Failure("m-1", error_type, "text").to_failure_error() == FailureError(expected, "text")
+def test_a_parked_copy_carries_the_type_as_short_ascii_and_a_masked_text(
+    error_type: str, error_message: str, carried: tuple[str, str]
+) -> None:
+    failure = Failure("m-1", error_type, error_message)
+
+    assert failure.to_failure_error() == FailureError(*carried)
 
 
 arguments = st.recursive(
@@ -284,19 +288,6 @@ def test_an_item_of_another_program_needs_only_an_id_and_a_type() -> None:
     }
 
     assert Failure.from_item(item) == Failure("m-1", "com.shop.OrderException", "x" * 1_000)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("order 7c1811ed-e98f-4c9c-a9f9-58c757ff494f is late", "order <id> is late"),
-        # Another program may have cut it within an id.
-        ("order " * 48 + "is 7c1811ed-e98f", "order " * 48 + "is"),
-        ("x" * 300, "x" * 300),
-    ],
-)
-def test_the_text_of_another_program_is_masked_for_a_parked_copy(text: str, message: str) -> None:
-    assert Failure("m-1", "E", text).to_failure_error() == FailureError("E", message)
 
 
 @pytest.mark.parametrize(

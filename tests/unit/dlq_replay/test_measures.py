@@ -3,25 +3,18 @@
 import json
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import starmap
 from typing import Any
 
-import pytest
-
 from dlq_replay.replaying.breaker_worker import BreakerReport
-from dlq_replay.replaying.measures import (
-    NAMESPACE,
-    Measured,
-    measure_batch,
-    measure_dlq,
-    publish,
-)
+from dlq_replay.replaying.measures import NAMESPACE, Measured, measure_batch, measure_dlq, publish
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.rules.plan import Failed, Fate, Step, Wait
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import NOW, context, counter, message, policy, queue_arn
-from tests.support.golden import assert_stored, stored_texts
+from tests.support.golden import assert_stored, stored_rows
 
 DAY = 86_400
 HOLD = Hold(1, NOW + 1000, 900)
@@ -81,6 +74,23 @@ BATCHES: dict[str, list[tuple[Message, Fate]]] = {
     "a copy of 13 days beside a young one": days_old(0, 13),
     "a copy beyond its retention": days_old(15),
 }
+INVOICES = QueueAddress.from_arn(queue_arn("invoices"))
+OUTCOMES = {
+    **{name: BatchOutcome(tuple(starmap(became, pairs))) for name, pairs in BATCHES.items()},
+    # Totals are of all main queues.
+    "two main queues": BatchOutcome(
+        (
+            became(moved("a"), Replay(1, 0)),
+            became(moved("b", "invoices"), Replay(1, 0), INVOICES),
+            became(moved("c", "invoices"), Failed("refused"), INVOICES),
+        ),
+        {
+            policy().main_queue: BreakerReport(is_low=True),
+            INVOICES: BreakerReport(is_low=True, fault="denied"),
+        },
+        uncounted_returns=2,
+    ),
+}
 
 
 def values(measured: Measured) -> str:
@@ -88,33 +98,12 @@ def values(measured: Measured) -> str:
     return "".join(f"{name} {values}\n" for name, values in shown.items())
 
 
-@pytest.mark.parametrize("name", BATCHES)
+@stored_rows("measures", OUTCOMES)
 def test_batch_is_measured_as_it_is_stored(name: str) -> None:
-    outcome = BatchOutcome(tuple(became(*pair) for pair in BATCHES[name]))
+    outcome = OUTCOMES[name]
     of_dlq = values(measure_dlq(outcome, NOW, 14 * DAY))
 
     assert_stored("measures", name, f"{values(measure_batch(outcome))}of the DLQ\n{of_dlq}")
-
-
-def test_totals_are_of_all_main_queues() -> None:
-    main, invoices = policy().main_queue, QueueAddress.from_arn(queue_arn("invoices"))
-    outcomes = (
-        became(moved("a"), Replay(1, 0)),
-        became(moved("b", "invoices"), Replay(1, 0), invoices),
-        became(moved("c", "invoices"), Failed("refused"), invoices),
-    )
-    reports = {
-        main: BreakerReport(is_low=True),
-        invoices: BreakerReport(is_low=True, fault="denied"),
-    }
-
-    found = measure_dlq(BatchOutcome(outcomes, reports, uncounted_returns=2), NOW, DAY)
-
-    assert_stored("measures", "two main queues", values(found))
-
-
-def test_every_stored_batch_is_one_of_the_table() -> None:
-    assert stored_texts("measures").keys() == {*BATCHES, "two main queues"}
 
 
 # The lines: CloudWatch's embedded metric format.

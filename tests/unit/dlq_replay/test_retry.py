@@ -72,15 +72,12 @@ def test_each_wait_is_a_share_of_a_window_that_doubles_up_to_the_cap(
     assert pauses == [share * min(3, 0.5 * 2**number) for number in range(1, max_attempts)]
 
 
-def test_no_attempt_follows_a_wait_that_would_pass_the_deadline() -> None:
+def test_no_attempt_but_the_first_follows_a_wait_that_would_pass_the_deadline() -> None:
     pauses: list[float] = []
     left = [5.0, 2.0, 9.0]
 
     assert list(retry(pauses, seconds_left=lambda: left.pop(0)).attempts()) == [1, 2]
     assert pauses == [1.0]
-
-
-def test_first_attempt_is_made_whatever_the_deadline() -> None:
     assert list(retry([], seconds_left=lambda: 0.0).attempts()) == [1]
 
 

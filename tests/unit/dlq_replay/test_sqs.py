@@ -18,7 +18,7 @@ from botocore.exceptions import (
 )
 from botocore.stub import ANY, Stubber
 
-from dlq_replay.aws.sqs import SqsQueue, describe, without_recursion_header
+from dlq_replay.aws.sqs import SqsQueue, without_recursion_header
 from dlq_replay.errors import QueueError
 from dlq_replay.replaying.sending import BatchRejected, Confirmed, InDoubt, Refused
 from dlq_replay.wire.message import SendEntry
@@ -173,10 +173,6 @@ def test_what_was_not_deleted_or_changed_is_named(stub: Stubber, queue: SqsQueue
     assert queue.delete(A_AND_B) == [message("b")]
     changes = list(zip(A_AND_B, (0, 39_600), strict=True))
     assert queue.change_visibility(changes) == [message("b")]
-
-
-def test_description_never_prints_what_failed_validation() -> None:
-    assert describe(ParamValidationError(report="Invalid body: secret")) == "ParamValidationError"
 
 
 class StoppedError(Exception):

@@ -146,11 +146,9 @@ def test_nothing_is_published_unless_the_job_s_subnet_is_there_and_then_its_zone
 
 def versions_in(client: "S3Client") -> list[tuple[str, str]]:
     pages = client.get_paginator("list_object_versions").paginate(Bucket=BUCKET)
-    found: list[tuple[str, str]] = []
-    for page in pages:
-        found += [(one["Key"], "Versions") for one in page.get("Versions", [])]
-        found += [(one["Key"], "DeleteMarkers") for one in page.get("DeleteMarkers", [])]
-    return sorted(found)
+    found: Any = pages.build_full_result()
+    kinds = ("Versions", "DeleteMarkers")
+    return sorted((one["Key"], kind) for kind in kinds for one in found.get(kind, []))
 
 
 @pytest.fixture

@@ -70,8 +70,11 @@ def test_nothing_but_the_file_is_left_behind(archive: Archive, tmp_path: Path) -
     assert sorted(p.name for p in (tmp_path / "archive").rglob("*")) == ["1", "2", "x"]
 
 
-def test_archive_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+def test_file_in_place_of_the_folder_is_refused_and_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file; give a folder"):
+        open_archive(str(tmp_path / "file"))
+
     archive = open_folder(str(tmp_path / "file" / "below"))
 
     with pytest.raises(ArchiveError, match="cannot be written: File exists; give a folder"):
@@ -126,13 +129,6 @@ def test_colon_further_on_is_a_part_of_the_name_and_a_file_url_names_a_folder(
 ) -> None:
     assert open_archive(f"{tmp_path}/a:b").root == f"{tmp_path}/a:b"
     assert open_archive(f"file://{tmp_path}").root == str(tmp_path)
-
-
-def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(InputError, match="is a file; give a folder"):
-        open_archive(str(tmp_path / "file"))
 
 
 def test_folders_that_several_make_at_once_are_no_fault(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.groups.triage import GroupMemory, GroupState, after_analysis
-from spark_reprocess.plan.plan import PlannedGroup
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from tests.support.parked_orders import archived, order, plan_of
@@ -21,20 +21,8 @@ from tests.support.parked_orders import archived, order, plan_of
 GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
 PLAN_ID = "20261101T000000Z-aaaaaa"
 PLAN_PATH = f"reports/{PLAN_ID}/plan.yaml"
-PLAN = f"""\
-version: 1
-plan_id: {PLAN_ID}
-archive: somewhere
-snapshot:
-  drain_ids: [d-1]
-  messages: 1
-  table_sha256: {"b" * 64}
-groups:
-  - id: {OTHER}
-    title: TimeoutError
-    count: 1
-    action: leave
-"""
+LEFT = PlannedGroup(OTHER, "TimeoutError", 1, Action.LEAVE)
+PLAN = plan_text(Plan(PLAN_ID, "somewhere", Snapshot(("d-1",), 1, "b" * 64), (LEFT,)))
 
 
 @pytest.fixture

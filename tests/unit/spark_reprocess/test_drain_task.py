@@ -17,9 +17,8 @@ from spark_reprocess.drain.drain_task import (
     Receipt,
 )
 from spark_reprocess.errors import ArchiveError
-from tests.support.builders import message, policy, text
+from tests.support.builders import InlineExecutor, message, policy, text
 from tests.support.golden import assert_stored, stored_rows
-from tests.support.inline_executor import InlineExecutor
 
 if TYPE_CHECKING:
     from dlq_replay.aws.sqs import SqsQueue
@@ -90,10 +89,6 @@ class Disk:
             raise ArchiveError("archive: no room")
         self.room -= 1
         self.files.append([row["message_id"] for row in rows])
-
-    @property
-    def ids(self) -> list[str]:
-        return [one for file in self.files for one in file]
 
 
 def parked(count: int) -> list[Received]:
@@ -198,7 +193,8 @@ def test_drain_ends_as_it_is_stored(name: str) -> None:
     counts = run(shelf, disk, case.rules, lambda: float(next(clock)))
 
     tests = {f"test-{n}" for n in range(25)} & {*shelf.deleted}
-    assert {*shelf.deleted} == ({*disk.ids} | tests) - case.stuck
+    archived = {*itertools.chain(*disk.files)}
+    assert {*shelf.deleted} == (archived | tests) - case.stuck
     files = [f"{file[0]} to {file[-1]}, {len(file)}" for file in disk.files]
     text = (
         f"{counts}\nfiles: {'; '.join(files)}\ndeleted: {len(shelf.deleted)} in {shelf.deletes} "

@@ -16,14 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlq_replay.retry import Retry
-from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, Result, timestamp
+from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, timestamp
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
-from spark_reprocess.archive.ledger.erasures import (
-    Erasure,
-    erasures,
-    mark_done,
-    record_erasure,
-)
+from spark_reprocess.archive.ledger.erasures import Erasure, erasures, mark_done, record_erasure
 from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row
 from spark_reprocess.archive.messages.frames import read_files
@@ -58,7 +53,7 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan
 from spark_reprocess.plan.reading import read_plan
 from tests.support.approved_plan import planned
 from tests.support.builders import NOW, context, message, queue_url
-from tests.support.ledgers import begin
+from tests.support.ledgers import begin, settle
 
 
 class KilledError(Exception):
@@ -135,15 +130,8 @@ def attempted(
     outcomes: dict[str, Disposition],
     plan_id: str = "p-1",
     seconds: float = LONG_AGO,
-    *,
-    has_result: bool = True,
 ) -> None:
-    ledger = begin(archive, plan_id, seconds=seconds)
-    claim = Claim("run-1", "me", "why", queue_url("main"), timestamp(seconds), tuple(outcomes))
-    assert ledger.claim("g-1", 1, 1, claim)
-    if has_result:
-        results = [Result(one, outcome, timestamp(seconds)) for one, outcome in outcomes.items()]
-        ledger.record("g-1", 1, 1, results)
+    settle(archive, plan_id, outcomes, seconds=seconds)
 
 
 def reported(archive: Archive) -> str:
@@ -353,7 +341,8 @@ def test_what_is_not_decided_never_expires(
 ) -> None:
     drained(archive, D1, ["a", "claimed", "never-claimed"])
     attempted(archive, {"a": outcome})
-    attempted(archive, {"claimed": outcome}, "p-2", has_result=False)
+    claim = Claim("run-1", "me@here", "why", "https://q", timestamp(LONG_AGO), ("claimed",))
+    assert begin(archive, "p-2", seconds=LONG_AGO).claim("g-1", 1, 1, claim)
     if is_closed:
         assert close_runs(archive, ("p-1", "run-1"), NOW) == ()
 

@@ -3,8 +3,7 @@
 Its files are created once, and few are opened.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ from spark_reprocess.archive.group_records import (
     write_seen,
 )
 from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import InputError
 from spark_reprocess.groups import triage
 from spark_reprocess.groups.triage import (
@@ -29,7 +27,7 @@ from spark_reprocess.groups.triage import (
     after_analysis,
     note_of,
 )
-from tests.support.ledgers import MemoryArchive
+from tests.support.ledgers import DisturbedArchive, MemoryArchive
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
@@ -246,26 +244,17 @@ def test_what_is_written_is_what_is_read(archive: Archive) -> None:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class TakenFirst(LocalArchive):
-    """An archive in which somebody else says something right before each of the first two calls."""
-
-    others: list[Callable[[], None]] = field(default_factory=list)
-
-    def create(self, path: str, content: bytes) -> bool:
-        if self.others:
-            self.others.pop()()
-        return LocalArchive.create(self, path, content)
-
-
 def test_two_people_at_the_same_moment_lose_nothing(archive: Archive) -> None:
     """Also where the clock of the first one is ahead."""
-    others: list[Callable[[], None]] = [
-        lambda: say(archive, GROUP, 9, "bob", is_resolved=True),
-        lambda: say(archive, GROUP, 9, "eve", action="discard", plan_id="p-1"),
-    ]
+    disturbed = DisturbedArchive(
+        archive.root,
+        [
+            lambda: say(archive, GROUP, 9, "bob", is_resolved=True),
+            lambda: say(archive, GROUP, 9, "eve", action="discard", plan_id="p-1"),
+        ],
+    )
 
-    say(TakenFirst(archive.root, others), GROUP, 1, text="why")
+    say(disturbed, GROUP, 1, text="why")
 
     memory = read_memory(archive)
     assert memory.state(GROUP) == GroupState(3, "discard", 3, day(9), "p-1")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -38,12 +38,21 @@ from spark_reprocess.archive.messages.message_index import find_attempts, find_s
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.run import STATUS_FILE, unfinished_ramp
 from tests.support.approved_plan import planned
 from tests.support.builders import message, queue_url
-from tests.support.ledgers import NOW, RUNS, MemoryArchive, Try, attempts_of, begin, tries, write
+from tests.support.ledgers import (
+    NOW,
+    RUNS,
+    DisturbedArchive,
+    MemoryArchive,
+    Try,
+    attempts_of,
+    begin,
+    tries,
+    write,
+)
 
 TTL = 900.0
 RUN = ("p-1", "run-1")
@@ -81,24 +90,6 @@ def test_next_claims_begin_where_the_claims_of_their_attempt_end(
     ]
 
     assert open_ranges(attempts) == ranges
-
-
-def test_claims_of_a_chunk_are_read_one_behind_the_other(ledger: Ledger) -> None:
-    for number, first, end in ((1, 0, 10), (1, 10, 30), (2, 0, 5), (2, 5, 20)):
-        one = replace(claim(f"m-{number}-{first}"), end=end)
-        assert ledger.claim("g-1", 3, number, one, first)
-        assert not ledger.claim("g-1", 3, number, replace(one, end=end + 1), first)
-        ledger.record("g-1", 3, number, [], first)
-
-    found = ledger.attempts("g-1", 3)
-
-    assert [(one.name.number, one.name.first, one.claim.end) for one in found] == [
-        (1, 0, 10),
-        (1, 10, 30),
-        (2, 0, 5),
-        (2, 5, 20),
-    ]
-    assert all(one.results == () for one in found)
 
 
 @pytest.mark.parametrize("end", [0, 5, PLACES + 1])
@@ -308,18 +299,6 @@ def test_dead_run_is_closed_once_nothing_of_it_is_busy(archive: Archive) -> None
     assert list_runs(archive) == {RUN: True, run: True}
 
 
-@dataclass(frozen=True, slots=True)
-class DisturbedArchive(LocalArchive):
-    """Does something before it creates a result file."""
-
-    before: Callable[[], None] = field(default=lambda: None)
-
-    def create(self, path: str, content: bytes) -> bool:
-        if path.endswith(".parquet"):
-            self.before()
-        return LocalArchive.create(self, path, content)
-
-
 def test_results_older_than_what_is_asked_for_are_not_read() -> None:
     """But those of which the open set does not know how old they are."""
     archive = MemoryArchive()
@@ -343,7 +322,7 @@ def test_results_older_than_what_is_asked_for_are_not_read() -> None:
 def test_of_two_that_close_a_run_one_writes_the_file(archive: Archive) -> None:
     run_of(archive, 1, "m-1")
 
-    closed(DisturbedArchive(archive.root, lambda: closed(archive)))
+    closed(DisturbedArchive(archive.root, [lambda: closed(archive)], ".parquet"))
 
     assert archive.list("ledger/runs") == [
         *("ledger/runs/p-1/run-1.closing", "ledger/runs/p-1/run-1.json", FILE)
@@ -375,7 +354,7 @@ def test_run_that_cannot_be_closed_is_noted_and_stays_open(archive: Archive, rea
     begin(archive, "p-1").claim("g-1", 1, 1, replace(claim("m-1"), reason=reason))
     Ledger(archive, "p-1").record("g-1", 1, 1, [sent("m-1")])
 
-    (note,) = close_runs(DisturbedArchive(archive.root, full), RUN, NOW)
+    (note,) = close_runs(DisturbedArchive(archive.root, [full], ".parquet"), RUN, NOW)
 
     assert "results were not put into one file" in note
     assert open_chunks(archive) == [1]

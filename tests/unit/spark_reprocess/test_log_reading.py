@@ -44,12 +44,8 @@ class FakeLogs:
         return found, reading.read_until_ms
 
 
-@pytest.fixture
-def logs() -> FakeLogs:
-    return FakeLogs()
-
-
-def test_every_page_is_read_twice_a_second(logs: FakeLogs) -> None:
+def test_every_page_is_read_twice_a_second() -> None:
+    logs = FakeLogs()
     logs.page("g", 1, token="a")
     logs.page("g", asked="a", token="b")
     logs.page("g", 2, asked="b")
@@ -61,11 +57,9 @@ def test_every_page_is_read_twice_a_second(logs: FakeLogs) -> None:
 
 @pytest.mark.parametrize(("times_ms", "bytes_a_minute"), [((1, 2), 0), ((1, 2, 2), 1000)])
 def test_a_limit_of_size_or_time_ends_with_the_time_that_was_reached(
-    logs: FakeLogs,
-    times_ms: tuple[int, ...],
-    bytes_a_minute: int,
-    monkeypatch: pytest.MonkeyPatch,
+    times_ms: tuple[int, ...], bytes_a_minute: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    logs = FakeLogs()
     monkeypatch.setattr(reading_module, "_BYTES", bytes_a_minute)
     logs.page("g", *times_ms, token="a")
 
@@ -79,9 +73,8 @@ def test_a_limit_of_size_or_time_ends_with_the_time_that_was_reached(
         ("AccessDeniedException", "logs:FilterLogEvents"),
     ],
 )
-def test_a_log_group_that_is_not_there_or_denied_is_named(
-    logs: FakeLogs, code: str, part: str
-) -> None:
+def test_a_log_group_that_is_not_there_or_denied_is_named(code: str, part: str) -> None:
+    logs = FakeLogs()
     logs.answers.add_client_error("filter_log_events", code)
 
     with pytest.raises(InputError, match=f"/shop/orders: .*{part}"):

@@ -232,26 +232,26 @@ def test_a_line_counts_only_in_the_time_in_which_the_message_can_have_failed(sta
     assert _reasons(f"ERROR {_LAST} {_TRACE}", start_ms=start_ms) == {}
 
 
-def test_a_trace_that_comes_seconds_later_is_not_joined() -> None:
-    texts = ((2000, f"ERROR {_LAST}"), (5000, _TRACE))
-    events = [LogEvent("g", "s", time_ms, text) for time_ms, text in texts]
-
-    assert Matcher(_LETTERS, {}, mask_error).reasons(events) == {}
+_FAILED_TWICE = (("a", 2000, f"ERROR {_LAST}"), ("b", 2001, f"ERROR {_OTHER}"))
 
 
-def test_a_trace_of_another_stream_is_not_joined() -> None:
-    events = [
-        LogEvent("g", "a", 2000, f"ERROR {_LAST}"),
-        LogEvent("g", "b", 2001, f"ERROR {_OTHER}"),
-        LogEvent("g", "a", 2002, _TRACE),
-        LogEvent("g", "b", 2003, "com.shop.Other: x"),
-    ]
+@pytest.mark.parametrize(
+    ("lines", "types"),
+    [
+        ((*_FAILED_TWICE[:1], ("a", 5000, _TRACE)), {}),
+        (
+            (*_FAILED_TWICE, ("a", 2002, _TRACE), ("b", 2003, "com.shop.Other: x")),
+            {_FIRST: "com.shop.NoVat", _OTHER: "com.shop.Other"},
+        ),
+    ],
+)
+def test_a_trace_that_comes_seconds_later_or_in_another_stream_is_not_joined(
+    lines: tuple[tuple[str, int, str], ...], types: dict[str, str]
+) -> None:
+    events = [LogEvent("g", *line) for line in lines]
     found = Matcher(_LETTERS, {}, mask_error).reasons(events)
 
-    assert {name: one.error.type for name, one in found.items()} == {
-        _FIRST: "com.shop.NoVat",
-        _OTHER: "com.shop.Other",
-    }
+    assert {name: one.error.type for name, one in found.items()} == types
 
 
 START_MS = 1_793_500_000_000

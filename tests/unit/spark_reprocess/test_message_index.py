@@ -55,42 +55,29 @@ def looked_at(archive: Archive, *ids: str) -> list[str]:
     return files
 
 
-def test_one_file_of_many_is_opened(archive: Archive) -> None:
-    first, second = drain(archive, "d-1", 0, 1), drain(archive, "d-2", 2, 3)
-    planned(archive)
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        (["0 1", "2 3", "plan"], {"m-1": [0], "first-1": [1], "m-99": []}),
+        # A plan has what is pending; the last of these has a part of each file.
+        (["0 1", "plan", "2 3", "plan m-1 m-2 m-3", "plan m-1 m-3"], {"m-0": [0], "m-2": [1]}),
+        (["0 1", "plan", "2 3"], {"m-2": [1]}),
+        (["0 1", "1 2", "6", "plan"], {"m-1": [0, 1]}),
+    ],
+    ids=["one of many", "decided since", "drained since", "of two drains"],
+)
+def test_files_with_an_id(archive: Archive, steps: list[str], found: dict[str, list[int]]) -> None:
+    """A step drains these numbers into a file, or makes a plan of the chosen messages."""
+    files: list[str] = []
+    for step in steps:
+        match step.split():
+            case ["plan", *chosen]:
+                planned(archive, chosen=chosen or None)
+            case numbers:
+                files.append(drain(archive, f"d-{len(files)}", *map(int, numbers)))
 
-    assert looked_at(archive, "m-1") == [first]
-    assert looked_at(archive, "first-1") == [second]
-    assert looked_at(archive, "m-99") == []
-
-
-def test_what_was_decided_since_is_found_by_the_older_plan(archive: Archive) -> None:
-    """A plan has what is pending; the last of these has a part of each file."""
-    first = drain(archive, "d-1", 0, 1)
-    planned(archive)
-    second = drain(archive, "d-2", 2, 3)
-    planned(archive, chosen=("m-1", "m-2", "m-3"))
-    planned(archive, chosen=("m-1", "m-3"))
-
-    assert looked_at(archive, "m-0") == [first]
-    assert looked_at(archive, "m-2") == [second]
-
-
-def test_what_was_drained_since_is_read(archive: Archive) -> None:
-    drain(archive, "d-1", 0, 1)
-    planned(archive)
-    later = drain(archive, "d-2", 2, 3)
-
-    assert looked_at(archive, "m-2") == [later]
-
-
-def test_a_message_of_two_drains_is_found_in_both(archive: Archive) -> None:
-    first, again = drain(archive, "d-1", 0, 1), drain(archive, "d-2", 1, 2)
-    other = drain(archive, "d-3", 6)
-    planned(archive)
-
-    assert looked_at(archive, "m-1") == [first, again]
-    assert other not in looked_at(archive, "m-1")
+    for asked, places in found.items():
+        assert looked_at(archive, asked) == [files[place] for place in places]
 
 
 def test_a_file_that_an_erase_replaced_is_read(archive: Archive) -> None:

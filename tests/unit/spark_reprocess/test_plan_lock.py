@@ -26,29 +26,20 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError, BusyError
-from spark_reprocess.redrive.sending.stop_signals import (
-    LOOK_SECONDS,
-    StopSignals,
-    stop_marker,
-)
+from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals, stop_marker
 from tests.support.builders import NOW
 from tests.support.golden import assert_stored, stored_rows
+from tests.support.ledgers import DisturbedArchive
 
 
 @dataclass(frozen=True)
-class FaultyArchive(LocalArchive):
+class FaultyArchive(DisturbedArchive):
     """Refuses to write or read, or lets others act just before it creates or writes a file."""
 
     cannot_write: set[str] = field(default_factory=set)
     cannot_read: set[str] = field(default_factory=set)
     unlisted: set[str] = field(default_factory=set)
-    before_create: list[Callable[[], object]] = field(default_factory=list)
     before_write: list[Callable[[], object]] = field(default_factory=list)
-
-    def create(self, path: str, content: bytes) -> bool:
-        if self.before_create:
-            self.before_create.pop()()
-        return super().create(path, content)
 
     def write(self, path: str, content: bytes) -> None:
         if self.before_write:
@@ -92,6 +83,11 @@ def locks(tmp_path: Path) -> Locks:
 
 
 def run(run_id: str, claims: str) -> LockHolder:
+    match claims:
+        case "analyze":
+            return LockHolder(run_id, ANALYZE, "an analysis", "me@here")
+        case "erase":
+            return erase_holder(run_id, "me@here")
     return LockHolder(run_id, claims, f"plan {claims}", "me@here")
 
 
@@ -137,7 +133,7 @@ class Story:
                 clock = self.locks.clock
                 if ahead:
                     clock = VirtualClock(clock.now_ms() + 1000 * int(ahead[1]))
-                lock = PlanLock(archive, _holder(run_id, claims), LOCK_SECONDS, clock.time)
+                lock = PlanLock(archive, run(run_id, claims), LOCK_SECONDS, clock.time)
                 self.held[run_id] = lock
                 return lock.view.path
             case [run_id, "renews"]:
@@ -163,15 +159,6 @@ class Story:
                 paths: set[str] = getattr(archive, kind)
                 paths.add(self.held[run_id].view.path)
         return None
-
-
-def _holder(run_id: str, claims: str) -> LockHolder:
-    match claims:
-        case "analyze":
-            return LockHolder(run_id, ANALYZE, "an analysis", "me@here")
-        case "erase":
-            return erase_holder(run_id, "me@here")
-    return run(run_id, claims)
 
 
 STORIES = {

@@ -65,24 +65,18 @@ def twice(answers: Iterator[str]) -> tuple[Callable[[], str], threading.Event]:
     return status, asked
 
 
-def test_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("before", "after"), [("", "\n"), ("\r\033[K", "")])
+def test_pipe_gets_plain_lines_and_the_line_on_a_terminal_is_rewritten_and_wiped(
+    capsys: pytest.CaptureFixture[str], before: str, after: str
+) -> None:
     status, asked = twice(iter(["1 of 2"]))
 
-    with OFTEN("draining", status):
-        asked.wait(60)
-
-    assert re.fullmatch(r"draining: \d+ s, 1 of 2", capsys.readouterr().err.splitlines()[0])
-
-
-def test_line_on_the_terminal_is_rewritten_and_wiped(capsys: pytest.CaptureFixture[str]) -> None:
-    status, asked = twice(iter(["1 of 2"]))
-
-    with on_stderr("\r\033[K", "", 0.001)("draining", status):
+    with on_stderr(before, after, 0.001)("draining", status):
         asked.wait(60)
 
     shown = capsys.readouterr().err
-    assert re.match(r"\r\033\[Kdraining: \d+ s, 1 of 2\r\033\[K", shown)
-    assert shown.endswith("\r\033[K")
+    begin, end = re.escape(before), re.escape(after or before)
+    assert re.fullmatch(rf"{begin}draining: \d+ s, 1 of 2{end}(.*{end})?", shown, re.DOTALL)
 
 
 def test_archive_that_cannot_be_listed_does_not_end_the_work(

@@ -104,11 +104,14 @@ def test_every_id_of_a_dead_letter_leads_to_its_whole_history(
     assert two.redriven_by == "p-1"
 
 
-def test_claim_that_its_result_leaves_out_is_in_doubt(archive: Archive) -> None:
-    (copy,) = show(ShowOptions(archive.root, "other")).copies
+def test_what_a_result_leaves_out_is_in_doubt_and_what_no_run_touched_is_pending(
+    archive: Archive,
+) -> None:
+    drained(archive, "d-3", parked("lonely", "lonely", NOW))
+    (other,), (lonely,) = (show(ShowOptions(archive.root, i)).copies for i in ("other", "lonely"))
 
-    assert copy.state == "in_doubt"
-    assert [entry.outcome for entry in copy.entries] == ["in_doubt"]
+    assert (other.state, [entry.outcome for entry in other.entries]) == ("in_doubt", ["in_doubt"])
+    assert (lonely.state, lonely.entries) == ("pending", ())
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -119,14 +122,6 @@ def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Di
 
     assert main(["show", "--archive", archive.root, "other"]) == 0
     assert f"  2023-11-14 22:16:40  {WORDS.get(outcome, outcome)}\n" in capsys.readouterr().out
-
-
-def test_message_that_no_run_touched_is_pending(archive: Archive) -> None:
-    drained(archive, "d-3", parked("lonely", "lonely", NOW))
-
-    (copy,) = show(ShowOptions(archive.root, "lonely")).copies
-
-    assert (copy.state, copy.entries) == ("pending", ())
 
 
 ASKED = {

@@ -23,6 +23,7 @@ FIELDS: "list[pa.Field[Any]]" = [
     pa.field("position", pa.int64()),
 ]
 SCHEMA = pa.schema(FIELDS)
+NEW_FIELD: "pa.Field[Any]" = pa.field("new", pa.timestamp("us", "UTC"))
 
 
 def batches(*ids: str) -> list[pa.RecordBatch]:
@@ -84,30 +85,23 @@ def test_a_table_with_another_digest_is_refused(archive: Archive) -> None:
         parts_of(archive, FOLDER, "0" * 64)
 
 
-def test_a_file_that_lacks_a_column_is_named(archive: Archive) -> None:
-    (part,) = write_part(archive, "a")
-    commit(archive, FOLDER, [part])
-    more = pa.schema([pa.field("new", pa.timestamp("us", "UTC")), SCHEMA.field("message_id")])
-
-    with pytest.raises(ArchiveError, match=f"{part.name} cannot be read"):
-        rows_of(archive, more)
-
-
 @pytest.mark.parametrize(
-    ("content", "fault"),
-    [(None, "is missing; restore it"), (b"changed", "was changed after it was written")],
+    ("damage", "schema", "fault"),
+    [
+        (lambda one, path: one.remove(path), SCHEMA, "is missing; restore it"),
+        (lambda one, path: one.write(path, b""), SCHEMA, "was changed after it was written"),
+        (lambda *_: None, SCHEMA.append(NEW_FIELD), "cannot be read"),
+    ],
 )
-def test_a_missing_or_changed_file_is_named(
-    archive: Archive, content: bytes | None, fault: str
+def test_a_file_that_is_missing_changed_or_of_other_columns_is_named(
+    archive: Archive, damage: Any, schema: pa.Schema, fault: str
 ) -> None:
     (part,) = write_part(archive, "a")
     commit(archive, FOLDER, [part])
-    archive.remove(f"{FOLDER}/{part.name}")
-    if content:
-        archive.write(f"{FOLDER}/{part.name}", content)
+    damage(archive, f"{FOLDER}/{part.name}")
 
     with pytest.raises(ArchiveError, match=f"{part.name} {fault}"):
-        rows_of(archive)
+        rows_of(archive, schema)
 
 
 def test_a_manifest_that_is_no_manifest_is_named(archive: Archive) -> None:

@@ -29,22 +29,18 @@ def log() -> Any:
     logger.removeHandler(handler)
 
 
-def test_a_failure_is_recorded_with_the_time_and_the_ttl(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    recorder.record("m-1", CardRefusedError("refused"))
+def test_a_failure_is_recorded_with_the_time_and_the_ttl(table: FakeFailureTable) -> None:
+    table.recorder.record("m-1", CardRefusedError("refused"))
 
     ((failure,),) = table.calls
     assert failure.to_item() == Failure.of("m-1", CardRefusedError("refused"), NOW).to_item()
 
 
-def test_a_code_is_recorded_by_hand_or_as_the_exception_names_it(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
+def test_a_code_is_recorded_by_hand_or_as_the_exception_names_it(table: FakeFailureTable) -> None:
     error = CardRefusedError("refused")
-    recorder.record("m-1", error, error_code="by-hand")
+    table.recorder.record("m-1", error, error_code="by-hand")
     error.error_code = "own"  # type: ignore[attr-defined]
-    recorder.record("m-2", error)
+    table.recorder.record("m-2", error)
 
     assert [failure.error_code for (failure,) in table.calls] == ["by-hand", "own"]
 
@@ -62,9 +58,9 @@ def test_a_code_is_recorded_by_hand_or_as_the_exception_names_it(
     ],
 )
 def test_a_record_is_known_in_every_form(
-    recorder: FailureRecorder, table: FakeFailureTable, shape: Callable[[Any], object]
+    table: FakeFailureTable, shape: Callable[[Any], object]
 ) -> None:
-    recorder.record(shape(message("m-1")), REFUSED)
+    table.recorder.record(shape(message("m-1")), REFUSED)
 
     assert table.ids == [["m-1"]]
 
@@ -73,18 +69,16 @@ def test_a_record_is_known_in_every_form(
     "record", [None, "", 7, {}, {"messageId": ""}, {"messageId": 7}, SQSRecord({}), object()]
 )
 def test_a_record_without_an_id_is_a_line_in_the_log(
-    recorder: FailureRecorder, table: FakeFailureTable, log: io.StringIO, record: object
+    table: FakeFailureTable, log: io.StringIO, record: object
 ) -> None:
-    recorder.record(record, REFUSED)
+    table.recorder.record(record, REFUSED)
 
     assert table.calls == []
     assert log.getvalue() == "a failure was not recorded: its record has no message id\n"
 
 
-def test_a_lost_message_is_its_new_owner_s(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    recorder.record("m-1", VisibilityLostError("m-1"))
+def test_a_lost_message_is_its_new_owner_s(table: FakeFailureTable) -> None:
+    table.recorder.record("m-1", VisibilityLostError("m-1"))
 
     assert table.calls == []
 
@@ -99,10 +93,9 @@ def test_a_lost_message_is_its_new_owner_s(
 def test_a_table_that_fails_is_a_line_in_the_log_and_no_more(
     table: FakeFailureTable, line: str, log: io.StringIO
 ) -> None:
-    recorder = FailureRecorder(table.record)
-    with recorder.batch():
-        recorder.record("m-1", REFUSED)
-        recorder.record("m-2", REFUSED)
+    with table.recorder.batch():
+        table.recorder.record("m-1", REFUSED)
+        table.recorder.record("m-2", REFUSED)
 
     assert log.getvalue() == f"failures were not recorded: {line}\n"
 
@@ -167,19 +160,17 @@ def test_a_client_that_cannot_be_made_is_a_line_in_the_log(
 # Failures of one invocation are written together, whatever runs the record handlers.
 
 
-def test_a_batch_is_written_once_even_when_it_fails_itself(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    @recorder.batch()
+def test_a_batch_is_written_once_even_when_it_fails_itself(table: FakeFailureTable) -> None:
+    @table.recorder.batch()
     def lambda_handler() -> None:
-        recorder.record("m-1", REFUSED)
-        with recorder.batch():
-            recorder.record("m-2", REFUSED)
-            recorder.record("m-1", CardRefusedError("no customer"))
+        table.recorder.record("m-1", REFUSED)
+        with table.recorder.batch():
+            table.recorder.record("m-2", REFUSED)
+            table.recorder.record("m-1", CardRefusedError("no customer"))
         assert table.calls == []
         raise KeyError
 
-    with recorder.batch():
+    with table.recorder.batch():
         pass
     with pytest.raises(KeyError):
         lambda_handler()
@@ -189,15 +180,13 @@ def test_a_batch_is_written_once_even_when_it_fails_itself(
     assert texts == [("m-1", "no customer"), ("m-2", "refused")]
 
 
-def test_batches_of_two_threads_do_not_mix(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
+def test_batches_of_two_threads_do_not_mix(table: FakeFailureTable) -> None:
     inside = threading.Barrier(2, timeout=30)
 
     def work(message_id: str) -> None:
-        with recorder.batch():
+        with table.recorder.batch():
             inside.wait()
-            recorder.record(message_id, CardRefusedError())
+            table.recorder.record(message_id, CardRefusedError())
             inside.wait()
 
     threads = [threading.Thread(target=work, args=(one,)) for one in ("m-1", "m-2")]
@@ -211,9 +200,8 @@ def test_batches_of_two_threads_do_not_mix(
 
 def test_two_recorders_in_one_another_keep_their_own() -> None:
     inner, outer = FakeFailureTable(), FakeFailureTable()
-    outer_recorder, inner_recorder = FailureRecorder(outer.record), FailureRecorder(inner.record)
-    with outer_recorder.batch(), inner_recorder.batch():
-        outer_recorder.record("m-1", CardRefusedError())
-        inner_recorder.record("m-2", CardRefusedError())
+    with outer.recorder.batch(), inner.recorder.batch():
+        outer.recorder.record("m-1", CardRefusedError())
+        inner.recorder.record("m-2", CardRefusedError())
 
     assert (outer.ids, inner.ids) == ([["m-1"]], [["m-2"]])

@@ -15,12 +15,11 @@ from aws_lambda_powertools.utilities.batch import (
 )
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 from pydantic import BaseModel, Json
 
 from dlq_replay.consumer.failures import FailureRecorder
 from tests.support.builders import lambda_record, message
-from tests.support.failure_table import CardRefusedError, FakeFailureTable
+from tests.support.failure_table import CardRefusedError, FakeFailureTable, PlainRecord
 
 SECRET = "card 4111"
 
@@ -29,9 +28,8 @@ class Order(BaseModel):
     cents: int
 
 
-class OrderRecord(SqsRecordModel):
+class OrderRecord(PlainRecord):
     body: Json[Order]
-    attributes: Any
 
 
 def event(*message_ids: str, body: str = SECRET, group: str = "") -> dict[str, Any]:
@@ -62,12 +60,10 @@ def loop() -> Iterator[None]:
     loop.close()
 
 
-def test_a_processor_records_what_its_handler_raises(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
+def test_a_processor_records_what_its_handler_raises(table: FakeFailureTable) -> None:
+    processor = table.recorder.records_failures_of(BatchProcessor(EventType.SQS))
     for _ in range(2):
-        assert respond(recorder, processor, event("m-1", "m-2", "m-3")) == ["m-1", "m-3"]
+        assert respond(table.recorder, processor, event("m-1", "m-2", "m-3")) == ["m-1", "m-3"]
 
     assert table.ids == [["m-1", "m-3"], ["m-1", "m-3"]]
     failure = table.calls[0][0]
@@ -77,25 +73,23 @@ def test_a_processor_records_what_its_handler_raises(
     )
 
 
-def test_a_processor_that_fails_whole_records_before_it_raises(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
+def test_a_processor_that_fails_whole_records_before_it_raises(table: FakeFailureTable) -> None:
+    processor = table.recorder.records_failures_of(BatchProcessor(EventType.SQS))
 
     with pytest.raises(BatchProcessingError):
-        respond(recorder, processor, event("m-1", "m-3"))
+        respond(table.recorder, processor, event("m-1", "m-3"))
 
     assert table.ids == [["m-1", "m-3"]]
 
 
-def test_a_processor_records_what_its_model_refuses_before_any_handler_sees_it(
-    recorder: FailureRecorder, table: FakeFailureTable
+def test_what_a_model_refuses_before_any_handler_sees_it_is_recorded(
+    table: FakeFailureTable,
 ) -> None:
-    processor = recorder.records_failures_of(
+    processor = table.recorder.records_failures_of(
         BatchProcessor(EventType.SQS, OrderRecord, raise_on_entire_batch_failure=False)
     )
 
-    assert respond(recorder, processor, event("m-1", body='{"cents": "none"}')) == ["m-1"]
+    assert respond(table.recorder, processor, event("m-1", body='{"cents": "none"}')) == ["m-1"]
 
     ((failure,),) = table.calls
     assert failure.matches(["ValidationError"])
@@ -103,9 +97,9 @@ def test_a_processor_records_what_its_model_refuses_before_any_handler_sees_it(
 
 @pytest.mark.parametrize("skips_group_alone", [True, False])
 def test_a_processor_of_fifo_records_which_messages_only_stood_behind_another(
-    recorder: FailureRecorder, table: FakeFailureTable, *, skips_group_alone: bool
+    table: FakeFailureTable, *, skips_group_alone: bool
 ) -> None:
-    processor = recorder.records_failures_of(
+    processor = table.recorder.records_failures_of(
         SqsFifoPartialProcessor(skip_group_on_error=skips_group_alone)
     )
     processor.raise_on_entire_batch_failure = False
@@ -113,7 +107,7 @@ def test_a_processor_of_fifo_records_which_messages_only_stood_behind_another(
     others = event("m-2", group="b")["Records"]
 
     failed = ["m-1", "m-3"] if skips_group_alone else ["m-1", "m-3", "m-2"]
-    assert respond(recorder, processor, {"Records": grouped + others}) == failed
+    assert respond(table.recorder, processor, {"Records": grouped + others}) == failed
 
     ((first, *behind),) = table.calls
     assert first.matches(["CardRefusedError"])
@@ -124,22 +118,13 @@ def test_a_processor_of_fifo_records_which_messages_only_stood_behind_another(
 
 
 @pytest.mark.usefixtures("loop")
-def test_an_asynchronous_processor_records_too(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
+def test_an_asynchronous_processor_records_too(table: FakeFailureTable) -> None:
     async def record_handler(record: SQSRecord) -> None:
         await asyncio.sleep(0)
         refuse_all_but_the_second(record)
 
-    processor = recorder.records_failures_of(AsyncBatchProcessor(EventType.SQS))
-    with recorder.batch():
+    processor = table.recorder.records_failures_of(AsyncBatchProcessor(EventType.SQS))
+    with table.recorder.batch():
         async_process_partial_response(event("m-1", "m-2", "m-3"), record_handler, processor)
 
     assert [sorted(call) for call in table.ids] == [["m-1", "m-3"]]
-
-
-def test_a_table_that_fails_does_not_change_a_processors_answer() -> None:
-    recorder = FailureRecorder(FakeFailureTable(error=RuntimeError(SECRET)).record)
-    processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
-
-    assert respond(recorder, processor, event("m-1", "m-2")) == ["m-1"]

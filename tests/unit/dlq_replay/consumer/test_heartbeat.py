@@ -12,7 +12,6 @@ from aws_lambda_powertools.utilities.batch import (
     EventType,
     process_partial_response,
 )
-from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from dlq_replay.consumer.heartbeat import Heartbeat
@@ -21,6 +20,7 @@ from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect
 from tests.simulation.beating import Work
 from tests.support.builders import lambda_record
+from tests.support.failure_table import PlainRecord
 from tests.support.golden import assert_stored, stored_rows
 
 HOUR = 3600
@@ -212,13 +212,7 @@ def test_core_messages_and_lambda_records_are_taken_too() -> None:
         beat.check()
 
 
-class _Bare(SqsRecordModel):
-    """Of the fields that these tests' records have."""
-
-    attributes: Any
-
-
-@pytest.mark.parametrize("options", [{}, {"model": _Bare}])
+@pytest.mark.parametrize("options", [{}, {"model": PlainRecord}])
 def test_batch_processor_shows_what_failed_and_hides_what_is_done(options: dict[str, Any]) -> None:
     work = Work(count=12)
 
@@ -290,11 +284,6 @@ class SlowClient:
         return {"Successful": [{"Id": entry["Id"]} for entry in request["Entries"]]}
 
 
-@pytest.fixture
-def client() -> Any:
-    return SlowClient()
-
-
 def beating(client: Any) -> Heartbeat:
     """Return a heartbeat with its thread, that extends as often as it can."""
     message = {"MessageId": "m", "ReceiptHandle": "r"}
@@ -303,8 +292,9 @@ def beating(client: Any) -> Heartbeat:
 
 @pytest.mark.parametrize("outcome", [nullcontext(), pytest.raises(ZeroDivisionError)])
 def test_extension_on_its_way_does_not_hide_again_what_was_given_up(
-    client: Any, outcome: AbstractContextManager[object]
+    outcome: AbstractContextManager[object],
 ) -> None:
+    client: Any = SlowClient()
     with outcome, beating(client) as beat:
         assert client.is_second_call.wait(PATIENCE_SECONDS)
         beat.check()
@@ -317,7 +307,8 @@ def test_extension_on_its_way_does_not_hide_again_what_was_given_up(
     assert client.done.count(0) == 1
 
 
-def test_thread_ends_with_the_block(client: Any) -> None:
+def test_thread_ends_with_the_block() -> None:
+    client: Any = SlowClient()
     client.may_answer.set()
     others = {*threading.enumerate()}
     with beating(client):

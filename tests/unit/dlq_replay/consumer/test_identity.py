@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 
 from dlq_replay.consumer.identity import first_id
 from dlq_replay.errors import MalformedMessageError
@@ -10,12 +9,7 @@ from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import Message
 from tests.support.builders import context, lambda_record, message, received, text
-
-
-class ParsedRecord(SqsRecordModel):
-    """Of the fields that these tests' records have."""
-
-    attributes: Any
+from tests.support.failure_table import PlainRecord
 
 
 def shapes(source: Message) -> list[Any]:
@@ -25,7 +19,7 @@ def shapes(source: Message) -> list[Any]:
         received(source),
         record,
         SQSRecord(record),
-        ParsedRecord.model_validate(record),
+        PlainRecord.model_validate(record),
     ]
 
 

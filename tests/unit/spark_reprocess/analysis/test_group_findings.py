@@ -32,13 +32,7 @@ ROW: dict[str, Any] = {
     "first_sent_at": EARLY,
     "last_sent_at": LATE,
     "body_bytes": [10.0, 12.0, 50.0, 700.0, 900.0],
-    "failed_at": [
-        EARLY.timestamp(),
-        (EARLY + timedelta(minutes=10)).timestamp(),
-        (EARLY + timedelta(hours=1)).timestamp(),
-        (LATE - timedelta(minutes=1)).timestamp(),
-        LATE.timestamp(),
-    ],
+    "failed_at": [EARLY.timestamp() + 60 * minutes for minutes in (0, 10, 60, 119, 120)],
     "shown": ["m-3", "m-1", "m-gone"],
     "note": "why",
 }

@@ -1,19 +1,90 @@
 """Small archives of which a human knows the leads, and faults of which nothing was recorded."""
 
+import hashlib
+import json
 import random
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from string import ascii_lowercase
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
+from spark_reprocess.analysis.groups.signature import has_error, shape_of, short_title, signature_of
+from spark_reprocess.analysis.leads.feature_extraction import find_leads_in
+from spark_reprocess.analysis.leads.features import features_of
 from spark_reprocess.analysis.leads.leads import CORRELATED
+from spark_reprocess.archive.storage.records import record_of
 from spark_reprocess.groups.findings import LEAST_GROUP, Lead, format_predicate
 from tests.support.event_faults import FAULTS, Delivery, dead_letters
-from tests.support.lead_search import Letter, SearchedGroup, searched
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What the search sees of a dead letter."""
+
+    body: Any
+    attributes: Mapping[str, str] | None = None
+    error_type: str | None = None
+    reason: str = "attempts_exhausted"
+    failed_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedGroup:
+    """A group, its leads, and the places of its messages among those given."""
+
+    title: str
+    members: tuple[int, ...]
+    leads: tuple[Lead, ...]
+
+
+def searched(
+    letters: Sequence[Letter], masks: Masks | None = None, each_stands_for: int = 1
+) -> list[SearchedGroup]:
+    """Group the letters and look for each group's leads, the largest group first."""
+    rows = [_row(place, one) for place, one in enumerate(letters)]
+    rows.sort(key=lambda row: (row["group_id"], row["chance"]))
+    of_group = defaultdict(list)
+    for row in rows:
+        of_group[row["group_id"]].append(row)
+    counts = {group_id: len(members) * each_stands_for for group_id, members in of_group.items()}
+    leads = dict[str, tuple[Lead, ...]]()
+    table = pa.Table.from_pylist(rows)
+    place = table.column_names.index("failed_at")
+    schema = table.schema.set(place, pa.field("failed_at", pa.float64()))
+    for found in find_leads_in(counts, masks or Masks(), table.cast(schema).to_batches()):
+        for row in found.to_pylist():
+            leads[row["group_id"]] = record_of(tuple[Lead, ...], row["leads"])
+    return [
+        SearchedGroup(
+            members[0]["title"], tuple(row["place"] for row in members), leads.get(group_id, ())
+        )
+        for group_id, members in sorted(of_group.items(), key=lambda pair: -len(pair[1]))
+    ]
+
+
+def _row(place: int, letter: Letter) -> dict[str, Any]:
+    body = letter.body if isinstance(letter.body, str) else json.dumps(letter.body)
+    signature = signature_of(body, letter.reason, letter.error_type, None)
+    attributes = [
+        (name, {"data_type": "String", "string_value": text, "binary_value": None})
+        for name, text in (letter.attributes or {}).items()
+    ]
+    return {
+        "group_id": signature.group_id,
+        "chance": hashlib.sha256(str(place).encode()).hexdigest(),
+        "place": place,
+        "title": short_title(signature.text),
+        "shape": shape_of(body).key,
+        "failed_at": letter.failed_at,
+        "features": features_of(body, len(body.encode()), attributes, {}),
+        "is_by_shape": not has_error(letter.error_type, None),
+    }
 
 
 def orders(count: int, chance: random.Random, **own: Any) -> list[dict[str, Any]]:
@@ -106,24 +177,24 @@ def test_an_error_of_one_kind_of_message_is_compared_with_this_kind() -> None:
     assert first_claims(letters)["A"] == "body.tenant is missing"
 
 
-@pytest.mark.parametrize("groups", ["BCD", "BCDEFG"])
-def test_what_only_one_other_group_lacks_is_not_a_lead(groups: str) -> None:
+@pytest.mark.parametrize(
+    ("bad", "groups", "lead"),
+    [
+        *(
+            (partial(without_tenant, 60), groups, "body.tenant is missing")
+            for groups in ("BCD", "BCDEFG")
+        ),
+        # What is usual is none either because one large group has another value.
+        (partial(orders, 600, tenant="hooli"), "BCD", "body.tenant = hooli"),
+    ],
+)
+def test_what_only_one_other_group_lacks_is_not_a_lead(bad: Any, groups: str, lead: str) -> None:
     chance = random.Random(13)
-    letters = failed(without_tenant(60, chance))
+    letters = failed(bad(chance=chance))
     for error in groups:
         letters += failed(orders(100, chance), error)
 
-    expected = {"A": "body.tenant is missing", **dict.fromkeys(groups, "")}
-    assert first_claims(letters) == expected
-
-
-def test_a_usual_value_is_not_a_lead_because_one_large_group_has_another() -> None:
-    chance = random.Random(14)
-    letters = failed(orders(600, chance, tenant="hooli"))
-    for error in "BCD":
-        letters += failed(orders(100, chance), error)
-
-    assert first_claims(letters) == {"A": "body.tenant = hooli", "B": "", "C": "", "D": ""}
+    assert first_claims(letters) == {"A": lead, **dict.fromkeys(groups, "")}
 
 
 def random_splits(seed: int) -> list[Letter]:

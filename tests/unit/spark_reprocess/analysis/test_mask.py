@@ -13,7 +13,7 @@ from spark_reprocess.analysis.groups.mask import (
     is_secret_key,
     shorten,
 )
-from tests.property.strategies import json_values
+from tests.property.strategies import json_of, json_values
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,7 @@ def test_no_excerpt_is_longer_than_it_may_be(body: str, characters: int) -> None
 SURROGATES = st.text(st.characters(categories=("Cs", "L")))
 
 
-@given(
-    st.recursive(SURROGATES, lambda inside: st.lists(inside) | st.dictionaries(SURROGATES, inside))
-)
+@given(json_of(SURROGATES, SURROGATES))
 def test_half_a_character_is_spelt_as_json_spells_it(value: object) -> None:
     shown = excerpt(json.dumps(value), Masks())
 

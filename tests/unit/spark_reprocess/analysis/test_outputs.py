@@ -51,9 +51,8 @@ def test_parquet_and_summary_hold_the_same_groups() -> None:
 
     assert table.schema.equals(GROUPS_SCHEMA)
     for row, group in zip(table.to_pylist(), summary, strict=True):
-        for name in ("group_id", "title", "count", "share", "arrivals", "trend", "leads"):
-            assert row[name] == group[name]
-        for name in ("body_bytes", "age_seconds", "replay_counts"):
+        names = ("group_id", "title", "count", "share", "arrivals", "trend", "leads")
+        for name in (*names, "body_bytes", "age_seconds", "replay_counts"):
             assert row[name] == group[name]
         assert dict(row["reasons"]) == group["reasons"]
         assert dict(row["sources"]) == group["sources"]

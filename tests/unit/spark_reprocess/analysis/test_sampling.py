@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.groups.groups import (
-    SAMPLED_BYTES,
-    SAMPLED_MESSAGES,
-    sampling_rates,
-)
+from spark_reprocess.analysis.groups.groups import SAMPLED_BYTES, SAMPLED_MESSAGES, sampling_rates
 
 MOST_OF_A_GROUP = 2000
 COUNTS = st.lists(st.integers(1, 10**7), min_size=1, max_size=300)
