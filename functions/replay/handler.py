@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import os
-import random
+import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -120,9 +120,6 @@ def wiring() -> tuple[Replayer, float]:
     urls = {first: settings.main_queue_url, **others}
     main_queues = {queue: queue_at(url) for queue, url in urls.items()}
     executor = DeadlineExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
-    # The system's own randomness: execution environments restored from one snapshot would
-    # otherwise draw the same delays.
-    randomness = random.SystemRandom()
     queues = (dlq, parked_queue, *main_queues.values())
     asked = [executor.submit(_attributes, queue) for queue in queues]
     wait(asked, ASK_SECONDS)
@@ -136,7 +133,9 @@ def wiring() -> tuple[Replayer, float]:
         dlq=dlq,
         parked_queue=parked_queue,
         now_seconds=_now_seconds,
-        draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
+        # The system's own randomness: execution environments restored from one snapshot would
+        # otherwise draw the same delays.
+        draw_up_to=lambda ceiling: secrets.randbelow(ceiling + 1),
         executor=executor,
     )
     if settings.failure_table is not None:

@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedd
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -67,13 +67,14 @@ def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -
     reasons = Counter(fate.reason for fate in fates if isinstance(fate, Park))
     held = sum(isinstance(fate, Hold) and fate.by_breaker for fate in fates)
     # Each dead letter counts once for each time it died: one that was held has been counted.
-    counts = (one.history.replay_count for one in _leaving(outcome) if one.due_seconds is None)
+    leaving = _leaving(outcome)
+    counts = (one.history.replay_count for one in leaving if one.due_seconds is None)
     return {
         Metric.REPLAYED: [len(replays)],
         Metric.PARKED: [reasons.total()],
         Metric.HELD: [sum(isinstance(fate, Hold | Wait) for fate in fates)],
         Metric.FAILED: [len(outcome.failed)],
-        Metric.ARRIVED: [_arrived(outcome)],
+        Metric.ARRIVED: [_arrived(leaving)],
         **{f"{Metric.PARKED}_{reason}": [count] for reason, count in reasons.items()},
         **({Metric.HELD_BY_BREAKER: [held]} if breaker else {}),
         Metric.REPLAY_COUNT: [count for count in counts if count is not None],
@@ -95,7 +96,7 @@ def measure_dlq(outcome: BatchOutcome, now_seconds: int, dlq_retention_seconds: 
     faults = sum(report.fault is not None for report in reports)
     left = [max(0, min(sent) + dlq_retention_seconds - now_seconds)] if sent else []
     return {
-        Metric.ARRIVED_TOTAL: [_arrived(outcome)],
+        Metric.ARRIVED_TOTAL: [_arrived(_leaving(outcome))],
         Metric.FAILED_TOTAL: [len(outcome.failed)],
         Metric.CIRCUIT_BREAKERS_OPEN: limited,
         Metric.BREAKER_FAULTS: [faults] if faults else [],
@@ -104,24 +105,21 @@ def measure_dlq(outcome: BatchOutcome, now_seconds: int, dlq_retention_seconds: 
     }
 
 
-def _arrived(outcome: BatchOutcome) -> int:
+def _arrived(leaving: Sequence[Message]) -> int:
     """Count new dead letters: moved by SQS, and not replayed since.
 
     Their context does not matter: any producer can write one.
     """
-    return sum(
-        one.source_arn is not None and one.history.replay_count == 0 for one in _leaving(outcome)
-    )
+    return sum(one.source_arn is not None and one.history.replay_count == 0 for one in leaving)
 
 
-def _leaving(outcome: BatchOutcome) -> Iterator[Message]:
-    """Yield the messages to count: one that stays in the DLQ is counted when it leaves.
+def _leaving(outcome: BatchOutcome) -> list[Message]:
+    """Return the messages to count: one that stays in the DLQ is counted when it leaves.
 
     Test messages of ``dlq doctor`` are no dead letters.
     """
-    for one in outcome.outcomes:
-        if isinstance(one.record, Message) and not one.is_left and trial_id_of(one.record) is None:
-            yield one.record
+    records = (one.record for one in outcome.outcomes if not one.is_left)
+    return [one for one in records if isinstance(one, Message) and trial_id_of(one) is None]
 
 
 def unit_of(name: str) -> Literal["Seconds", "Count"]:

@@ -119,7 +119,7 @@ class Replayer:
             )
 
         try:
-            if seconds_left() > 0:
+            if self.breakers and seconds_left() > 0:
                 looked = self._look(counted, now_seconds)
             steps = plan()
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message

@@ -2,7 +2,6 @@
 
 import hashlib
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, ReplayPolicy
@@ -183,9 +182,9 @@ def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
     queue that is no longer configured is not taken for one of the main queue either. Without both
     it is the main queue's, unless others are configured: then nothing tells.
     """
-    if message.source_arn is not None:
+    if (arn := message.source_arn) is not None:
         with suppress(ValueError):
-            return QueueAddress.from_arn(message.source_arn)
+            return QueueAddress.from_arn(arn)
         return None
     name = message.history.context.source_queue
     if name is not None:
@@ -205,19 +204,19 @@ def _context(
     queue, too: a copy that is held while another is being configured must not lose its source.
     """
     known, source = message.history.context, source_queue(message, policy)
-    kept = ReplayContext(
-        first_id=message.first_id,
-        first_seen_seconds=first_seen_seconds(message, now_seconds),
-        plan_id=known.plan_id,
-        source_queue=source.name if source and is_queue_name(source.name) else None,
-        body_digest=message.body_digest,
-        group_id=known.group_id,
-        is_back=known.is_back,
-        is_canary=known.is_canary,
+    kept: dict[str, Any] = {
+        "first_id": message.first_id,
+        "first_seen_seconds": first_seen_seconds(message, now_seconds),
+        "plan_id": known.plan_id,
+        "source_queue": source.name if source and is_queue_name(source.name) else None,
+        "body_digest": message.body_digest,
+        "group_id": known.group_id,
+        "is_back": known.is_back,
+        "is_canary": known.is_canary,
         # A copy that SQS moved keeps the id under which the consumer saw it.
-        last_id=known.last_id if message.source_arn is None else message.message_id,
-    )
-    return replace(kept, **changes)
+        "last_id": known.last_id if message.source_arn is None else message.message_id,
+    }
+    return ReplayContext(**(kept | changes))
 
 
 def _entry(message: Message, attributes: Attributes, **fields: Any) -> SendEntry:  # noqa: ANN401 - of the entry

@@ -1,9 +1,8 @@
 """A queue's account and name, from its URL or its ARN. Pure."""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 _QUEUE_NAME = re.compile(r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(\.fifo)?")
@@ -15,8 +14,7 @@ def is_queue_name(text: str) -> bool:
     return _QUEUE_NAME.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAddress:
+class QueueAddress(NamedTuple):
     """The account and name of a queue. Together they identify it within a Region.
 
     The Region is not a part: a DLQ and its sources are in the same Region, and the URLs of local

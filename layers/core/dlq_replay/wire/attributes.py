@@ -32,14 +32,14 @@ class MessageAttribute:
         Binary values are base64 text in the one, bytes in the other. Raises MalformedMessageError
         where there is no usable value.
         """
-        of: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+        of: Mapping[str, Any] = raw if isinstance(raw, dict) else {}
         data_type = of.get("dataType", of.get("DataType"))
         value = of.get("stringValue", of.get("StringValue", of.get("BinaryValue")))
         if value is None:
             # What is no base64 has no value, either.
             with suppress(KeyError, TypeError, ValueError):
                 value = base64.b64decode(of["binaryValue"], validate=True)
-        if not isinstance(data_type, str) or not isinstance(value, str | bytes):
+        if not isinstance(data_type, str) or not isinstance(value, (str, bytes)):
             raise MalformedMessageError(f"attribute {name!r}: needs a type, and text or bytes")
         return cls(data_type, value)
 

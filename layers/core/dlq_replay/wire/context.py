@@ -127,9 +127,9 @@ class ReplayContext:
         if raw.get("v") != CONTEXT_VERSION:
             raise ValueError(f"v must be {CONTEXT_VERSION}")
         fields: dict[str, Any] = {
-            name: read(key, raw[key])
-            for key, (name, read) in _KEYS.items()
-            if raw.get(key) is not None
+            _KEYS[key][0]: _KEYS[key][1](key, value)
+            for key, value in raw.items()
+            if key in _KEYS and value is not None
         }
         return cls(**fields)
 
@@ -151,16 +151,15 @@ class ReplayContext:
         return self._format(start_in_json(message, left_bytes))
 
     def _format(self, error_message: str) -> str:
-        fields: dict[str, Any] = {key: getattr(self, name) for key, (name, _) in _KEYS.items()}
+        fields: dict[str, Any] = {
+            key: 1 if value is True else value
+            for key, (name, _) in _KEYS.items()
+            if (value := getattr(self, name)) is not None and value is not False
+        }
         if self.error is not None:
             code = {} if self.error.code is None else {"code": self.error.code}
             fields["error"] = {"type": self.error.type, **code, "message": error_message}
-        known = {
-            key: 1 if value is True else value
-            for key, value in fields.items()
-            if value is not None and value is not False
-        }
-        return _compact_json({"v": CONTEXT_VERSION, **known})
+        return _compact_json({"v": CONTEXT_VERSION, **fields})
 
 
 def start_in_json(text: str, most_bytes: int) -> str:

@@ -271,6 +271,6 @@ def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = raw.get(name)
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise MalformedMessageError(f"{name}: must be an object")
     return value
