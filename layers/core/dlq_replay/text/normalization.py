@@ -13,7 +13,10 @@ from dlq_replay.text.masks import EMAIL
 _Replacement = str | Callable[[re.Match[str]], str]
 
 _UUID = re.compile(r"(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
+_MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
+    r"|Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\.?"
+)
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _CLOCK = (
     r"\d\d?:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:\s?(?:AM|PM|Z|GMT|UTC|[A-Z]{2,3}T|[+-]\d\d:?\d\d)\b)?"
@@ -39,22 +42,25 @@ _PATH = re.compile(
 )
 _QUOTED = re.compile(r"\"([^\"]*)\"|(?<!\w)'([^'\n]*)'(?!\w)|`([^`]*)`")
 _NAME = re.compile(r"[A-Za-z_.-]{1,40}")
-_OF_CODE = re.compile(
-    r"(?i)\b(?:keys?|fields?|columns?|constraint|relation|table|view|index|attributes?|class|enum"
-    r"|propert(?:y|ies)|param(?:eter)?s?|arguments?|variable|method|function|module|package|type"
-    r"|schema|option|header|element|reading|import|database|collection|topic|queue|bucket|stream"
-    r"|operation|host|service|sequence|symbol|identifier)\b"
+_WORD = re.compile(r"\w+")
+_OF_CODE = frozenset(
+    """
+    key keys field fields column columns constraint relation table view index attribute attributes
+    class enum property properties param params parameter parameters argument arguments variable
+    method function module package type schema option header element reading import database
+    collection topic queue bucket stream operation host service sequence symbol identifier
+    """.split()  # noqa: SIM905 - a list would take a line for each
 )
-_OF_PEOPLE = re.compile(
-    r"(?i)\b(?:user(?:name)?|customer|client|account|member|owner|tenant|login|principal|name)\W*$"
+_OF_PEOPLE = frozenset(
+    "user username customer client account member owner tenant login principal name".split()  # noqa: SIM905
 )
 _BEFORE_CHARACTERS, _AFTER_CHARACTERS, _CONTEXT_CHARACTERS = 24, 32, 48
 """How near a word must stand to a quoted name; and to a number."""
 
 _UNIT = r"(?:[mnuµ]?s|[kmgt]?i?b|bytes?|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?|%)"
 _WITH_DIGITS = re.compile(
-    r"(?i)(?P<number>(?<![\w.-])-?(?:(?:\d{1,9}[dhms]){2,4}|\d+(?:[.,:]\d+)*+(?:\s?"
-    rf"{_UNIT})?)(?!\w|-\w))|(?<![\w-])(?=[\w-]*\d)[\w-]+"
+    r"(?i)(?<![\w-])(?=[\w-]*\d)(?:(?P<number>(?<!\.)-?(?:(?:\d{1,9}[dhms]){2,4}"
+    rf"|\d+(?:[.,:]\d+)*+(?:\s?{_UNIT})?)(?!\w|-\w))|[\w-]+)"
 )
 _BEFORE_A_NAME = frozenset(
     "status statuscode code errno exit exited sqlstate http error signal answered responded".split()  # noqa: SIM905
@@ -99,12 +105,16 @@ _ERROR_CHARACTERS = 500
 def _quoted(match: re.Match[str]) -> str:
     """Keep a name that code has given; hide anything else between quotes, as names of people."""
     found, text = match[0], match.string
-    before = text[max(0, match.start() - _BEFORE_CHARACTERS) : match.start()]
-    after = text[match.end() : match.end() + _AFTER_CHARACTERS]
-    is_alone = not (before.strip() or after.strip())
-    names_code = _OF_CODE.search(before) or _OF_CODE.search(after)
-    is_name = _NAME.fullmatch(found[1:-1]) and not _OF_PEOPLE.search(before)
-    return found if is_name and (is_alone or names_code) else f"{found[0]}<text>{found[0]}"
+    if _NAME.fullmatch(found[1:-1]):
+        before = text[max(0, match.start() - _BEFORE_CHARACTERS) : match.start()]
+        after = text[match.end() : match.end() + _AFTER_CHARACTERS]
+        words_before = _WORD.findall(before.lower())
+        words = words_before + _WORD.findall(after.lower())
+        is_alone = not (before.strip() or after.strip())
+        names_code = is_alone or not _OF_CODE.isdisjoint(words)
+        if names_code and _OF_PEOPLE.isdisjoint(words_before[-1:]):
+            return found
+    return f"{found[0]}<text>{found[0]}"
 
 
 def _with_digits(match: re.Match[str]) -> str:
@@ -135,10 +145,10 @@ def _is_named(before: str, number: str) -> bool:
 
 _PASSES: tuple[tuple[re.Pattern[str], re.Pattern[str], _Replacement], ...] = (
     (re.compile("@"), EMAIL, "<email>"),
-    (re.compile(r"[0-9a-fA-F]-"), _UUID, "<id>"),
-    (re.compile(r"\d[:/-]\d|[A-Z][a-z]{2}\W{1,2}\d|\d\W[A-Z][a-z]{2}"), _TIME, "<time>"),
+    (re.compile("-"), _UUID, "<id>"),
+    (re.compile(r"[\dA-Z](?:[:/-]\d|\W[A-Z][a-z]{2}|[a-z]{2,8}\W{1,3}\d)"), _TIME, "<time>"),
     (re.compile("://"), _URL, r"\1/<path>"),
-    (re.compile(r"\d\.\d|\w\.[\w-]+\.|:[0-9a-fA-F]{0,4}:"), _HOST, "<host>"),
+    (re.compile(r"[.:](?:\d|[\w-]+\.|[0-9a-fA-F]{0,4}:)"), _HOST, "<host>"),
     (re.compile(r"<host> \("), _HOSTS_NAME, "<host>"),
     (re.compile("[/+=]"), _BASE64, "<id>"),
     (re.compile(r"[/\\]"), _PATH, "<path>"),
