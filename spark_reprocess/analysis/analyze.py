@@ -23,10 +23,12 @@ from spark_reprocess.analysis.groups.groups import (
     sampling_rates,
     tallies,
     with_groups,
+    with_keys,
 )
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
+from spark_reprocess.analysis.groups.signature import Reasons
 from spark_reprocess.analysis.leads.feature_extraction import leads_among, with_features
-from spark_reprocess.analysis.log_search import search_logs, with_logged
+from spark_reprocess.analysis.log_search import search_logs
 from spark_reprocess.analysis.message_table import TABLE_COLUMNS, write_message_table
 from spark_reprocess.analysis.outputs import (
     GROUPS_SCHEMA,
@@ -174,16 +176,20 @@ class _Analysis:
             if self.options.since is not None:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
-            messages = matching(rows, self.options.condition, hidden=[FILE])
-        messages, log_note = self._with_logged(rows, messages, plan_id)
+            matched, messages = rows, self.pending
+            if self.options.condition is not None:
+                matched = matching(rows, self.options.condition, hidden=[FILE])
+                messages = matched.select("message_id", FILE).toArrow()
+        reasons, log_note = self._reasons(rows, matched, plan_id)
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         known = read_memory(self.archive)
         kept_ids, group_by = known.groups.keys() | known.said, self.options.group_by
         assign = partial(assign_groups, self.archive, kept=kept_ids, group_by=group_by)
         with ExitStack() as stack:
             with self.progress("grouping", str):
-                persisted = partial(self._kept, stack=stack)
-                slim, grouping = with_groups(messages, kept, assign, persisted, is_few=self.is_few)
+                keyed = with_keys(self.spark, self.archive, messages, reasons, kept)
+                keyed = self._kept(keyed, stack)
+                slim, grouping = with_groups(keyed, kept, assign, is_few=self.is_few)
                 listed = group_rows(slim)
                 different = different_messages(slim)
                 messages_in = sum(row["count"] for row in listed)
@@ -201,7 +207,7 @@ class _Analysis:
             firsts = filter(None, (row["first_sent_at"] for row in listed))
             lasts = filter(None, (row["last_sent_at"] for row in listed))
             buckets = buckets_between(min(firsts, default=None), max(lasts, default=None))
-            found, sampled = self._found(messages, slim, listed, grouping.titles, buckets, after)
+            found, sampled = self._found(reasons, slim, listed, grouping.titles, buckets, after)
         findings = Findings(
             plan_id=plan_id,
             archive=self.archive.root,
@@ -230,16 +236,19 @@ class _Analysis:
         )
         return findings, snapshot, after
 
-    def _with_logged(
+    def _reasons(
         self, rows: DataFrame, messages: DataFrame, plan_id: str
-    ) -> tuple[DataFrame, str]:
-        """Add errors that logs have, now or from earlier, to messages without one."""
+    ) -> tuple[dict[str, Any], str]:
+        """Return errors that logs have, now or from earlier, of messages without one."""
         files = map(str, self.pending["file"].unique().to_pylist())
         oldest = min(map(drain_of, files), default="")
         reasons, note = read_reasons(self.archive, oldest), ""
         if self.options.logs:
-            known, options = with_logged(messages, reasons), self.options
-            unexplained = known.where("coalesce(error_type, error_message) IS NULL")
+            known = pa.table({"message_id": pa.array(reasons, pa.string())})
+            unexplained = messages.where("coalesce(error_type, error_message) IS NULL").join(
+                F.broadcast(self.spark.createDataFrame(known)), "message_id", "left_anti"
+            )
+            options = self.options
             with self.progress("reading the logs", str):
                 found, note = search_logs(
                     *(rows, unexplained, options.logs, options.logs_minutes, self.masks),
@@ -248,11 +257,11 @@ class _Analysis:
             if found:
                 write_reasons(self.archive, plan_id, found)
                 reasons.update((row["message_id"], row) for row in found)
-        return with_logged(messages, reasons), note
+        return reasons, note
 
     def _found(
         self,
-        messages: DataFrame,
+        reasons: Reasons,
         slim: DataFrame,
         listed: list[dict[str, Any]],
         titles: Mapping[str, Pattern | str],
@@ -274,7 +283,7 @@ class _Analysis:
         shown_ids = [one for row in listed for one in row["shown"]]
         picks = picked(slim, sampling_rates(counts, body_bytes), shown_ids)
         few = self.is_few
-        rows = with_features(picks, messages, titles, self.masks, is_few=few)
+        rows = with_features(self.archive, picks, reasons, titles, self.masks, is_few=few)
         with self.progress("looking for leads", str), ExitStack() as stack:
             extracted = self._kept(rows, stack)
             leads = leads_among(extracted, counts, self.masks, is_few=few).toArrow()

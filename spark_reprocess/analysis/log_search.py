@@ -5,7 +5,7 @@ for ids and for the words that one dead letter alone has: see ``logs.matching``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -14,17 +14,17 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import StringType
 
 from dlq_replay.text.normalization import mask_error
-from spark_reprocess.analysis.groups.groups import with_groups
+from spark_reprocess.analysis.groups.groups import SIGNED, keys_of
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.leads.features import OUR_ATTRIBUTES
 from spark_reprocess.archive.messages.frames import local_frame, map_rows
-from spark_reprocess.archive.messages.message_index import REASONS
 from spark_reprocess.archive.storage.files import read_text
 from spark_reprocess.aws.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
-from spark_reprocess.groups.grouping import Grouping
 from spark_reprocess.logs.events import TOKEN, LogEvent
 from spark_reprocess.logs.matching import DeadLetter, Matcher, Reason
 from spark_reprocess.logs.reading import LOGS_CONFIG, LogReading, exported_events
@@ -90,7 +90,7 @@ def search_logs(
     if groups and region is None:
         raise InputError(f"--logs {groups[0]}: no Region; set --region or AWS_REGION")
     reading = LogReading(aws_client("logs", LOGS_CONFIG) if groups else None, limit_minutes)
-    spans = cache(lambda: _spans(unexplained, is_few=is_few))
+    spans = cache(lambda: _spans(unexplained))
     first_ms = min((one.first_ms for one in letters.values()), default=0)
     last_ms = max((one.last_ms for one in letters.values()), default=0)
 
@@ -114,27 +114,6 @@ def search_logs(
     return [_row(message_id, one, masks, region) for message_id, one in named], note
 
 
-def with_logged(messages: DataFrame, reasons: Mapping[str, Mapping[str, Any]]) -> DataFrame:
-    """Add the column ``logged``, and to messages without a recorded error that of *reasons*.
-
-    *reasons* are rows of ``message_index.REASONS`` by message id.
-    """
-    if not reasons:
-        return messages.withColumn("logged", F.lit(None).cast("string"))
-    table = pa.Table.from_pylist([*reasons.values()], schema=REASONS)
-    found = F.broadcast(messages.sparkSession.createDataFrame(table))
-    none = (F.coalesce("error_type", F.lit("")) == "") & (
-        F.coalesce("error_message", F.lit("")) == ""
-    )
-    taken = {
-        name: F.when(none, F.coalesce(f"log_{name}", name)).otherwise(F.col(name))
-        for name in ("error_type", "error_message")
-    }
-    joined = messages.join(found, "message_id", "left")
-    joined = joined.withColumns({**taken, "logged": F.when(none, F.col("logged"))})
-    return joined.select(*messages.columns, "logged")
-
-
 def _newest(unexplained: DataFrame) -> DataFrame:
     """Return the newest, and when they can have failed: until parked, or drained if SQS did it."""
     parked = F.when(F.col("parked_reason").isNotNull(), F.col("sent_at"))
@@ -149,23 +128,19 @@ def _minute(time_ms: int) -> str:
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _spans(unexplained: DataFrame, *, is_few: bool) -> list[tuple[int, int]]:
+def _spans(unexplained: DataFrame) -> list[tuple[int, int]]:
     """Return when the newest messages of each group probably failed.
 
     That is in the hour before the replay function parked a message; where SQS did it, nobody knows
     when, and it is the hour after the message was sent.
     """
-    grouped, _ = with_groups(
-        unexplained,
-        ("message_id", "sent_at", "parked_reason"),
-        lambda counts: Grouping({key: key for key in counts}),
-        lambda rows: rows,
-        is_few=is_few,
-    )
-    newest = Window.partitionBy("group_id").orderBy(F.desc("sent_at"), "message_id")
+    sign: Any = arrow_udf(lambda *columns: keys_of(*columns, reasons={}), StringType())  # type: ignore[call-overload]
+    newest = Window.partitionBy("key").orderBy(F.desc("sent_at"), "message_id")
     sent_ms = F.unix_millis("sent_at")
     first_ms = F.when(F.col("parked_reason").isNull(), sent_ms).otherwise(sent_ms - _HOUR_MS)
-    ranked = grouped.withColumn("rank", F.row_number().over(newest))
+    ranked = unexplained.withColumn("key", sign(*SIGNED)).withColumn(
+        "rank", F.row_number().over(newest)
+    )
     kept = ranked.where(f"rank <= {_OF_A_GROUP} AND sent_at IS NOT NULL")
     spans = list[tuple[int, int]]()
     firsts: list[Any] = kept.select(first_ms.alias("ms")).toArrow()["ms"].to_pylist()

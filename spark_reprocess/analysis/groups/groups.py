@@ -7,17 +7,22 @@ sampled message stands for the count of its group divided by the group's sampled
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import StringType
 
-from spark_reprocess.analysis.groups.signature import PARKED_BY_SQS, signature_of
-from spark_reprocess.archive.messages.frames import local_frame
+from spark_reprocess.analysis.groups.signature import (
+    PARKED_BY_SQS,
+    Reasons,
+    reason_of,
+    signature_of,
+)
+from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.frames import FILE, local_frame, read_some
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.groups.grouping import OTHERS, Grouping
 
 SLIM_COLUMNS = (
@@ -31,7 +36,7 @@ SLIM_COLUMNS = (
     "body_bytes",
 )
 
-_SIGNED = ("body", "parked_reason", "error_type", "error_message", "error_code")
+SIGNED = ("message_id", "body", "parked_reason", "error_type", "error_message", "error_code")
 """What decides about a message's group."""
 
 MOST_KEYS = 50_000
@@ -45,34 +50,57 @@ _QUANTILES = (0, 0.05, 0.5, 0.95, 1)
 _VALUES = 100
 
 
+def with_keys(
+    spark: SparkSession,
+    archive: Archive,
+    messages: pa.Table,
+    reasons: Reasons,
+    kept: Sequence[str],
+) -> DataFrame:
+    """Read the columns *kept* of each message, and its ``Signature.group_key`` as ``key``.
+
+    *messages* are as for ``read_some``; *reasons* as for ``signature.reason_of``.
+    """
+    types = {FILE: pa.string(), **dict(zip(ARROW_SCHEMA.names, ARROW_SCHEMA.types, strict=True))}
+    schema = pa.schema([*((name, types[name]) for name in kept), ("key", pa.string())])
+
+    def sign(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            keys = keys_of(*(batch[name] for name in SIGNED), reasons=reasons)
+            yield batch.select(kept).append_column("key", keys)
+
+    # Python reads and signs in one pass: it takes longer to bring the bodies through the JVM.
+    return read_some(spark, archive, messages, (*kept, *SIGNED), (sign, schema))
+
+
+def keys_of(*columns: pa.Array, reasons: Reasons) -> pa.Array:  # type: ignore[type-arg]
+    """Return the ``Signature.group_key`` of each message; *columns* are ``SIGNED``."""
+    keys = []
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    for message_id, body, parked_reason, error_type, error_message, code in rows:
+        error = reason_of(reasons, message_id, error_type, error_message)
+        keys.append(signature_of(body or "", parked_reason, error[0], error[1], code).group_key)
+    return pa.array(keys, pa.string())
+
+
 def with_groups(
-    messages: DataFrame,
+    keyed: DataFrame,
     kept: Sequence[str],
     assign: Callable[[Mapping[str, int]], Grouping],
-    persisted: Callable[[DataFrame], DataFrame],
     *,
     is_few: bool,
 ) -> tuple[DataFrame, Grouping]:
     """Return the columns *kept* of each message and its ``group_id``; and what *assign* returned.
 
-    *assign* takes the number of messages of each ``Signature.group_key``.
+    *keyed* is what ``with_keys`` returned. *assign* takes the number of messages of each key.
     """
-    # Where an error is recorded the body does not matter, and need not travel to the workers.
-    no_error = (F.coalesce("error_type", F.lit("")) == "") & (
-        F.coalesce("error_message", F.lit("")) == ""
-    )
-    rows = messages.withColumn("body", F.when(no_error, F.col("body")))
-    rows = rows.select(*dict.fromkeys((*kept, *_SIGNED)))
-    spark = rows.sparkSession
+    spark = keyed.sparkSession
     if is_few:
-        table = rows.toArrow()
-        signed = _keys(*(table[name].combine_chunks() for name in _SIGNED))
-        keys = list(map(str, signed.to_pylist()))
+        table = keyed.toArrow()
+        keys = list(map(str, table["key"].to_pylist()))
         grouping = assign(Counter(keys))
         ids = pa.array([grouping.ids[key] for key in keys], pa.string())
         return local_frame(spark, table.select(kept).append_column("group_id", ids)), grouping
-    key = arrow_udf(_keys, StringType())  # type: ignore[call-overload]  # wants the type
-    keyed = persisted(rows.select(*kept, key(*_SIGNED).alias("key")))
     order = F.desc("count"), F.col("key")
     counted = keyed.groupBy("key").count().orderBy(*order).limit(MOST_KEYS).toArrow()
     counts = dict(zip(*(column.to_pylist() for column in counted.columns), strict=True))
@@ -82,13 +110,6 @@ def with_groups(
     group_ids = spark.createDataFrame(pa.table(columns, ["key", "group_id"]))
     found = keyed.join(F.broadcast(group_ids), "key", "left")
     return found.select(*kept, F.coalesce("group_id", F.lit(OTHERS)).alias("group_id")), grouping
-
-
-def _keys(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads these
-    messages = zip(*(column.to_pylist() for column in columns), strict=True)
-    return pa.array(
-        [signature_of(body or "", *rest).group_key for body, *rest in messages], pa.string()
-    )
 
 
 def chance() -> Column:
@@ -177,7 +198,7 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
 
 
 def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) -> DataFrame:
-    """Return ``message_id, group_id, chance, is_sampled, is_shown`` of what to sample or show.
+    """Return ``message_id, file, group_id, chance, is_sampled, is_shown`` of some.
 
     *shown* are ids. Each task can take all of it along.
     """
@@ -185,10 +206,10 @@ def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) ->
         pa.table({"group_id": list(rates), "rate": pa.array(rates.values(), pa.float64())})
     )
     return (
-        slim.select("message_id", "group_id", chance().alias("chance"))
+        slim.select("message_id", FILE, "group_id", chance().alias("chance"))
         .join(F.broadcast(of_groups), "group_id")
         .select(
-            *("message_id", "group_id", "chance"),
+            *("message_id", FILE, "group_id", "chance"),
             (F.col("chance") < F.col("rate")).alias("is_sampled"),
             F.col("message_id").isin(*shown).alias("is_shown"),
         )

@@ -123,6 +123,19 @@ def signature_of(
     )
 
 
+Reasons = Mapping[str, Mapping[str, Any]]
+"""By message id, rows of ``message_index.REASONS``: errors that logs have."""
+
+
+def reason_of(
+    reasons: Reasons, message_id: str, error_type: str | None, error_message: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """Return an error's type and message, and where logs have it: where none is recorded."""
+    if not has_error(error_type, error_message) and (found := reasons.get(message_id)):
+        return found["log_error_type"], found["log_error_message"], found["logged"]
+    return error_type, error_message, None
+
+
 # A recorder has masked most texts, so that they are often equal.
 @lru_cache(maxsize=16_384)
 def _error_signature(error_type: str | None, error_message: str | None) -> Signature:

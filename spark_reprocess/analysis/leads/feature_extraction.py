@@ -1,7 +1,7 @@
-"""Extract features of sampled messages on Spark's workers, and find the leads in one task.
+"""Extract features of sampled messages on Spark's workers, and find the leads in two tasks.
 
-What leaves the workers is masked and cut, or features only. The features of the whole sample go to
-one task, because each group is compared with all others.
+What leaves the workers is masked and cut, or features only. Each of the two tasks has the features
+of the whole sample, because each group is compared with all others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,8 +19,10 @@ from dlq_replay.text.masks import mask_start
 from spark_reprocess.analysis.groups.mask import Masks, excerpt
 from spark_reprocess.analysis.groups.signature import (
     TITLE_CHARACTERS,
+    Reasons,
     Signature,
     has_error,
+    reason_of,
     shape_of,
     short_title,
     signature_of,
@@ -29,7 +31,8 @@ from spark_reprocess.analysis.leads.comparison import Sample, SampledGroup
 from spark_reprocess.analysis.leads.features import COLUMNS, OUR_ATTRIBUTES, features_of
 from spark_reprocess.analysis.leads.leads import find_leads
 from spark_reprocess.analysis.leads.predicates import feature_table
-from spark_reprocess.archive.messages.frames import map_rows
+from spark_reprocess.archive.messages.frames import FILE, map_files, map_rows
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import arrow_type
 from spark_reprocess.groups.findings import Lead
 from spark_reprocess.groups.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
@@ -46,10 +49,13 @@ INPUT_COLUMNS = (
     "error_type",
     "error_message",
     "error_code",
-    "logged",
+    FILE,
 )
 
 _ATTRIBUTE_CHARACTERS = 200
+_SEARCHES = 2
+"""Tasks that look for leads. The sample takes each about 300 MB."""
+
 _COLUMNS: dict[str, pa.DataType] = {
     "group_id": pa.string(),
     "chance": pa.float64(),
@@ -69,8 +75,9 @@ _LEADS = pa.schema([("group_id", pa.string()), ("leads", arrow_type(tuple[Lead, 
 
 
 def with_features(
+    archive: Archive,
     picks: DataFrame,
-    messages: DataFrame,
+    reasons: Reasons,
     titles: Mapping[str, Pattern | str],
     masks: Masks,
     *,
@@ -78,26 +85,43 @@ def with_features(
 ) -> DataFrame:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
-    *picks* is what ``groups.picked`` returned; *titles* are those of ``grouping.Grouping``.
+    *picks* is what ``groups.picked`` returned; *reasons* are as for ``signature.reason_of``;
+    *titles* are those of ``grouping.Grouping``.
     """
-    rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
-    return map_rows(rows, _Extractor(titles, masks).read, _EXTRACTED, is_few=is_few)
+    picked = picks.toArrow()
+    ids = map(str, picked["message_id"].to_pylist())
+    logged = {one: reasons[one] for one in ids if one in reasons}
+    read, files = _Extractor(picked, logged, titles, masks).read, picked[FILE].unique().to_pylist()
+    spark, paths = picks.sparkSession, sorted(map(str, files))
+    return map_files(spark, archive, paths, INPUT_COLUMNS, read, _EXTRACTED, is_few=is_few)
 
 
 @dataclass(frozen=True, slots=True)
 class _Extractor:
     """State that is sent to each task; Spark calls ``read``."""
 
+    picks: pa.Table
+    reasons: Reasons
     titles: Mapping[str, Pattern | str]
     masks: Masks
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        places = {one: place for place, one in enumerate(self.picks["message_id"].to_pylist())}
         for batch in batches:
-            rows = [self._row(row) for row in batch.to_pylist()]
+            ids = batch["message_id"].to_pylist()
+            chosen = pa.array([n for n, one in enumerate(ids) if one in places], pa.int64())
+            picks = pa.array([places[one] for one in ids if one in places], pa.int64())
+            pairs = zip(
+                batch.take(chosen).to_pylist(), self.picks.take(picks).to_pylist(), strict=True
+            )
+            # A message may have a row in another file, too.
+            rows = [self._row({**row, **pick}) for row, pick in pairs if row[FILE] == pick[FILE]]
             yield pa.RecordBatch.from_pylist(rows, schema=_EXTRACTED)
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
-        body, error = row["body"], (row["error_type"], row["error_message"])
+        body, recorded = row["body"], (row["error_type"], row["error_message"])
+        error_type, error_message, logged = reason_of(self.reasons, row["message_id"], *recorded)
+        error = error_type, error_message
         extracted: dict[str, Any] = {
             "group_id": row["group_id"],
             "chance": row["chance"],
@@ -118,7 +142,7 @@ class _Extractor:
             extracted["title"] = short_title(f"{masked}…" if is_cut else masked)
             extracted["message_id"] = row["message_id"]
             extracted["sent_at"] = row["sent_at"]
-            extracted["logged"] = row["logged"]
+            extracted["logged"] = logged
             extracted["body"] = excerpt(body, self.masks) if self.masks.shows_values else None
             extracted["attributes"] = {
                 name: self._attribute_text(name, value)
@@ -156,14 +180,20 @@ def leads_among(
     sampled = extracted.where("features IS NOT NULL").select(
         "group_id", "chance", "is_by_shape", "features", "failed_at", "shape"
     )
+    if not is_few:
+        search = F.explode(F.sequence(F.lit(0), F.lit(_SEARCHES - 1)))
+        sampled = sampled.withColumn("search", search).repartitionById(_SEARCHES, F.col("search"))
     find = partial(find_leads_in, dict(counts), masks)
-    return map_rows(sampled.repartition(1), find, _LEADS, is_few=is_few)
+    return map_rows(sampled, find, _LEADS, is_few=is_few)
 
 
 def find_leads_in(
     counts: Mapping[str, int], masks: Masks, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Find the leads in all *batches* together; see ``leads_among``."""
+    """Find the leads in all *batches* together; see ``leads_among``.
+
+    If they have a column ``search``, a number from 0, then those of a part of the groups.
+    """
     arrived = list(batches)
     if not arrived:
         return
@@ -180,8 +210,11 @@ def find_leads_in(
     ]
     times = rows.column("failed_at").to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
+    wanted = list(counts)
+    if "search" in rows.column_names:
+        wanted = wanted[rows["search"][0].as_py() :: _SEARCHES]
     leads = [
         {"group_id": group_id, "leads": list(map(asdict, found))}
-        for group_id, found in find_leads(sample, counts, masks).items()
+        for group_id, found in find_leads(sample, wanted, masks).items()
     ]
     yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)

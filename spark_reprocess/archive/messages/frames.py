@@ -80,10 +80,12 @@ def read_some(
     archive: Archive,
     messages: pa.Table,
     columns: Sequence[str] = ARROW_SCHEMA.names,
+    through: tuple[Reader, pa.Schema] | None = None,
 ) -> DataFrame:
     """Read *columns*, ``FILE`` and ``drain_id`` of these messages; open their files alone. Lazy.
 
-    *messages* has ``message_id`` and ``FILE``: a row of each message, one of them.
+    *messages* has ``message_id`` and ``FILE``: a row of each message, one of them. With *through*
+    what the frame has is made by it, see ``map_files``: ``message_id`` and ``FILE`` among it.
     """
     counted: Any = pc.value_counts(messages[FILE].cast(pa.string()))
     counts = {row["values"]: row["counts"] for row in counted.to_pylist()}
@@ -91,14 +93,22 @@ def read_some(
     whole = sorted(counts.keys() - set(mixed))
     names = list(dict.fromkeys(("message_id", *columns, FILE)))
     few = len(counts) <= FEW_FILES
-    rows = _rows_of(spark, archive, whole, names, is_few=few or not whole)
+    rows = _rows_of(spark, archive, whole, names, through, is_few=few or not whole)
     if mixed:
         keys = messages.select(["message_id", FILE])
         keys = keys.set_column(1, FILE, keys[FILE].cast(pa.string()))
         keys = keys.filter(is_in(keys[FILE], mixed))
         wanted = spark.createDataFrame(keys)
-        wanted = F.broadcast(wanted) if keys.num_rows <= DRIVER_ROWS else wanted
-        found = _rows_of(spark, archive, mixed, names, is_few=few)
+        if keys.num_rows <= DRIVER_ROWS:
+            wanted = F.broadcast(wanted)
+            if through:
+                ids, (function, schema) = keys["message_id"], through
+
+                def of_wanted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                    return function(one.filter(is_in(one["message_id"], ids)) for one in batches)
+
+                through = of_wanted, schema
+        found = _rows_of(spark, archive, mixed, names, through, is_few=few)
         found = found.join(wanted, ["message_id", FILE], "left_semi")
         rows = rows.unionByName(found) if whole else found
     return rows
@@ -127,19 +137,14 @@ def _rows_of(
     archive: Archive,
     paths: Sequence[str],
     names: Sequence[str],
+    through: tuple[Reader, pa.Schema] | None = None,
     *,
     is_few: bool,
 ) -> DataFrame:
-    """Return columns of these files, and ``drain_id``."""
-    files = pa.table({"path": pa.array(paths, pa.string())})
-    if is_few:
-        read = read_files(archive, names, files.to_batches())
-        found = pa.Table.from_batches(read, to_arrow_schema(_schema_of(names)))
-        return local_frame(spark, found)
-    if not _spark_reads(spark, archive):
-        tasks = max(spark.sparkContext.defaultParallelism, len(paths) // _FILES_PER_TASK)
-        spread = spark.createDataFrame(files).repartition(tasks)
-        return spread.mapInArrow(partial(read_files, archive, tuple(names)), _schema_of(names))
+    """Return columns of these files, and ``drain_id``; or what *through* makes of them."""
+    if is_few or through or not _spark_reads(spark, archive):
+        function, schema = through or (iter, to_arrow_schema(_schema_of(names)))
+        return map_files(spark, archive, paths, names, function, schema, is_few=is_few)
     path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
     rows = (
         spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
@@ -147,6 +152,32 @@ def _rows_of(
         .parquet(*(f"{archive.root}/{one}" for one in paths))
     )
     return rows.withColumn(FILE, path).select(*names, "drain_id")
+
+
+def map_files(
+    spark: SparkSession,
+    archive: Archive,
+    paths: Sequence[str],
+    columns: Sequence[str],
+    function: Reader,
+    schema: pa.Schema,
+    *,
+    is_few: bool,
+) -> DataFrame:
+    """Apply *function* to all rows of these files: in Spark's tasks, or here and at once if few.
+
+    Its batches are those of ``read_files``. What it drops never comes into the JVM.
+    """
+    files, read = (
+        pa.table({"path": pa.array(paths, pa.string())}),
+        partial(read_files, archive, columns),
+    )
+    if is_few:
+        found = pa.Table.from_batches(function(read(files.to_batches())), schema)
+        return local_frame(spark, found)
+    tasks = max(spark.sparkContext.defaultParallelism, len(paths) // _FILES_PER_TASK)
+    spread = spark.createDataFrame(files).repartition(tasks)
+    return spread.mapInArrow(lambda named: function(read(named)), from_arrow_schema(schema))
 
 
 def tuned(spark: SparkSession, paths: Collection[str]) -> bool:
