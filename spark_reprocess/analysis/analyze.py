@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -46,7 +47,7 @@ from spark_reprocess.archive.group_records import (
 from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.frames import FILE, read_some, tuned
 from spark_reprocess.archive.messages.message_index import REPORTS, read_reasons, write_reasons
-from spark_reprocess.archive.messages.message_store import drain_of, require_drains
+from spark_reprocess.archive.messages.message_store import drain_of, is_in, require_drains
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import (
     Archive,
@@ -172,15 +173,14 @@ class _Analysis:
         self, drains: Sequence[str], plan_id: str, plan_path: str
     ) -> tuple[Findings, Snapshot, GroupMemory]:
         with self.progress("reading what is pending", str):
-            rows = read_some(self.spark, self.archive, self.pending)
-            if self.options.since is not None:
+            messages = self.pending
+            if self.options.condition is not None:
+                rows = read_some(self.spark, self.archive, messages)
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
-            matched, messages = rows, self.pending
-            if self.options.condition is not None:
-                matched = matching(rows, self.options.condition, hidden=[FILE])
-                messages = matched.select("message_id", FILE).toArrow()
-        reasons, log_note = self._reasons(rows, matched, plan_id)
+                rows = matching(rows, self.options.condition, hidden=[FILE])
+                messages = rows.select("message_id", FILE).toArrow()
+        reasons, log_note = self._reasons(messages, plan_id)
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         known = read_memory(self.archive)
         kept_ids, group_by = known.groups.keys() | known.said, self.options.group_by
@@ -236,19 +236,16 @@ class _Analysis:
         )
         return findings, snapshot, after
 
-    def _reasons(
-        self, rows: DataFrame, messages: DataFrame, plan_id: str
-    ) -> tuple[dict[str, Any], str]:
+    def _reasons(self, messages: pa.Table, plan_id: str) -> tuple[dict[str, Any], str]:
         """Return errors that logs have, now or from earlier, of messages without one."""
         files = map(str, self.pending["file"].unique().to_pylist())
         oldest = min(map(drain_of, files), default="")
         reasons, note = read_reasons(self.archive, oldest), ""
         if self.options.logs:
-            known = pa.table({"message_id": pa.array(reasons, pa.string())})
-            unexplained = messages.where("coalesce(error_type, error_message) IS NULL").join(
-                F.broadcast(self.spark.createDataFrame(known)), "message_id", "left_anti"
-            )
-            options = self.options
+            rows, options = read_some(self.spark, self.archive, self.pending), self.options
+            unknown = messages.filter(pc.invert(is_in(messages["message_id"], [*reasons])))
+            unexplained = read_some(self.spark, self.archive, unknown)
+            unexplained = unexplained.where("coalesce(error_type, error_message) IS NULL")
             with self.progress("reading the logs", str):
                 found, note = search_logs(
                     *(rows, unexplained, options.logs, options.logs_minutes, self.masks),

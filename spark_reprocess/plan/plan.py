@@ -205,7 +205,8 @@ def group_text(group: PlannedGroup, indentation: str) -> str:
 def _yaml(values: dict[str, Any]) -> str:
     text = _dump(values, allow_unicode=True)
     # PyYAML writes some line separators as they are and then reads them as spaces.
-    return text if yaml.safe_load(text) == values else _dump(values, allow_unicode=False)
+    is_kept = text.isascii() or yaml.safe_load(text) == values
+    return text if is_kept else _dump(values, allow_unicode=False)
 
 
 def _dump(values: dict[str, Any], *, allow_unicode: bool) -> str:
