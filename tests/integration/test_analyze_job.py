@@ -67,6 +67,7 @@ def test_report_says_what_failed_and_why(spark: Spark, tmp_path: Path) -> None:
     assert plan.count("action: leave\n") == 3
 
 
+@pytest.mark.usefixtures("files")
 def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
     spark: Spark, tmp_path: Path
 ) -> None:

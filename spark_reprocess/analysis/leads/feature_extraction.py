@@ -53,7 +53,7 @@ INPUT_COLUMNS = (
 )
 
 _ATTRIBUTE_CHARACTERS = 200
-_SEARCHES = 2
+SEARCHES = 2
 """Tasks that look for leads. The sample takes each about 300 MB."""
 
 _COLUMNS: dict[str, pa.DataType] = {
@@ -181,8 +181,8 @@ def leads_among(
         "group_id", "chance", "is_by_shape", "features", "failed_at", "shape"
     )
     if not is_few:
-        search = F.explode(F.sequence(F.lit(0), F.lit(_SEARCHES - 1)))
-        sampled = sampled.withColumn("search", search).repartitionById(_SEARCHES, F.col("search"))
+        search = F.explode(F.sequence(F.lit(0), F.lit(SEARCHES - 1)))
+        sampled = sampled.withColumn("search", search).repartitionById(SEARCHES, F.col("search"))
     find = partial(find_leads_in, dict(counts), masks)
     return map_rows(sampled, find, _LEADS, is_few=is_few)
 
@@ -212,7 +212,7 @@ def find_leads_in(
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
     wanted = list(counts)
     if "search" in rows.column_names:
-        wanted = wanted[rows["search"][0].as_py() :: _SEARCHES]
+        wanted = wanted[rows["search"][0].as_py() :: SEARCHES]
     leads = [
         {"group_id": group_id, "leads": list(map(asdict, found))}
         for group_id, found in find_leads(sample, wanted, masks).items()

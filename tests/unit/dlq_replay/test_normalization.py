@@ -22,6 +22,7 @@ from spark_reprocess.analysis.groups.names import mask_ids
         ("on 2026-11-21 it broke", "on <time> it broke"),
         ("expired Mon, 23 Nov 2026 10:15:30 GMT", "expired <time>"),
         ("no report for Dec 1, 2026", "no report for <time>"),
+        ("of January 5 for Marketing 5", "of <time> for Marketing <n>"),
         ("unknown address bob@example.com", "unknown address <email>"),
         ("pointer 0xDEADbeef of 3f2b8c1e-9d4a-4b6c-8e2f-0a1b2c3d4e5f", "pointer <id> of <id>"),
         ("Root=1-67891233-abcdef012345678912345678", "Root=<id>"),

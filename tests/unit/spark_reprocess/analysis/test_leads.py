@@ -15,7 +15,7 @@ import pytest
 
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
 from spark_reprocess.analysis.groups.signature import has_error, shape_of, short_title, signature_of
-from spark_reprocess.analysis.leads.feature_extraction import find_leads_in
+from spark_reprocess.analysis.leads.feature_extraction import SEARCHES, find_leads_in
 from spark_reprocess.analysis.leads.features import features_of
 from spark_reprocess.analysis.leads.leads import CORRELATED
 from spark_reprocess.archive.storage.records import record_of
@@ -57,9 +57,12 @@ def searched(
     table = pa.Table.from_pylist(rows)
     place = table.column_names.index("failed_at")
     schema = table.schema.set(place, pa.field("failed_at", pa.float64()))
-    for found in find_leads_in(counts, masks or Masks(), table.cast(schema).to_batches()):
-        for row in found.to_pylist():
-            leads[row["group_id"]] = record_of(tuple[Lead, ...], row["leads"])
+    for search in range(SEARCHES):
+        part = table.cast(schema).append_column("search", [[search] * len(rows)])
+        for found in find_leads_in(counts, masks or Masks(), part.to_batches()):
+            for row in found.to_pylist():
+                assert row["group_id"] not in leads
+                leads[row["group_id"]] = record_of(tuple[Lead, ...], row["leads"])
     return [
         SearchedGroup(
             members[0]["title"], tuple(row["place"] for row in members), leads.get(group_id, ())
