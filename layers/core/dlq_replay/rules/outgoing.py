@@ -1,7 +1,6 @@
 """What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
 
 import hashlib
-from contextlib import suppress
 from typing import Any
 
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, ReplayPolicy
@@ -183,9 +182,10 @@ def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
     it is the main queue's, unless others are configured: then nothing tells.
     """
     if (arn := message.source_arn) is not None:
-        with suppress(ValueError):
+        try:
             return QueueAddress.from_arn(arn)
-        return None
+        except ValueError:
+            return None
     name = message.history.context.source_queue
     if name is not None:
         return QueueAddress(policy.main_queue.account_id, name)
