@@ -238,7 +238,9 @@ def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) 
 
 def _counted(message: Message, replay_count: int) -> dict[str, MessageAttribute]:
     counter = MessageAttribute("Number", str(replay_count))
-    return {**_without(message.attributes, CONTEXT_ATTRIBUTE), REPLAY_COUNT_ATTRIBUTE: counter}
+    counted = {**message.attributes, REPLAY_COUNT_ATTRIBUTE: counter}
+    counted.pop(CONTEXT_ATTRIBUTE, None)
+    return counted
 
 
 def _marked(
