@@ -4,7 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,7 @@ from spark_reprocess.archive.ledger.claims import (
 )
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, states_of
-from spark_reprocess.archive.messages.dead_letter_schema import Row
+from spark_reprocess.archive.messages.dead_letter_schema import Row, from_row
 from spark_reprocess.archive.messages.message_index import (
     find_attempts,
     find_rows,
@@ -312,33 +312,23 @@ def _copy(
     row = min(rows, key=lambda row: (row["drained_at"], row["drain_id"]))
     key = signature_of("", None, *(row[name] for name in _ERROR)).group_key
     mask = str if options.is_unmasked else compile_masks(()).text
-    shows_body = options.has_body or options.is_unmasked
-    attributes, error = dict(row["attributes"] or ()), row["error_message"]
-    texts = ("source_arn", "message_group_id", "parked_reason", "error_type", "error_code")
-    numbers = ("receive_count", "replay_count", "body_bytes")
-    times = ("drained_at", "sent_at", "first_seen_at")
-    return ArchivedCopy(
-        message_id=row["message_id"],
-        first_id=row["first_id"],
-        state=state,
-        drain_ids=tuple(sorted({one["drain_id"] for one in rows})),
-        queue_url=row["queue_url"],
-        redriven_by=row["plan_id"],
-        error_message=None if error is None else mask(error),
-        attributes={name: value["data_type"] for name, value in attributes.items()},
-        entries=entries,
-        logged=row.get("logged", ""),
-        captured=captured(group_by, [key]).get(key, ""),
-        frames=row["frames"],
-        body=mask(row["body"] or "") if shows_body else None,
-        values={n: mask(_value(v)) for n, v in attributes.items()} if shows_body else None,
-        **{name: row[name] for name in (*texts, *numbers, *times)},
-    )
-
-
-def _value(value: Mapping[str, str | bytes | None]) -> str:
-    binary = value["binary_value"]
-    return binary.hex() if isinstance(binary, bytes) else str(value["string_value"])
+    shown = {one.name: row[one.name] for one in fields(ArchivedCopy) if one.name in row}
+    attributes, error = from_row(row).attributes, row["error_message"]
+    shown |= {
+        "state": state,
+        "drain_ids": tuple(sorted({one["drain_id"] for one in rows})),
+        "redriven_by": row["plan_id"],
+        "error_message": None if error is None else mask(error),
+        "attributes": {name: one.data_type for name, one in attributes.items()},
+        "entries": entries,
+        "captured": captured(group_by, [key]).get(key, ""),
+        "body": None,
+    }
+    if options.has_body or options.is_unmasked:
+        values = ((name, one.value) for name, one in attributes.items())
+        texts = {name: one if isinstance(one, str) else one.hex() for name, one in values}
+        shown |= {"body": mask(row["body"] or ""), "values": {n: mask(t) for n, t in texts.items()}}
+    return ArchivedCopy(**shown)
 
 
 def _entries(
