@@ -26,30 +26,27 @@ _ATTRIBUTE = pa.struct(
     ]
 )
 
+_TEXTS = {
+    "message_group_id": "MessageGroupId",
+    "deduplication_id": "MessageDeduplicationId",
+    "sequence_number": "SequenceNumber",
+    "trace_header": "AWSTraceHeader",
+    "source_arn": "DeadLetterQueueSourceArn",
+    "sender_id": "SenderId",
+}
+_TIMES = {"sent_at": "SentTimestamp", "first_received_at": "ApproximateFirstReceiveTimestamp"}
+_OF_CONTEXT = ("parked_reason", "error_type", "error_code", "error_message", "plan_id")
+
 ARROW_SCHEMA = pa.schema(
     [
-        pa.field("message_id", pa.string(), nullable=False),
-        pa.field("first_id", pa.string(), nullable=False),
-        pa.field("body", pa.string(), nullable=False),
+        *(pa.field(one, pa.string(), nullable=False) for one in ("message_id", "first_id", "body")),
         pa.field("attributes", pa.map_(pa.string(), _ATTRIBUTE)),
-        pa.field("message_group_id", pa.string()),
-        pa.field("deduplication_id", pa.string()),
-        pa.field("sequence_number", pa.string()),
-        pa.field("trace_header", pa.string()),
-        pa.field("source_arn", pa.string()),
-        pa.field("sender_id", pa.string()),
-        pa.field("sent_at", _TIME),
-        pa.field("first_received_at", _TIME),
+        *(pa.field(name, pa.string()) for name in _TEXTS),
+        *(pa.field(name, _TIME) for name in _TIMES),
         pa.field("receive_count", pa.int32()),
         pa.field("replay_count", pa.int64()),
         pa.field("first_seen_at", _TIME),
-        pa.field("parked_reason", pa.string()),
-        pa.field("error_type", pa.string()),
-        pa.field("error_code", pa.string()),
-        pa.field("error_message", pa.string()),
-        pa.field("plan_id", pa.string()),
-        pa.field("source_queue", pa.string()),
-        pa.field("last_id", pa.string()),
+        *(pa.field(name, pa.string()) for name in (*_OF_CONTEXT, "source_queue", "last_id")),
         pa.field("body_bytes", pa.int64()),
         pa.field("queue_url", pa.string()),
         pa.field("drained_at", _TIME),
@@ -60,15 +57,6 @@ ARROW_SCHEMA = pa.schema(
 SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
 """What a copy of a message is made of; the rest of a row is for people and for the analysis."""
 
-_TEXTS = {
-    "message_group_id": "MessageGroupId",
-    "deduplication_id": "MessageDeduplicationId",
-    "sequence_number": "SequenceNumber",
-    "trace_header": "AWSTraceHeader",
-    "source_arn": "DeadLetterQueueSourceArn",
-    "sender_id": "SenderId",
-}
-_TIMES = {"sent_at": "SentTimestamp", "first_received_at": "ApproximateFirstReceiveTimestamp"}
 _RECEIVE_COUNT = "ApproximateReceiveCount"
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
