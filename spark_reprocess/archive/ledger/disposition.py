@@ -10,26 +10,13 @@ from typing import Self
 class Kind(Enum):
     """What a disposition means for the run."""
 
-    WORK = auto()
-    """The run acts on it."""
-
-    DONE = auto()
-    """Confirmed, and recorded in the ledger: the message needs no decision any more."""
-
-    BEFORE = auto()
-    """Done by an earlier run."""
-
-    LEFT = auto()
-    """Left, as the plan or the operator said."""
-
-    REFUSED = auto()
-    """Left although the plan wants it: a rule forbids it. A person must see it."""
-
-    UNFINISHED = auto()
-    """The run should have done it and could not. Another run may."""
-
-    STOPPED = auto()
-    """Left because its group is stopped: too much of a step came back."""
+    WORK = auto()  # the run acts on it
+    DONE = auto()  # confirmed, and recorded in the ledger: the message needs no decision any more
+    BEFORE = auto()  # done by an earlier run
+    LEFT = auto()  # left, as the plan or the operator said
+    REFUSED = auto()  # left although the plan wants it: a rule forbids it; a person must see it
+    UNFINISHED = auto()  # the run should have done it and could not; another run may
+    STOPPED = auto()  # left because its group is stopped: too much of a step came back
 
 
 CLAIM_TTL_SECONDS = 900
