@@ -299,11 +299,7 @@ class DrainTask:
 
     def _delete(self, batch: Sequence[Receipt]) -> tuple[int, int]:
         """Delete a batch; return how many are deleted and how many are left."""
-        left = list(batch)
-        for _ in Retry(DELETE_ATTEMPTS, sleep=self.sleep).attempts():
-            left = self.queue.delete(left)
-            if not left:
-                break
+        left = Retry(DELETE_ATTEMPTS, sleep=self.sleep).finish(self.queue.delete, batch)
         return len(batch) - len(left), len(left)
 
     def _await_deletions(self) -> None:

@@ -453,10 +453,5 @@ def _in_batches(
     """Call with the keys of these messages, and again with those that DynamoDB leaves."""
     keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
     for start in range(0, len(keys), size):
-        left = keys[start : start + size]
-        for _ in _BUSY_TABLE.attempts():
-            left = call(left)
-            if not left:
-                break
-        else:
+        if _BUSY_TABLE.finish(call, keys[start : start + size]):
             raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run again")

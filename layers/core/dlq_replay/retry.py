@@ -1,7 +1,6 @@
 """Retries with full jitter and a deadline; pauses after faults. Standard library only.
 
-``Retry.call`` repeats a function that raises. ``Retry.attempts`` is for a loop of the caller, such
-as one that retries only what is left.
+``Retry.call`` repeats a function that raises, ``Retry.finish`` one that returns what is left.
 """
 
 import math
@@ -98,6 +97,13 @@ class Retry:
                 return
             self.sleep(wait_seconds)
             yield number + 1
+
+    def finish(self, function: Callable[[T], T], left: T) -> T:
+        """Call *function* with what it left the last time, until that is empty; return the rest."""
+        for _ in self.attempts():
+            if not (left := function(left)):
+                break
+        return left
 
     def call(self, function: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
         """Call *function* until it returns, or raises what no other attempt may make succeed.

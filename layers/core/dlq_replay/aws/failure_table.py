@@ -121,9 +121,5 @@ class FailureTable:
         for start in range(0, len(items), size):
             if start and self.clock_seconds() > end_seconds:
                 raise TableError(f"slow: stopped after {BUDGET_SECONDS:g} s")
-            left = items[start : start + size]
-            for _ in retry.attempts():
-                if not (left := work(left)):
-                    break
-            else:
+            if retry.finish(work, items[start : start + size]):
                 raise TableError("throttled: DynamoDB left a part of a batch unprocessed")
