@@ -143,7 +143,7 @@ def _analyzed(
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - no public way
     optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
     try:
-        column = _Builder(rows.columns).build(_parsed(sql), {})
+        column = _build(_parsed(sql), {name.lower(): name for name in rows.columns})
         frame = use(empty, column)
         # The optimizer replaces a cast text such as 'now' or 'today' by the current time.
         plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
@@ -207,131 +207,124 @@ def _parsed(sql: str) -> exp.Expr:
     return found[0]
 
 
-_Scope = Mapping[str, Column]
-"""The variables of the lambdas around an expression, by their names in lower case."""
+_Scope = Mapping[str, Column | str]
+"""By name in lower case: the columns, as their own names, and the variables of lambdas around."""
 
 
-class _Builder:
-    """Builds columns over *columns*. Its methods raise InputError for what they do not know."""
+def _build(node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR0912 - a table
+    """Build the column that *node* means; raise InputError for what is not known here."""
+    match node:
+        case exp.Paren():
+            return _build(node.this, scope)
+        case exp.Null() | exp.Boolean():
+            return F.lit(node.args.get("this"))
+        case exp.RawString() | exp.Literal(is_string=True):
+            return F.lit(node.name)
+        case exp.Literal():
+            return F.lit(_number(node.name))
+        case exp.Neg(this=exp.Literal(is_string=False)):
+            # The sign belongs to the number: -2147483648 is an INT.
+            return F.lit(_number(f"-{node.this.name}"))
+        case exp.Identifier():
+            return _named(node.name, scope)
+        case exp.Column(this=exp.Identifier()):
+            first, *fields = [part.name for part in node.parts]
+            return reduce(Column.getField, fields, _named(first, scope))
+        case exp.Dot(expression=exp.Identifier()):
+            return _build(node.this, scope).getField(node.expression.name)
+        case exp.Bracket():
+            value, key = _parts(node, scope, "this", "expressions")
+            return value[key]
+        case exp.Anonymous():
+            return _called(node, scope)
+        case exp.Cast() if not _casts_literal(node.this):
+            [value] = _parts(node, scope, "this")
+            if not _TYPE.fullmatch(kind := node.to.sql(Spark)):
+                raise _refused(node.to)
+            return value.try_cast(kind) if isinstance(node, exp.TryCast) else value.cast(kind)
+        case exp.Interval(this=exp.Literal(), unit=exp.Var()):
+            unit = _UNIT.fullmatch(node.args["unit"].name)
+            if not unit or not re.fullmatch(r"-?\d+", node.this.name):
+                raise _refused(node)
+            return F.lit(int(node.this.name)).cast(f"interval {unit[1]}")
+        case exp.Case():
+            parts: list[Column] = []
+            for branch in node.args["ifs"]:
+                test, value = _parts(branch, scope, "this", "true")
+                parts += (_build(node.this, scope) == test if node.this else test, value)
+            if default := node.args.get("default"):
+                parts.append(_build(default, scope))
+            return F.call_function("when", *parts)
+        case exp.And() | exp.Or():
+            # The left operand of a long chain is as deep as the chain: no recursion into it.
+            columns = [_build(one, scope) for one in node.flatten(unnest=False)]
+            join = and_ if isinstance(node, exp.And) else or_
+            while len(columns) > 1:  # balanced, as Spark's own parser builds it
+                columns = [reduce(join, columns[n : n + 2]) for n in range(0, len(columns), 2)]
+            return columns[0]
+        case exp.Not():
+            return ~_build(node.this, scope)
+        case exp.Escape(this=exp.Like() | exp.ILike()):
+            return _operator(node.this, scope, _build(node.expression, scope))
+        case _ if type(node).__name__ in _OPERATORS:
+            return _operator(node, scope)
+    raise _refused(node)
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = {name.lower(): name for name in columns}
 
-    def build(self, node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR0912 - a table
-        match node:
-            case exp.Paren():
-                return self.build(node.this, scope)
-            case exp.Null() | exp.Boolean():
-                return F.lit(node.args.get("this"))
-            case exp.RawString() | exp.Literal(is_string=True):
-                return F.lit(node.name)
-            case exp.Literal():
-                return F.lit(_number(node.name))
-            case exp.Neg(this=exp.Literal(is_string=False)):
-                # The sign belongs to the number: -2147483648 is an INT.
-                return F.lit(_number(f"-{node.this.name}"))
-            case exp.Identifier():
-                return self._named(node.name, scope)
-            case exp.Column(this=exp.Identifier()):
-                first, *fields = [part.name for part in node.parts]
-                return reduce(Column.getField, fields, self._named(first, scope))
-            case exp.Dot(expression=exp.Identifier()):
-                return self.build(node.this, scope).getField(node.expression.name)
-            case exp.Bracket():
-                value, key = self._parts(node, scope, "this", "expressions")
-                return value[key]
-            case exp.Anonymous():
-                return self._called(node, scope)
-            case exp.Cast() if not _casts_literal(node.this):
-                [value] = self._parts(node, scope, "this")
-                if not _TYPE.fullmatch(kind := node.to.sql(Spark)):
-                    raise _refused(node.to)
-                return value.try_cast(kind) if isinstance(node, exp.TryCast) else value.cast(kind)
-            case exp.Interval(this=exp.Literal(), unit=exp.Var()):
-                unit = _UNIT.fullmatch(node.args["unit"].name)
-                if not unit or not re.fullmatch(r"-?\d+", node.this.name):
-                    raise _refused(node)
-                return F.lit(int(node.this.name)).cast(f"interval {unit[1]}")
-            case exp.Case():
-                return self._case(node, scope)
-            case exp.And() | exp.Or():
-                # The left operand of a long chain is as deep as the chain: no recursion into it.
-                operands: list[exp.Expr] = [node]
-                while type(operands[0]) is type(node):
-                    operands[:1] = operands[0].this, operands[0].expression
-                columns = [self.build(one, scope) for one in operands]
-                join = and_ if isinstance(node, exp.And) else or_
-                while len(columns) > 1:  # balanced, as Spark's own parser builds it
-                    columns = [reduce(join, columns[n : n + 2]) for n in range(0, len(columns), 2)]
-                return columns[0]
-            case exp.Not():
-                return ~self.build(node.this, scope)
-            case exp.Escape(this=exp.Like() | exp.ILike()):
-                return self._operator(node.this, scope, self.build(node.expression, scope))
-            case _ if type(node).__name__ in _OPERATORS:
-                return self._operator(node, scope)
+def _operator(node: exp.Expr, scope: _Scope, *more: Column) -> Column:
+    operands = [node.args.get(name) for name in ("this", "expression", "low", "high")]
+    # sqlglot and Spark give these another precedence.
+    loose = (exp.Add, exp.Sub) if isinstance(node, exp.DPipe) else _PREDICATES
+    if any(isinstance(one, loose) for one in operands) or (
+        isinstance(node, exp.Neg) and _casts_literal(node.this)
+    ):
+        raise _refused(node, _BRACKETS)
+    if isinstance(node, exp.In) and not node.expressions:
+        raise _refused(node.args.get("query") or node)
+    if isinstance(node, exp.Is) and not isinstance(node.expression, exp.Null | exp.Boolean):
         raise _refused(node)
+    parts = _parts(node, scope, "this", "expression", "expressions", "low", "high")
+    column = F.call_function(f"`{_OPERATORS[type(node).__name__]}`", *parts, *more)
+    return ~column if node.args.get("negate") or isinstance(node, _NEGATED) else column
 
-    def _operator(self, node: exp.Expr, scope: _Scope, *more: Column) -> Column:
-        operands = [node.args.get(name) for name in ("this", "expression", "low", "high")]
-        # sqlglot and Spark give these another precedence.
-        loose = (exp.Add, exp.Sub) if isinstance(node, exp.DPipe) else _PREDICATES
-        if any(isinstance(one, loose) for one in operands) or (
-            isinstance(node, exp.Neg) and _casts_literal(node.this)
-        ):
-            raise _refused(node, _BRACKETS)
-        if isinstance(node, exp.In) and not node.expressions:
-            raise _refused(node.args.get("query") or node)
-        if isinstance(node, exp.Is) and not isinstance(node.expression, exp.Null | exp.Boolean):
-            raise _refused(node)
-        parts = self._parts(node, scope, "this", "expression", "expressions", "low", "high")
-        column = F.call_function(f"`{_OPERATORS[type(node).__name__]}`", *parts, *more)
-        return ~column if node.args.get("negate") or isinstance(node, _NEGATED) else column
 
-    def _parts(self, node: exp.Expr, scope: _Scope, *names: str) -> list[Column]:
-        """Build the parts *names* of *node*; refuse it if it has others."""
-        if any(part and name not in {*names, *_NOTES} for name, part in node.args.items()):
-            raise _refused(node)
-        parts = (node.args.get(name) for name in names)
-        flat = chain.from_iterable(part if isinstance(part, list) else [part] for part in parts)
-        return [self.build(part, scope) for part in flat if part is not None]
+def _parts(node: exp.Expr, scope: _Scope, *names: str) -> list[Column]:
+    """Build the parts *names* of *node*; refuse it if it has others."""
+    if any(part and name not in {*names, *_NOTES} for name, part in node.args.items()):
+        raise _refused(node)
+    parts = (node.args.get(name) for name in names)
+    flat = chain.from_iterable(part if isinstance(part, list) else [part] for part in parts)
+    return [_build(part, scope) for part in flat if part is not None]
 
-    def _case(self, node: exp.Expr, scope: _Scope) -> Column:
-        parts: list[Column] = []
-        for branch in node.args["ifs"]:
-            test, value = self._parts(branch, scope, "this", "true")
-            parts += (self.build(node.this, scope) == test if node.this else test, value)
-        if default := node.args.get("default"):
-            parts.append(self.build(default, scope))
-        return F.call_function("when", *parts)
 
-    def _named(self, name: str, scope: _Scope) -> Column:
-        if (variable := scope.get(name.lower())) is not None:
-            return variable
-        if (column := self._columns.get(name.lower())) is None:
-            near = get_close_matches(name, [*self._columns.values(), *scope], 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            why = _WHY.get(name.lower(), f"is no column here{hint}")
-            raise SqlError(f"{name}: {why}", f"a name: {why}")
-        quoted = column.replace("`", "``")
-        return F.col(f"`{quoted}`")
+def _named(name: str, scope: _Scope) -> Column:
+    if (found := scope.get(name.lower())) is None:
+        near = get_close_matches(name, scope, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        why = _WHY.get(name.lower(), f"is no column here{hint}")
+        raise SqlError(f"{name}: {why}", f"a name: {why}")
+    if isinstance(found, Column):
+        return found
+    quoted = found.replace("`", "``")
+    return F.col(f"`{quoted}`")
 
-    def _called(self, node: exp.Expr, scope: _Scope) -> Column:
-        name, arguments = node.name.lower(), node.expressions
-        if name not in _FUNCTIONS:
-            why = _WHY.get(name, _NOT_LISTED)
-            raise SqlError(f"{node.name}(): {why}", f"a function: {why}")
-        if name not in _LAMBDAS:
-            return F.call_function(name, *(self.build(one, scope) for one in arguments))
-        columns = [self.build(one, scope) for one in arguments if not isinstance(one, exp.Lambda)]
-        function = arguments[-1] if len(arguments) == 2 and len(columns) == 1 else None  # noqa: PLR2004 - array, lambda
-        if not isinstance(function, exp.Lambda) or len(function.expressions) != 1:
-            raise _refused(node, f"write it as {name}(an_array, x -> x = 'a')")
-        variable = function.expressions[0].name.lower()
-        # If each element of a new array could hold the body, one message could fill the memory.
-        inside, around = (_Builder([]), {}) if name == "transform" else (self, scope)
-        apply: Callable[..., Column] = getattr(F, name)
-        return apply(columns[0], lambda x: inside.build(function.this, {**around, variable: x}))
+
+def _called(node: exp.Expr, scope: _Scope) -> Column:
+    name, arguments = node.name.lower(), node.expressions
+    if name not in _FUNCTIONS:
+        why = _WHY.get(name, _NOT_LISTED)
+        raise SqlError(f"{node.name}(): {why}", f"a function: {why}")
+    if name not in _LAMBDAS:
+        return F.call_function(name, *(_build(one, scope) for one in arguments))
+    columns = [_build(one, scope) for one in arguments if not isinstance(one, exp.Lambda)]
+    function = arguments[-1] if len(arguments) == 2 and len(columns) == 1 else None  # noqa: PLR2004 - array, lambda
+    if not isinstance(function, exp.Lambda) or len(function.expressions) != 1:
+        raise _refused(node, f"write it as {name}(an_array, x -> x = 'a')")
+    variable = function.expressions[0].name.lower()
+    # If each element of a new array could hold the body, one message could fill the memory.
+    around = {} if name == "transform" else scope
+    apply: Callable[..., Column] = getattr(F, name)
+    return apply(columns[0], lambda x: _build(function.this, {**around, variable: x}))
 
 
 def _refused(node: exp.Expr, why: str = _NOT_LISTED) -> InputError:
