@@ -143,11 +143,6 @@ def assign_groups(
             return grouping
 
 
-def read_group_by(archive: Archive) -> str:
-    """Return the pattern that analyses use; empty without one, or if it cannot be read."""
-    return (_attempt(archive, _TABLE, _Table) or _Table()).group_by
-
-
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:
     """Return the paths of statements by group id, ascending."""
     named = (path for path in sorted(paths) if _number(path) and not path.startswith(f"{SEEN}/"))

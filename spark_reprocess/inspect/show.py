@@ -15,8 +15,6 @@ from botocore.exceptions import BotoCoreError
 from dlq_replay.aws.failure_table import FailureTable, table_client_config
 from dlq_replay.aws.sqs import describe
 from spark_reprocess.analysis.groups.mask import compile_masks
-from spark_reprocess.analysis.groups.signature import signature_of
-from spark_reprocess.archive.group_records import read_group_by
 from spark_reprocess.archive.ledger.claims import (
     Attempt,
     Result,
@@ -39,7 +37,6 @@ from spark_reprocess.archive.storage.files import NEW_ID, Archive, open_archive
 from spark_reprocess.aws.actor import Caller
 from spark_reprocess.aws.clients import aws_client, sqs_client
 from spark_reprocess.errors import InputError
-from spark_reprocess.groups.grouping import captured
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
@@ -63,7 +60,6 @@ class ShowOptions:
 NEWEST = 200
 """So many messages of a group are looked up for its places."""
 
-_ERROR = ("error_type", "error_message", "error_code")
 _OF_CLAIM = ("run_id", "who", "reason", "destination", "step")
 
 _OUTCOME_TEXTS: dict[str | None, str] = {
@@ -133,7 +129,6 @@ class ArchivedCopy:
     body: str | None = None
     values: Mapping[str, str] | None = None
     logged: str = ""
-    captured: str = ""
     frames: str = ""
 
 
@@ -252,7 +247,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     attempts = find_attempts(archive, {row["message_id"] for row in rows}, drains)
     runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
-    by_id, group_by = defaultdict[str, list[Row]](list), read_group_by(archive)
+    by_id = defaultdict[str, list[Row]](list)
     oldest = min((row["drain_id"] for row in rows), default="")
     without = [row for row in rows if not (row["error_type"] or row["error_message"])]
     reasons = read_reasons(archive, oldest) if without else {}
@@ -268,9 +263,8 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
         _copy(
             of_one,
             options,
-            group_by,
-            state=str(states.get(message_id, PENDING)),
-            entries=tuple(_entries(message_id, attempts, runs)),
+            str(states.get(message_id, PENDING)),
+            tuple(_entries(message_id, attempts, runs)),
         )
         for message_id, of_one in by_id.items()
     ]
@@ -302,15 +296,9 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
 
 
 def _copy(
-    rows: Sequence[Row],
-    options: ShowOptions,
-    group_by: str,
-    *,
-    state: str,
-    entries: tuple[LedgerEntry, ...],
+    rows: Sequence[Row], options: ShowOptions, state: str, entries: tuple[LedgerEntry, ...]
 ) -> ArchivedCopy:
     row = min(rows, key=lambda row: (row["drained_at"], row["drain_id"]))
-    key = signature_of("", None, *(row[name] for name in _ERROR)).group_key
     mask = str if options.is_unmasked else compile_masks(()).text
     shown = {one.name: row[one.name] for one in fields(ArchivedCopy) if one.name in row}
     attributes, error = from_row(row).attributes, row["error_message"]
@@ -321,7 +309,6 @@ def _copy(
         "error_message": None if error is None else mask(error),
         "attributes": {name: one.data_type for name, one in attributes.items()},
         "entries": entries,
-        "captured": captured(group_by, [key]).get(key, ""),
         "body": None,
     }
     if options.has_body or options.is_unmasked:

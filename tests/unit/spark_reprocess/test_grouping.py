@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.analysis.groups.signature import signature_of
-from spark_reprocess.archive.group_records import assign_groups, read_group_by
+from spark_reprocess.archive.group_records import assign_groups
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.groups import grouping
@@ -260,4 +260,3 @@ def test_a_pattern_is_remembered_until_there_is_another_one(tmp_path: Path) -> N
     ]
 
     assert titles == [[], ["E (a)", "E (b)"], ["E (a)", "E (b)"], []]
-    assert read_group_by(archive) == ""
