@@ -4,15 +4,21 @@ A *disposition* is one word. Two of them make work, the others say why there is 
 """
 
 from collections.abc import Collection, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, PLACES
+from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, POSITION
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.frames import Held
 from spark_reprocess.archive.messages.message_order import DETAIL
 from spark_reprocess.redrive.resolving.editor import FAULT
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
@@ -42,7 +48,7 @@ def _attribute_bytes(entry: Column) -> Column:
     return (names + F.coalesce(text, data, F.lit(0))).cast("long")
 
 
-def with_chunks(positioned: DataFrame, chunks: int, step: str = "") -> DataFrame:
+def with_chunks(positioned: Held, chunks: int, step: str = "") -> Held:
     """Put ``POSITION`` in place of ``unit`` and ``position``, see ``with_positions``.
 
     Messages with a position are in chunks of 100, in their order. The others are spread over so
@@ -50,19 +56,23 @@ def with_chunks(positioned: DataFrame, chunks: int, step: str = "") -> DataFrame
     So it depends on nothing but the id in which chunk a message is, and where. *step* ends the
     names of the units of a ramp's step.
     """
-    position = F.col("position")
-    chunk = F.coalesce(F.floor(position / CHUNK_MESSAGES), _of_digest(1, 16) % chunks)
-    place = F.coalesce(position % CHUNK_MESSAGES, _of_digest(17, 4) % PLACES)
-    unit = F.concat(F.coalesce("unit", F.lit(f"of-{chunks}")), F.lit(step))
-    return positioned.withColumns(
-        {"unit": unit, "chunk": chunk.cast("long"), "place": place.cast("long")}
-    ).drop("position")
+    rows, change = positioned.rows, partial(_chunked, chunks, step)
+    if isinstance(rows, pa.Table):
+        return Held(change(rows))
+    schema = from_arrow_schema(change(to_arrow_schema(rows.schema).empty_table()).schema)
+    return Held(rows.mapInArrow(lambda batches: map(change, batches), schema))
 
 
-def _of_digest(first: int, digits: int) -> Column:
-    """Return so many hex digits of the SHA-256 of a message's id, from the *first* on, from 1."""
-    part = F.substring(F.sha2("message_id", 256), first, digits)
-    return F.conv(part, 16, 10).cast("decimal(20)")
+def _chunked(chunks: int, step: str, rows: Any) -> Any:  # noqa: ANN401 - a table, or a batch
+    places, columns = [], (rows[name].to_pylist() for name in ("message_id", "unit", "position"))
+    for message_id, unit, position in zip(*columns, strict=True):
+        of_id = sha256(message_id.encode()).digest()
+        place = f"of-{chunks}", int.from_bytes(of_id[:8]) % chunks, int.from_bytes(of_id[8:10])
+        places.append(place if position is None else (unit, *divmod(position, CHUNK_MESSAGES)))
+    units = pa.array([f"{unit}{step}" for unit, _, _ in places], pa.string())
+    new = units, *(pa.array([one[n] for one in places], pa.int64()) for n in (1, 2))
+    rows = rows.drop_columns(["unit", "position"])
+    return type(rows).from_arrays([*rows.columns, *new], [*rows.schema.names, *POSITION])
 
 
 def with_dispositions(
