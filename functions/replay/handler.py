@@ -215,7 +215,7 @@ def _log(outcome: BatchOutcome) -> None:
             case Failed(cause, detail):
                 why = (("cause", cause), ("detail", detail))
                 groups[logger.error, "left in the DLQ", why].append(one.message_id)
-            case Replay(number, delay_seconds):
+            case Replay(number, delay_seconds) if logger.log_level <= logging.DEBUG:
                 of = {"id": one.message_id, "number": number, "delay_seconds": delay_seconds}
                 logger.debug("replayed", extra=of)
         if one.fault:

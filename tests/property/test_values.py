@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +23,7 @@ def test_context_fits_and_survives_but_for_a_shortened_error(context: ReplayCont
 
     assert text.isascii()
     assert len(text) <= CONTEXT_MAX_BYTES
-    assert replace(read, error=None) == replace(context, error=None)
+    assert read._replace(error=None) == context._replace(error=None)
 
 
 @given(st.text())

@@ -1,7 +1,6 @@
 """The waits that messages really have, from arrival in the DLQ to availability in main."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,7 +40,7 @@ def waits(*, is_fifo: bool, number: int, cap_seconds: int) -> list[int]:
         run(stack.model, sources, until_ms=stack.clock.now_ms() + index % 3 * 1000)
         arrived[str(index)] = stack.now_seconds()
         letter = entry(str(index), f"group-{index}" if is_fifo else "")
-        stack.dlq.send([replace(letter, attributes=counter(str(number - 1)))])
+        stack.dlq.send([letter._replace(attributes=counter(str(number - 1)))])
     run(stack.model, sources)
     return taken
 

@@ -5,7 +5,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from dlq_replay.backoff import Backoff
@@ -93,7 +93,7 @@ def context_of(entry: SendEntry) -> ReplayContext:
     value = entry.attributes[CONTEXT_ATTRIBUTE].value
     assert isinstance(value, str)
     read = ReplayContext.from_json(value, lambda: body_digest(entry.body))
-    return replace(read, body_digest=None)
+    return read._replace(body_digest=None)
 
 
 def filler(count: int) -> dict[str, MessageAttribute]:

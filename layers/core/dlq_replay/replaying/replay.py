@@ -8,7 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dlq_replay.backoff import DrawUpTo
@@ -247,13 +247,13 @@ def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> S
     if step.entry is None:
         is_unconfirmed = isinstance(step.fate, Hold) and step.message_id not in held
         fate = Failed("not_reached", "its hold was not confirmed")
-        return replace(step, fate=fate) if is_unconfirmed else step
+        return step._replace(fate=fate) if is_unconfirmed else step
     match results[step.message_id]:
         case Confirmed():
             return step
         case Refused(code, text):
-            return replace(step, fate=Failed("refused", text or code))
+            return step._replace(fate=Failed("refused", text or code))
         case InDoubt(cause):
-            return replace(step, fate=Failed("in_doubt", cause))
+            return step._replace(fate=Failed("in_doubt", cause))
         case NotSent():
-            return replace(step, fate=Failed("not_reached"))
+            return step._replace(fate=Failed("not_reached"))

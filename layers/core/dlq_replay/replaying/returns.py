@@ -8,7 +8,7 @@ only a copy of an unproven step waits for it.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dlq_replay.retry import Asking, awake_seconds
 from dlq_replay.rules.decision import Park, is_returned_canary
@@ -87,7 +87,7 @@ class ReturnsCounter:
                 lost |= {one.message_id: one for one in asked}
         marked = {
             one.message_id: one.with_history(
-                replace(one.history, context=replace(one.history.context, is_back=True))
+                one.history._replace(context=one.history.context._replace(is_back=True))
             )
             for messages in returns.values()
             for one in messages

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dlq_replay.wire.message import SendEntry
 
@@ -85,8 +85,7 @@ def send_each_if_rejected(call: Call, entries: Sequence[SendEntry]) -> Sequence[
     return [result for entry in entries for result in send_each_if_rejected(call, [entry])]
 
 
-@dataclass(frozen=True, slots=True)
-class Shipment:
+class Shipment(NamedTuple):
     """An entry, its queue, and the caller's key for its result."""
 
     key: str

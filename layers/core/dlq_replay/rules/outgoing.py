@@ -1,7 +1,6 @@
 """What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
 
 import hashlib
-from contextlib import suppress
 from typing import Any
 
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, ReplayPolicy
@@ -183,9 +182,10 @@ def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
     it is the main queue's, unless others are configured: then nothing tells.
     """
     if (arn := message.source_arn) is not None:
-        with suppress(ValueError):
+        try:
             return QueueAddress.from_arn(arn)
-        return None
+        except ValueError:
+            return None
     name = message.history.context.source_queue
     if name is not None:
         return QueueAddress(policy.main_queue.account_id, name)
@@ -238,7 +238,9 @@ def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) 
 
 def _counted(message: Message, replay_count: int) -> dict[str, MessageAttribute]:
     counter = MessageAttribute("Number", str(replay_count))
-    return {**_without(message.attributes, CONTEXT_ATTRIBUTE), REPLAY_COUNT_ATTRIBUTE: counter}
+    counted = {**message.attributes, REPLAY_COUNT_ATTRIBUTE: counter}
+    counted.pop(CONTEXT_ATTRIBUTE, None)
+    return counted
 
 
 def _marked(

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.rules.breaker import BreakerView
@@ -44,8 +45,7 @@ class Wait:
 Fate = Decision | Wait | Failed
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One record and what is meant to happen to it; once acted on, what became of it.
 
     Attributes:

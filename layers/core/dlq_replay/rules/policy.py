@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 from dlq_replay.backoff import Backoff
@@ -20,7 +21,7 @@ EXPIRY_MARGIN_SECONDS = 300
 """What must be left of a message's retention when its wait ends, for a poller to come by."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueueLimits:
     """What the queues themselves impose: MaximumMessageSize, MessageRetentionPeriod, and others.
 
@@ -37,12 +38,12 @@ class QueueLimits:
     max_receive_count: int | None = None
     dlq_visibility_seconds: int = 0
 
-    @property
+    @cached_property
     def replay_timer_max_seconds(self) -> int:
         """The longest message timer towards main that leaves the copy alive when it ends."""
         return _timer_within(self.main_retention_seconds)
 
-    @property
+    @cached_property
     def hold_timer_max_seconds(self) -> int:
         """The same within the DLQ; 0 where its retention is too short to hold anything."""
         return _timer_within(self.dlq_retention_seconds)

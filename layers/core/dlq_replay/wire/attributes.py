@@ -3,8 +3,7 @@
 import base64
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from dlq_replay.errors import MalformedMessageError
 
@@ -12,8 +11,7 @@ MAX_ATTRIBUTES = 10
 """Per message: SQSDeveloperGuide, "Amazon SQS message metadata"."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageAttribute:
+class MessageAttribute(NamedTuple):
     """A value and its type, exactly as the producer sent them.
 
     Attributes:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from dlq_replay.errors import MalformedEventError, MalformedMessageError
 from dlq_replay.wire.attributes import Attributes, MessageAttribute, size_bytes
@@ -24,8 +24,7 @@ _LAMBDA_NAMES = "messageId", "body", "messageAttributes", "attributes", "receipt
 _API_NAMES = "MessageId", "Body", "MessageAttributes", "Attributes", "ReceiptHandle", "MD5OfBody"
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """The content of a copy's two attributes.
 
     Attributes:
@@ -179,8 +178,7 @@ class Message:
         return ";".join(kept) or None
 
 
-@dataclass(frozen=True, slots=True)
-class SendEntry:
+class SendEntry(NamedTuple):
     """One message to send; it has no entry id yet.
 
     Attributes:
@@ -189,7 +187,7 @@ class SendEntry:
     """
 
     body: str
-    attributes: Attributes = field(default_factory=dict)
+    attributes: Attributes = {}  # noqa: RUF012 - its type has no way to change it
     message_group_id: str | None = None
     deduplication_id: str | None = None
     trace_header: str | None = None

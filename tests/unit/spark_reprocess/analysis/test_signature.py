@@ -102,8 +102,7 @@ def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str) -> 
     error = replace(failure.to_failure_error(), type="shop.errors." + "E" * 116)
     first_id = "7c1811ed-e98f-4c9c-a9f9-58c757ff494f"
     slim = ReplayContext(first_id, error=error)
-    full = replace(
-        slim,
+    full = slim._replace(
         first_seen_seconds=NOW,
         reason="attempts_exhausted",
         plan_id="20261121T000001Z-ab12cdef012",
