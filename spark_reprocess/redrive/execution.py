@@ -161,8 +161,7 @@ class TaskRunner:
         """
         spark, rows = SparkSession.active(), dispositions.rows
         column: Any = pc.field if isinstance(rows, pa.Table) else F.col
-        is_work = column("disposition").isin([*map(str, WORK)])
-        is_here = is_work & (column(DESTINATION) == context.destination)
+        is_here = (column(DESTINATION) == context.destination) & column("disposition").isin([*WORK])
         work = Held.of(rows.filter(is_here).select([FILE, *_ASSIGNED]), total, stack)
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in work.counts("unit", "chunk")}
         cores = spark.sparkContext.defaultParallelism
@@ -192,10 +191,8 @@ class TaskRunner:
         if not readers == len(messages) == 1:
             rows = rows.repartitionById(len(messages), F.col(TASK))
         changed = with_changes(rows.sortWithinPartitions(*POSITION), context.editor.edits)
-        if rate is None:
-            return changed, None
         of_tasks = [messages[task] for task in sorted(messages)]
-        return changed, share_window(window_messages(rate), of_tasks)
+        return changed, None if rate is None else share_window(window_messages(rate), of_tasks)
 
 
 def read_work(
@@ -373,15 +370,14 @@ def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunCon
     Spark computes a lost partition again. From the ledger alone it would then decide anew. Nothing
     of a message but its id and file is written, because an erase does not reach the ledger.
     """
-    held, rows, order = resolved.dispositions, resolved.dispositions.rows, ORDER_COLUMNS[1:]
+    rows, order = resolved.dispositions.rows, ORDER_COLUMNS[1:]
     folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
     if isinstance(rows, pa.Table):
         write_table(rows.drop_columns([*order]), archive, folder)
-        return held
+        return resolved.dispositions
     kept = rows.drop(*order)
     write_table(kept, archive, folder)
     written = read_table(kept.sparkSession, archive, folder, kept.schema.toDDL())
     if context.to_fifo:
-        order_of = resolved.messages.select(FILE, *ORDER_COLUMNS)
-        written = written.join(order_of, on=["message_id", FILE])
+        written = written.join(resolved.messages.select(FILE, *ORDER_COLUMNS), ["message_id", FILE])
     return Held(written)

@@ -236,9 +236,7 @@ def _forecast(
 
 
 def _send_all(
-    work: Mapping[str, Sequence[Tally]],
-    context: RunContext,
-    send: Callable[[RunContext], Sent],
+    work: Mapping[str, Sequence[Tally]], context: RunContext, send: Callable[[RunContext], Sent]
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow.
 

@@ -283,8 +283,6 @@ def read_table(
     """
     parts = parts_of(archive, folder, digest)
     schema = cast("StructType", StructType.fromDDL(schema_ddl))
-    if not parts:
-        return spark.createDataFrame([], schema)
     arrow_schema = to_arrow_schema(schema)
     read = partial(read_parts, archive, folder, arrow_schema)
     listed = pa.Table.from_pylist(values_of(parts), schema=PARTS)

@@ -4,7 +4,6 @@ A *disposition* is one word. Two of them make work, the others say why there is 
 """
 
 from collections.abc import Collection, Mapping
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -52,27 +51,28 @@ def with_chunks(positioned: Held, chunks: int, step: str = "") -> Held:
     """Put ``POSITION`` in place of ``unit`` and ``position``, see ``with_positions``.
 
     Messages with a position are in chunks of 100, in their order. The others are spread over so
-    many *chunks* by the first eight bytes of the SHA-256 of their id; the next two are their place.
-    So it depends on nothing but the id in which chunk a message is, and where. *step* ends the
-    names of the units of a ramp's step.
+    many *chunks* by the first eight bytes of the SHA-256 of their id; the next two are their place:
+    nothing but the id decides. *step* ends the names of the units of a ramp's step.
     """
-    rows, change = positioned.rows, partial(_chunked, chunks, step)
+
+    def chunked(rows: Any) -> Any:  # noqa: ANN401 - a table, or a batch
+        places, names = [], ["message_id", "unit", "position"]
+        for message_id, unit, position in map(dict.values, rows.select(names).to_pylist()):
+            digest = sha256(message_id.encode()).digest()
+            chunk, place = int.from_bytes(digest[:8]) % chunks, int.from_bytes(digest[8:10])
+            if position is not None:
+                chunk, place = divmod(position, CHUNK_MESSAGES)
+            places.append((f"{unit or f'of-{chunks}'}{step}", chunk, place))
+        types = pa.string(), pa.int64(), pa.int64()
+        new = [pa.array([one[n] for one in places], of) for n, of in enumerate(types)]
+        rows = rows.drop_columns(["unit", "position"])
+        return type(rows).from_arrays([*rows.columns, *new], [*rows.schema.names, *POSITION])
+
+    rows = positioned.rows
     if isinstance(rows, pa.Table):
-        return Held(change(rows))
-    schema = from_arrow_schema(change(to_arrow_schema(rows.schema).empty_table()).schema)
-    return Held(rows.mapInArrow(lambda batches: map(change, batches), schema))
-
-
-def _chunked(chunks: int, step: str, rows: Any) -> Any:  # noqa: ANN401 - a table, or a batch
-    places, columns = [], (rows[name].to_pylist() for name in ("message_id", "unit", "position"))
-    for message_id, unit, position in zip(*columns, strict=True):
-        of_id = sha256(message_id.encode()).digest()
-        place = f"of-{chunks}", int.from_bytes(of_id[:8]) % chunks, int.from_bytes(of_id[8:10])
-        places.append(place if position is None else (unit, *divmod(position, CHUNK_MESSAGES)))
-    units = pa.array([f"{unit}{step}" for unit, _, _ in places], pa.string())
-    new = units, *(pa.array([one[n] for one in places], pa.int64()) for n in (1, 2))
-    rows = rows.drop_columns(["unit", "position"])
-    return type(rows).from_arrays([*rows.columns, *new], [*rows.schema.names, *POSITION])
+        return Held(chunked(rows))
+    schema = from_arrow_schema(chunked(to_arrow_schema(rows.schema).empty_table()).schema)
+    return Held(rows.mapInArrow(lambda batches: map(chunked, batches), schema))
 
 
 def with_dispositions(
