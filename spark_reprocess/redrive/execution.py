@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -45,6 +45,7 @@ from spark_reprocess.redrive.redrive_values import (
     Sent,
     Tally,
 )
+from spark_reprocess.redrive.resolving.dispositions import DESTINATION
 from spark_reprocess.redrive.resolving.edits import with_changes
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan
 from spark_reprocess.redrive.run_context import RunContext
@@ -90,21 +91,21 @@ class TaskRunner:
 
     def execute(
         self,
-        dispositions: DataFrame,
+        dispositions: Held,
         planned: Sequence[Tally],
         context: RunContext,
         stage: str,
         trouble: Callable[[], str] = lambda: "",
     ) -> Sent:
-        """Settle the rows of *dispositions* that make work, each chunk whole in one task.
+        """Settle the rows of *dispositions* that make work here, each chunk whole in one task.
 
         Ctrl-C, the deadline, a queue that is gone, a disk that is full, a plan lock that is not
         renewed: open calls come to their end, results are written, and the rest is counted as not
         reached.
 
-        Each evaluation of *dispositions*, one row per message, must give the same rows; *planned*
-        counts them. *stage* names this call among those of the run; it is part of a path. *trouble*
-        is asked every two seconds, and says why nothing more may be sent; empty if all is well.
+        *dispositions* has one row per message; *planned* counts what goes here. *stage* names this
+        call among those of the run; it is part of a path. *trouble* is asked every two seconds, and
+        says why nothing more may be sent; empty if all is well.
         """
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
@@ -150,7 +151,7 @@ class TaskRunner:
         return Sent((*outcomes, *not_reached(work, outcomes)), stopped_by)
 
     def _rows(
-        self, dispositions: DataFrame, total: int, context: RunContext, stack: ExitStack
+        self, dispositions: Held, total: int, context: RunContext, stack: ExitStack
     ) -> tuple[DataFrame, list[int] | None]:
         """Return the messages to settle, in the partitions of their tasks; the tasks' windows.
 
@@ -158,10 +159,12 @@ class TaskRunner:
         that its chunks follow each other in one task. So bodies are moved once, from the task that
         reads their file to the one that sends them, or not at all.
         """
-        frame = dispositions.where(F.col("disposition").isin(*WORK)).select(FILE, *_ASSIGNED)
-        work = Held.of(frame, total, stack)
+        spark, rows = SparkSession.active(), dispositions.rows
+        column: Any = pc.field if isinstance(rows, pa.Table) else F.col
+        is_here = (column(DESTINATION) == context.destination) & column("disposition").isin([*WORK])
+        work = Held.of(rows.filter(is_here).select([FILE, *_ASSIGNED]), total, stack)
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in work.counts("unit", "chunk")}
-        cores = dispositions.sparkSession.sparkContext.defaultParallelism
+        cores = spark.sparkContext.defaultParallelism
         slots = context.request.tasks or cores
         rate = context.limit.least_rate(context.request.max_rate)
         most = slots if rate is None else min(slots, most_tasks(rate))
@@ -170,9 +173,13 @@ class TaskRunner:
         for chunk, task in tasks.items():
             messages[task] += sizes[chunk]
         readers = min(len(work.counts(FILE)), cores)
-        is_in_one = readers == 1 and work.table is not None
-        spread = work.frame if is_in_one else work.frame.repartition(readers, FILE)
-        by_file = spread.groupBy(FILE).agg(F.collect_list(F.struct(*_ASSIGNED)).alias("work"))
+        if isinstance(work.rows, DataFrame):
+            spread = work.rows.repartition(readers, FILE).groupBy(FILE)
+            by_file = spread.agg(*(F.collect_list(name).alias(name) for name in _ASSIGNED))
+        else:
+            grouped = work.rows.group_by(FILE, use_threads=False)
+            listed = grouped.aggregate([(name, "list") for name in _ASSIGNED])
+            by_file = spark.createDataFrame(listed.rename_columns([FILE, *_ASSIGNED]))
         # The SQL of an edit may name any column.
         has_sql = any(edit.set_attributes for edit in context.editor.edits.values())
         columns = ARROW_SCHEMA.names if has_sql else SENDING_COLUMNS
@@ -181,13 +188,11 @@ class TaskRunner:
         )
         read = partial(read_work, self.archive, context.probe, tasks, schema)
         rows = by_file.mapInArrow(read, from_arrow_schema(schema))
-        if not (is_in_one and len(messages) == 1):
+        if not readers == len(messages) == 1:
             rows = rows.repartitionById(len(messages), F.col(TASK))
         changed = with_changes(rows.sortWithinPartitions(*POSITION), context.editor.edits)
-        if rate is None:
-            return changed, None
         of_tasks = [messages[task] for task in sorted(messages)]
-        return changed, share_window(window_messages(rate), of_tasks)
+        return changed, None if rate is None else share_window(window_messages(rate), of_tasks)
 
 
 def read_work(
@@ -197,7 +202,7 @@ def read_work(
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Read the messages that *batches* name: a row for each ``FILE``, with a list of ``_ASSIGNED``.
+    """Read the messages that *batches* name: a row for each ``FILE``, with lists of ``_ASSIGNED``.
 
     *tasks* has the task of each chunk, *schema* the columns to read and those of ``_ADDED``.
 
@@ -207,18 +212,15 @@ def read_work(
     if probe:
         probe.check(archive)
     columns = [name for name in schema.names if name not in _ADDED]
-    files = (file for batch in batches for file in zip(batch[FILE], batch["work"], strict=True))
-    for path, listed in ((str(path), listed) for path, listed in files):
-        work = pa.RecordBatch.from_struct_array(listed.values)
-        rows = rows_of_file(archive, path, list(map(str, work["message_id"].to_pylist())), columns)
+    for work in (row for batch in batches for row in batch.to_pylist()):
+        path, ids = work.pop(FILE), work["message_id"]
+        rows = rows_of_file(archive, path, ids, columns)
         if rows is None:
             raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
-        places = pc.index_in(work["message_id"], rows["message_id"].combine_chunks())
-        known: dict[str, Any] = dict(zip(rows.schema.names, rows.take(places).columns, strict=True))
-        known |= {name: work[name] for name in _ASSIGNED}
-        known["drain_id"] = [drain_of(path)] * work.num_rows
-        chunks = work.select(["unit", "chunk"]).to_pylist()
-        known[TASK] = [tasks[one["unit"], one["chunk"]] for one in chunks]
+        places = pc.index_in(pa.array(ids, pa.string()), rows["message_id"].combine_chunks())
+        found = zip(rows.schema.names, rows.take(places).columns, strict=True)
+        known: dict[str, Any] = {**dict(found), **work, "drain_id": [drain_of(path)] * len(ids)}
+        known[TASK] = [tasks[chunk] for chunk in zip(work["unit"], work["chunk"], strict=True)]
         yield from pa.table(known, schema=schema).to_batches(_BATCH_ROWS)
 
 
@@ -274,9 +276,7 @@ def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]
     ]
 
 
-def begin(
-    archive: Archive, resolved: ResolvedPlan, context: RunContext
-) -> tuple[RunContext, DataFrame]:
+def begin(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> tuple[RunContext, Held]:
     """Record the run, its edits and its dispositions; return what its sends need.
 
     Raises:
@@ -364,20 +364,20 @@ def summarize(
     )
 
 
-def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> DataFrame:
+def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> Held:
     """Write what the run does with each message, durably; return what the driver holds, or wrote.
 
     Spark computes a lost partition again. From the ledger alone it would then decide anew. Nothing
     of a message but its id and file is written, because an erase does not reach the ledger.
     """
-    held, order = resolved.dispositions, ORDER_COLUMNS[1:]
+    rows, order = resolved.dispositions.rows, ORDER_COLUMNS[1:]
     folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
-    if held.table is not None:
-        write_table(held.table.drop_columns([*order]), archive, folder)
-        return held.frame
-    kept = held.frame.drop(*order)
+    if isinstance(rows, pa.Table):
+        write_table(rows.drop_columns([*order]), archive, folder)
+        return resolved.dispositions
+    kept = rows.drop(*order)
     write_table(kept, archive, folder)
     written = read_table(kept.sparkSession, archive, folder, kept.schema.toDDL())
-    if not context.to_fifo:
-        return written
-    return written.join(resolved.messages.select(FILE, *ORDER_COLUMNS), on=["message_id", FILE])
+    if context.to_fifo:
+        written = written.join(resolved.messages.select(FILE, *ORDER_COLUMNS), ["message_id", FILE])
+    return Held(written)

@@ -92,7 +92,7 @@ class Ramp:
         others = [one for one in self.work if one not in sends]
         self._left.update({one.group_id: one.count for one in sends})
         rest, name = self.rows.where(~is_send), self.steps.queue
-        first = self.runner.execute(rest, others, self.context, name)
+        first = self.runner.execute(Held(rest), others, self.context, name)
         stopped_by = first.stopped_by
         while True:
             steps = self.steps.read()
@@ -135,8 +135,7 @@ class Ramp:
         number, run_id = len(steps) + 1, self.context.run_id
         with ExitStack() as stack:
             drawn = Held.of(self._drawn(wanted), sum(wanted.values()), stack)
-            table = drawn.frame if drawn.table is None else drawn.table
-            write_table(table, self.runner.archive, self.steps.table(number, run_id))
+            write_table(drawn.rows, self.runner.archive, self.steps.table(number, run_id))
             messages = {row["group_id"]: row["count"] for row in drawn.counts("group_id")}
         if not messages:
             return f"{_WAITS}: what is left stands behind messages that stay"
@@ -190,7 +189,7 @@ class Ramp:
 
         unproven = frozenset(step.messages.keys() & self._left.keys())
         result = self.runner.execute(
-            rows,
+            Held(rows),
             work,
             replace(self.context, limit=limit, step=step.number, unproven_groups=unproven),
             f"{self.steps.queue}-step-{step.number}",
@@ -232,9 +231,9 @@ class Ramp:
             word = F.when(is_stopped, Disposition.STOPPED).otherwise(disposition)
             rows = rows.withColumn("disposition", word)
             rows = with_waiting(rows) if self._in_order else rows
-        chunks = chunk_count(sum(step.messages.values()))
-        own = with_chunks(table, chunks, f".{self.steps.queue}.{step.number:05d}")
-        return rows.join(own.drop("group_id"), "message_id")
+        chunks, name = chunk_count(sum(step.messages.values())), f".{self.steps.queue}."
+        own = with_chunks(Held(table), chunks, f"{name}{step.number:05d}")
+        return rows.join(own.frame.drop("group_id"), "message_id")
 
     def _await_verdicts(self, steps: Sequence[Step]) -> str:
         """Wait until it is known of each group's last step whether it was good.

@@ -130,17 +130,19 @@ def redrive(
                     raise
                 notes += (f"what comes back of this run is not counted: {error}",)
 
-        def send(rows: DataFrame, to_here: RunContext) -> Sent:
+        context, dispositions = begin(archive, resolved, context)
+
+        def send(to_here: RunContext) -> Sent:
             url = to_here.destination
             if not probes:
-                return runner.execute(rows, work[url], to_here, _name(url))
+                return runner.execute(dispositions, work[url], to_here, _name(url))
+            is_elsewhere = F.col("disposition").isin(*WORK) & (F.col(DESTINATION) != url)
             return Ramp(
-                *(runner, to_here, rows, work[url], memory),
+                *(runner, to_here, dispositions.frame.where(~is_elsewhere), work[url], memory),
                 *(probes[url], steps[url], ended[url], wait),
             ).send()
 
-        context, dispositions = begin(archive, resolved, context)
-        sent = _send_all(work, context, dispositions, send)
+        sent = _send_all(work, context, send)
         summary = end(plan.groups, resolved, context, runner, sent)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
@@ -234,10 +236,7 @@ def _forecast(
 
 
 def _send_all(
-    work: Mapping[str, Sequence[Tally]],
-    context: RunContext,
-    dispositions: DataFrame,
-    send: Callable[[DataFrame, RunContext], Sent],
+    work: Mapping[str, Sequence[Tally]], context: RunContext, send: Callable[[RunContext], Sent]
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow.
 
@@ -252,9 +251,7 @@ def _send_all(
         if why or any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
             sent[url] = Sent(tuple(not_reached(work[url], ())), why)
             continue
-        is_work = F.col("disposition").isin(*WORK)
-        rows = dispositions.where(~is_work | (F.col(DESTINATION) == url))
-        sent[url] = send(rows, replace(context, destination=url, limit=limit))
+        sent[url] = send(replace(context, destination=url, limit=limit))
     return {url: sent[url] for url in work}
 
 

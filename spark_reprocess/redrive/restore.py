@@ -18,7 +18,7 @@ from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table
-from spark_reprocess.archive.messages.frames import FILE, read_archive
+from spark_reprocess.archive.messages.frames import FILE, Held, read_archive
 from spark_reprocess.archive.messages.message_order import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
@@ -66,9 +66,13 @@ def restore(
     with ExitStack() as stack:
         context = stack.enter_context(context.locked(archive))
         messages = read_archive(spark, archive)
+        # A power of two, so that it is the same in most restores although drains go on: a task of
+        # a killed restore that wakes meets the claims of the next one.
+        chunks = 1 << (chunk_count(rows) - 1).bit_length()
         with progress("resolving each message", str), explained(options.where):
             dispositions = _dispositions(messages, archive, options, rows, to_fifo=is_fifo)
-            resolved = resolve(messages, dispositions, rows, options, stack, to_fifo=is_fifo)
+            held = with_chunks(Held.of(dispositions, rows, stack), chunks)
+            resolved = resolve(messages, held, rows, options, stack, to_fifo=is_fifo)
         # Each drain is a group of the summary, as if a plan said to send all of it.
         drains = sorted({tally.group_id for tally in resolved.planned})
         groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
@@ -91,16 +95,12 @@ def _dispositions(
         is_selected(messages, options.where).alias("selected"),
     )
     positioned = with_positions(slim, in_order_units(rows) if to_fifo else None)
-    # A power of two, so that it is the same in most restores although drains go on: a task of a
-    # killed restore that wakes meets the claims of the next one.
-    chunks = 1 << (chunk_count(rows) - 1).bit_length()
-    numbered = with_chunks(positioned, chunks).withColumn(FAULT, F.lit(None))
     claimed = claimed_table(archive, time.time(), options.claim_ttl_seconds)
     states = messages.sparkSession.createDataFrame(strongest(claimed, "message_id"))
     if options.include_discarded:
         states = states.where(F.col("state") != Disposition.DISCARDED)
     dispositions = with_dispositions(
-        numbered,
+        positioned.withColumn(FAULT, F.lit(None)),
         states,
         None,
         # The parked queue takes messages of every source, but only those that were in it.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.messages.frames import Held
 from spark_reprocess.archive.messages.message_order import keep_groups_whole, limited
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from tests.integration.spark_world import Spark
@@ -105,18 +106,21 @@ def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: Spark) -> 
     assert found == changed(rows, parts, Disposition.SPLIT_GROUP)
 
 
-def test_a_chunk_and_a_place_in_it_are_parts_of_a_hash_of_the_id(spark: Spark) -> None:
+@pytest.mark.parametrize("few", [True, False])
+def test_a_chunk_and_a_place_in_it_are_parts_of_a_hash_of_the_id(
+    spark: Spark, *, few: bool
+) -> None:
     """So they are the same in every run, whatever was erased. Those in order have a position."""
     ids = [f"m-é-{n}" for n in range(300)]
     hashed = [(one, None, None) for one in ids]
     in_order = [("first", "in-order-00", 99), ("next", "in-order-00", 100)]
-    rows = spark.createDataFrame(
-        [*hashed, *in_order], "message_id string, unit string, position long"
-    )
+    columns = "message_id string, unit string, position long"
+    rows = spark.createDataFrame([*hashed, *in_order], columns)
+    held = Held(rows.toArrow() if few else rows)
 
     found = {
         row["message_id"]: (row["unit"], row["chunk"], row["place"])
-        for row in with_chunks(rows, 7, ".step").collect()
+        for row in with_chunks(held, 7, ".step").frame.collect()
     }
 
     digests = {one: sha256(one.encode()).digest() for one in ids}

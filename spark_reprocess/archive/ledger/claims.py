@@ -225,8 +225,8 @@ class Ledger:
         if (content := self.archive.read(path)) is None:
             return None
         with damage_named(self.archive, path):
-            lines = content.decode().splitlines()
-            return tuple(record_of(Result, json.loads(line)) for line in lines)
+            lines = ",".join(content.decode().splitlines())
+            return record_of(tuple[Result, ...], json.loads(f"[{lines}]"))
 
     def discard(self, name: AttemptName) -> None:
         """Remove the claim and the results of an attempt that a result file has. Never raises."""

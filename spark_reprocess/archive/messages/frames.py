@@ -256,33 +256,30 @@ _PARTS_PER_TASK = 4
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Rows that were evaluated once.
+    """Few rows as a table on the driver, many as a frame: each evaluation gives the same."""
 
-    Attributes:
-        frame: the rows. Each evaluation gives the same.
-        table: the same, where the driver holds them; None where they are too many.
-    """
-
-    frame: DataFrame
-    table: pa.Table | None
+    rows: pa.Table | DataFrame
 
     @classmethod
-    def of(cls, frame: DataFrame, rows: int, stack: ExitStack) -> Self:
-        """Evaluate *frame*, of so many rows; keep them until *stack* is closed.
+    def of(cls, rows: pa.Table | DataFrame, number: int, stack: ExitStack) -> Self:
+        """Evaluate *rows*, so many, once; keep them until *stack* is closed."""
+        if isinstance(rows, DataFrame) and number > DRIVER_ROWS:
+            stack.callback(rows.persist().unpersist)
+        elif isinstance(rows, DataFrame):
+            rows = rows.toArrow()
+        return cls(rows)
 
-        The driver holds few rows, in one partition, so that queries over them are quick.
-        """
-        if rows <= DRIVER_ROWS:
-            table = frame.toArrow()
-            return cls(frame.sparkSession.createDataFrame(table, frame.schema).coalesce(1), table)
-        stack.callback(frame.unpersist)
-        return cls(frame.persist(), None)
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as a frame. Few are in one partition, so that queries over them are quick."""
+        rows = self.rows
+        return rows if isinstance(rows, DataFrame) else local_frame(SparkSession.active(), rows)
 
     def counts(self, *columns: str) -> list[dict[str, Any]]:
         """Count the rows by the values of *columns*: a dictionary each, with ``count``."""
-        if self.table is None:
-            return [row.asDict() for row in self.frame.groupBy(*columns).count().collect()]
-        counted = self.table.group_by(list(columns)).aggregate([([], "count_all")])
+        if isinstance(self.rows, DataFrame):
+            return [row.asDict() for row in self.rows.groupBy(*columns).count().collect()]
+        counted = self.rows.group_by(list(columns)).aggregate([([], "count_all")])
         return counted.rename_columns([*columns, "count"]).to_pylist()
 
 
@@ -317,8 +314,6 @@ def read_table(
     """
     parts = parts_of(archive, folder, digest)
     schema = cast("StructType", StructType.fromDDL(schema_ddl))
-    if not parts:
-        return spark.createDataFrame([], schema)
     arrow_schema = to_arrow_schema(schema)
     read = partial(read_parts, archive, folder, arrow_schema)
     listed = pa.Table.from_pylist(values_of(parts), schema=PARTS)

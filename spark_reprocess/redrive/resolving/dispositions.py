@@ -4,15 +4,20 @@ A *disposition* is one word. Two of them make work, the others say why there is 
 """
 
 from collections.abc import Collection, Mapping
+from hashlib import sha256
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, PLACES
+from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, POSITION
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.frames import Held
 from spark_reprocess.archive.messages.message_order import DETAIL
 from spark_reprocess.redrive.resolving.editor import FAULT
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
@@ -42,27 +47,32 @@ def _attribute_bytes(entry: Column) -> Column:
     return (names + F.coalesce(text, data, F.lit(0))).cast("long")
 
 
-def with_chunks(positioned: DataFrame, chunks: int, step: str = "") -> DataFrame:
+def with_chunks(positioned: Held, chunks: int, step: str = "") -> Held:
     """Put ``POSITION`` in place of ``unit`` and ``position``, see ``with_positions``.
 
     Messages with a position are in chunks of 100, in their order. The others are spread over so
-    many *chunks* by the first eight bytes of the SHA-256 of their id; the next two are their place.
-    So it depends on nothing but the id in which chunk a message is, and where. *step* ends the
-    names of the units of a ramp's step.
+    many *chunks* by the first eight bytes of the SHA-256 of their id; the next two are their place:
+    nothing but the id decides. *step* ends the names of the units of a ramp's step.
     """
-    position = F.col("position")
-    chunk = F.coalesce(F.floor(position / CHUNK_MESSAGES), _of_digest(1, 16) % chunks)
-    place = F.coalesce(position % CHUNK_MESSAGES, _of_digest(17, 4) % PLACES)
-    unit = F.concat(F.coalesce("unit", F.lit(f"of-{chunks}")), F.lit(step))
-    return positioned.withColumns(
-        {"unit": unit, "chunk": chunk.cast("long"), "place": place.cast("long")}
-    ).drop("position")
 
+    def chunked(rows: Any) -> Any:  # noqa: ANN401 - a table, or a batch
+        places, names = [], ["message_id", "unit", "position"]
+        for message_id, unit, position in map(dict.values, rows.select(names).to_pylist()):
+            digest = sha256(message_id.encode()).digest()
+            chunk, place = int.from_bytes(digest[:8]) % chunks, int.from_bytes(digest[8:10])
+            if position is not None:
+                chunk, place = divmod(position, CHUNK_MESSAGES)
+            places.append((f"{unit or f'of-{chunks}'}{step}", chunk, place))
+        types = pa.string(), pa.int64(), pa.int64()
+        new = [pa.array([one[n] for one in places], of) for n, of in enumerate(types)]
+        rows = rows.drop_columns(["unit", "position"])
+        return type(rows).from_arrays([*rows.columns, *new], [*rows.schema.names, *POSITION])
 
-def _of_digest(first: int, digits: int) -> Column:
-    """Return so many hex digits of the SHA-256 of a message's id, from the *first* on, from 1."""
-    part = F.substring(F.sha2("message_id", 256), first, digits)
-    return F.conv(part, 16, 10).cast("decimal(20)")
+    rows = positioned.rows
+    if isinstance(rows, pa.Table):
+        return Held(chunked(rows))
+    schema = from_arrow_schema(chunked(to_arrow_schema(rows.schema).empty_table()).schema)
+    return Held(rows.mapInArrow(lambda batches: map(chunked, batches), schema))
 
 
 def with_dispositions(

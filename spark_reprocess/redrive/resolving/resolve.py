@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import message_table, plan_messages
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
+from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages, since_plan
@@ -51,7 +51,7 @@ _COLUMNS = (FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "
 """What decides about a message beside the plan's table. A body does not."""
 
 _NUMBERED = (
-    *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, *POSITION),
+    *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, "unit", "position"),
     *("group_id", "selected", "has_room", PARKED_QUEUE),
 )
 
@@ -98,7 +98,8 @@ def resolved_plan(
     with explained(options.where, expressions):
         messages, dispositions = _dispositions(spark, archive, plan, options, queues, editor)
         rows = plan.snapshot.messages
-        resolved = resolve(messages, dispositions, rows, options, stack, to_fifo=queues.is_fifo)
+        held = with_chunks(Held.of(dispositions, rows, stack), chunk_count(rows))
+        resolved = resolve(messages, held, rows, options, stack, to_fifo=queues.is_fifo)
     if queues.parked is None:
         counts = resolved.dispositions.counts("disposition", PARKED_QUEUE)
         parked = {row[PARKED_QUEUE] for row in counts if row["disposition"] in WORK} - {None}
@@ -117,15 +118,14 @@ def resolved_plan(
 
 def resolve(
     messages: DataFrame,
-    dispositions: DataFrame,
+    held: Held,
     rows: int,
     options: ResendOptions,
     stack: ExitStack,
     *,
     to_fifo: bool,
 ) -> ResolvedPlan:
-    """Evaluate and count *dispositions* of so many *rows*; let ``--limit`` of them make work."""
-    held = Held.of(dispositions, rows, stack)
+    """Count the dispositions of so many *rows*; let ``--limit`` of them make work."""
     if options.limit is not None:
         held = Held.of(limited(held.frame, options.limit, to_fifo=to_fifo), rows, stack)
     planned, work = Counter[tuple[str, str]](), defaultdict[str, list[Tally]](list)
@@ -135,7 +135,7 @@ def resolve(
             tally = Tally(row["group_id"], row["disposition"], row["count"])
             work[row[DESTINATION]].append(tally)
     tallies = tuple(Tally(*of, count) for of, count in planned.items())
-    return ResolvedPlan(messages, held, tallies, work, tuple(_hindered(held.frame, tallies)))
+    return ResolvedPlan(messages, held, tallies, work, tuple(_hindered(held, tallies)))
 
 
 def is_selected(messages: DataFrame, where: str | None) -> Column:
@@ -155,10 +155,9 @@ def _dispositions(
     editor: Editor,
 ) -> tuple[DataFrame, DataFrame]:
     """Return messages and dispositions of ``ResolvedPlan``."""
-    places = with_chunks(message_table(spark, archive, plan), chunk_count(plan.snapshot.messages))
     # A condition may name any column. Without one, bodies need not be read.
     columns = None if options.where else _COLUMNS
-    messages, rows = plan_messages(archive, plan, places, columns)
+    messages, rows = plan_messages(archive, plan, message_table(spark, archive, plan), columns)
     numbered = rows.withColumns(
         {
             "selected": is_selected(messages, options.where),
@@ -202,7 +201,7 @@ def _pending_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> Dat
     )
 
 
-def _hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
+def _hindered(dispositions: Held, planned: Iterable[Tally]) -> list[Tally]:
     """Return what stands in the way before anything is sent: each cause, and the first few ids."""
     left = Counter[str]()
     for tally in planned:
@@ -213,7 +212,7 @@ def _hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
     of_cause = Window.partitionBy("disposition", DETAIL).orderBy("message_id")
     example = F.when(F.row_number().over(of_cause) <= EXAMPLES, F.col("message_id"))
     causes = (
-        dispositions.where(F.col("disposition").isin(*words))
+        dispositions.frame.where(F.col("disposition").isin(*words))
         .select("disposition", DETAIL, example.alias("example"))
         .groupBy("disposition", DETAIL)
         .agg(F.count("*").alias("count"), F.sort_array(F.collect_list("example")).alias("examples"))
