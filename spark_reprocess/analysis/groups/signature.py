@@ -143,7 +143,7 @@ def _error_signature(error_type: str | None, error_message: str | None) -> Signa
     # So much of it that no cut by a recorder can reach it, nor what masking looks at.
     start = start_in_json(masked, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
     masked = masked if start == masked else whole_words(masked, len(start))
-    error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
+    error = f"{error_type or _UNKNOWN_ERROR}{masked and ': '}{masked}"
     title = error if one_line(error) else _UNKNOWN_ERROR
     return Signature(f"{ERROR}{error}", title, title)
 

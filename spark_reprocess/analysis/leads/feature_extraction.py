@@ -88,7 +88,7 @@ def with_features(
     *picks* is what ``groups.picked`` returned; *reasons* are as for ``signature.reason_of``;
     *titles* are those of ``grouping.Grouping``.
     """
-    picked = picks.toArrow()
+    picked = picks.toArrow().combine_chunks()
     ids = map(str, picked["message_id"].to_pylist())
     logged = {one: reasons[one] for one in ids if one in reasons}
     read, files = _Extractor(picked, logged, titles, masks).read, picked[FILE].unique().to_pylist()
