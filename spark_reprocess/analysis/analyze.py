@@ -280,11 +280,10 @@ class _Analysis:
         shown_ids = [one for row in listed for one in row["shown"]]
         picks = picked(slim, sampling_rates(counts, body_bytes), shown_ids)
         few = self.is_few
-        rows = with_features(self.archive, picks, reasons, titles, self.masks, is_few=few)
+        rows, sampled = with_features(self.archive, picks, reasons, titles, self.masks, is_few=few)
         with self.progress("looking for leads", str), ExitStack() as stack:
             extracted = self._kept(rows, stack)
             leads = leads_among(extracted, counts, self.masks, is_few=few).toArrow()
-            sampled = extracted.where("features IS NOT NULL").count()
             shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
         found = group_findings(
             listed,

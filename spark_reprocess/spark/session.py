@@ -47,11 +47,12 @@ _LOCAL = {
     # Otherwise each use of a column asks the JVM five questions, to name our line in an error.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A verb takes a minute or two: the optimising compiler and the parallel collector cost more
-    # than they save, and so does a heap that grows step by step (it stays within its limit). Under
-    # spark-submit the options of the JVM are the operator's.
+    # than they save, and so do a heap and a space for classes that grow step by step. (They stay
+    # within their limits.) Under spark-submit the options of the JVM are the operator's.
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
         " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:InitialRAMPercentage=25"
+        " -XX:MetaspaceSize=256m"
     ),
 }
 

@@ -7,8 +7,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from spark_reprocess.analysis.groups.names import mask_ids
 
@@ -26,8 +25,7 @@ _LINE_CHARACTERS = 60
 _GZIP = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(NamedTuple):
     """The innermost payload.
 
     Attributes:

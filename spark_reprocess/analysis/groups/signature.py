@@ -11,9 +11,8 @@ The same message has the same signature in every run. A change to any of these r
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlq_replay.rules.failures import one_line
 from dlq_replay.text.normalization import mask_error, whole_words
@@ -78,8 +77,7 @@ _BROKEN_KEYS = 3
 _STRING_OF = "string of "
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """The identity of a failure, or of the shape of a payload.
 
     Attributes:

@@ -82,18 +82,19 @@ def with_features(
     masks: Masks,
     *,
     is_few: bool,
-) -> DataFrame:
+) -> tuple[DataFrame, int]:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
     *picks* is what ``groups.picked`` returned; *reasons* are as for ``signature.reason_of``;
-    *titles* are those of ``grouping.Grouping``.
+    *titles* are those of ``grouping.Grouping``. Returns them, and how many are sampled.
     """
     picked = picks.toArrow().combine_chunks()
     ids = map(str, picked["message_id"].to_pylist())
     logged = {one: reasons[one] for one in ids if one in reasons}
     read, files = _Extractor(picked, logged, titles, masks).read, picked[FILE].unique().to_pylist()
     spark, paths = picks.sparkSession, sorted(map(str, files))
-    return map_files(spark, archive, paths, INPUT_COLUMNS, read, _EXTRACTED, is_few=is_few)
+    rows = map_files(spark, archive, paths, INPUT_COLUMNS, read, _EXTRACTED, is_few=is_few)
+    return rows, picked["is_sampled"].to_pylist().count(True)
 
 
 @dataclass(frozen=True, slots=True)
