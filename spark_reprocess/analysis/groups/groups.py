@@ -198,9 +198,9 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
 
 
 def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) -> DataFrame:
-    """Return ``message_id, file, group_id, chance, is_sampled, is_shown`` of some.
+    """Return the messages to sample or show: few enough for each task to take all along.
 
-    *shown* are ids. Each task can take all of it along.
+    *shown* are ids. Returns ``message_id, file, group_id, chance, is_sampled, is_shown``.
     """
     of_groups = slim.sparkSession.createDataFrame(
         pa.table({"group_id": list(rates), "rate": pa.array(rates.values(), pa.float64())})

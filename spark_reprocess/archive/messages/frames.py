@@ -3,7 +3,8 @@
 The driver reads few files of messages. Spark's own Parquet reader reads more where it can reach
 them: on local disk, and on S3 where the cluster has a Hadoop file system for the scheme, as AWS
 Glue has. Plain pyspark has none; there each task fetches files through the archive's adapter.
-Tables (see ``table_parts``) and ledgers (see ``run_results``) are always read through the adapter.
+Tables (see ``table_parts``), ledgers (see ``run_results``), and messages that a function in Python
+makes other rows of (see ``map_files``) are always read through the adapter.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -85,8 +86,9 @@ def read_some(
 ) -> DataFrame:
     """Read *columns*, ``FILE`` and ``drain_id`` of these messages; open their files alone. Lazy.
 
-    *messages* has ``message_id`` and ``FILE``: a row of each message, one of them. With *through*
-    what the frame has is made by it, see ``map_files``: ``message_id`` and ``FILE`` among it.
+    *messages* has ``message_id`` and ``FILE``: a row of each message, one of them. With *through*,
+    a function and the schema of its rows (see ``map_files``), the frame has the columns of those;
+    ``message_id`` and ``FILE`` must be among them.
     """
     counted: Any = pc.value_counts(messages[FILE].cast(pa.string()))
     counts = {row["values"]: row["counts"] for row in counted.to_pylist()}
