@@ -171,10 +171,8 @@ def map_files(
 
     Its batches are those of ``read_files``. What it drops never comes into the JVM.
     """
-    files, read = (
-        pa.table({"path": pa.array(paths, pa.string())}),
-        partial(read_files, archive, columns),
-    )
+    files = pa.table({"path": pa.array(paths, pa.string())})
+    read = partial(read_files, archive, columns)
     if is_few:
         found = pa.Table.from_batches(function(read(files.to_batches())), schema)
         return local_frame(spark, found)
