@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -53,6 +54,7 @@ from spark_reprocess.archive.storage.table_parts import arrow_fields
 from spark_reprocess.errors import ArchiveError
 
 _MESSAGE = pa.struct([*arrow_fields(Result).items(), ("drain_id", pa.string())])
+_IN_ORDER, _UNKNOWN = attrgetter(*arrow_fields(Result)), (None,) * (len(_MESSAGE) - 2)
 _COLUMNS = {
     **arrow_fields(AttemptName),
     **arrow_fields(Claim),
@@ -211,14 +213,10 @@ def close_runs(archive: Archive, ended: RunName | None, now_seconds: float) -> t
 def _close(archive: Archive, run: RunName) -> None:
     # In this order: what claims after the marker finds it, and sends nothing.
     archive.create(run_path(*run, CLOSING), b"")
-    sink, held = pa.BufferOutputStream(), list[dict[str, Any]]()
+    sink, rows = pa.BufferOutputStream(), map(_row, _claimed(archive, run))
     with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
-        for attempt in _claimed(archive, run):
-            held.append(_row(attempt))
-            if len(held) == _ATTEMPTS_AT_ONCE:
-                writer.write_batch(pa.RecordBatch.from_pylist(held, schema=_SCHEMA))
-                held.clear()
-        writer.write_batch(pa.RecordBatch.from_pylist(held, schema=_SCHEMA))
+        while held := [*islice(rows, _ATTEMPTS_AT_ONCE)]:
+            writer.write_batch(pa.RecordBatch.from_pylist(held, schema=_SCHEMA))
     archive.create(run_path(*run, RESULTS), sink.getvalue().to_pybytes())
 
 
@@ -255,9 +253,9 @@ def clear_plans(archive: Archive, oldest: str) -> None:
 
 def _row(attempt: Attempt) -> dict[str, Any]:
     ids = attempt.claim.message_ids
-    results = {one.message_id: values_of(one) for one in attempt.results or ()}
+    results = {one.message_id: _IN_ORDER(one) for one in attempt.results or ()}
     messages = [
-        {**results.get(message_id, {"message_id": message_id}), "drain_id": drain_id}
+        (*results.get(message_id, (message_id, *_UNKNOWN)), drain_id)
         for message_id, drain_id in zip_longest(ids, attempt.claim.drain_ids)
     ]
     return {
