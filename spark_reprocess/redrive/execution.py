@@ -169,9 +169,7 @@ class TaskRunner:
         rate = context.limit.least_rate(context.request.max_rate)
         most = slots if rate is None else min(slots, most_tasks(rate))
         tasks = divide(sizes, most, in_order=context.to_fifo)
-        messages = Counter[int]()
-        for chunk, task in tasks.items():
-            messages[task] += sizes[chunk]
+        messages = Counter(task for chunk, task in tasks.items() for _ in range(sizes[chunk]))
         readers = min(len(work.counts(FILE)), cores)
         if isinstance(work.rows, DataFrame):
             spread = work.rows.repartition(readers, FILE).groupBy(FILE)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.wire.attributes import MessageAttribute
+from dlq_replay.wire.context import body_digest
 from dlq_replay.wire.message import Message
 
 Row = dict[str, Any]
@@ -124,6 +125,7 @@ def from_row(row: Mapping[str, Any]) -> Message:
         body=row["body"],
         attributes={name: _from_attribute(value) for name, value in row["attributes"] or ()},
         system=system,
+        md5_of_body=body_digest(row["body"]),  # Computed once; nothing reads more.
     )
 
 

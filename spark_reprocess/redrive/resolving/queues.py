@@ -82,13 +82,10 @@ class Queues:
             disposition = disposition.when(is_foreign, Disposition.FOREIGN).when(
                 may_be_foreign, Disposition.UNKNOWN_SOURCE
             )
-        unknown = F.lit("not recorded")
-        detail = F.when(
-            disposition == Disposition.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown)
-        )
-        return disposition, detail.when(
-            disposition == Disposition.FOREIGN, F.coalesce(source, unknown)
-        )
+        is_other = disposition == Disposition.OTHER_PARKED_QUEUE
+        queue = F.when(is_other, F.col(PARKED_QUEUE)).otherwise(source)
+        is_known = is_other | (disposition == Disposition.FOREIGN)
+        return disposition, F.when(is_known, F.coalesce(queue, F.lit("not recorded")))
 
     def destination_of(self) -> Column:
         """Return ``DESTINATION`` of a message that nothing hinders: its own source queue."""

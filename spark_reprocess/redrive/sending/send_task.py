@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain, groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -79,8 +79,7 @@ _CALLS_SHARE = 0.7
 _ANSWERS_SHARE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One message as it is to be sent; *disposition* is ``send``, ``discard``, or why neither.
 
     Attributes:
@@ -100,8 +99,7 @@ class Item:
         return self.message.message_id
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """What became of one item, and why."""
 
     item: Item
@@ -306,15 +304,13 @@ class ChunkSender:
     def _send(self, claimed_at: float, work: Sequence[Item]) -> Mapping[str, SendResult]:
         ttl = self.context.request.claim_ttl_seconds
         queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
-        answers_until = claimed_at + ttl * _ANSWERS_SHARE
+        until = claimed_at + ttl * _ANSWERS_SHARE
         groups: defaultdict[str, list[Shipment]] = defaultdict(list)
         for item in work:
             if item.disposition == Disposition.SEND:
                 entry = self.context.entry(item.message, item.group_id)
                 groups[self._group_of(item)].append(Shipment(item.message_id, queue, entry))
-        return send_groups(
-            groups.values(), self.executor, lambda: answers_until - self.now_seconds()
-        )
+        return send_groups(groups.values(), self.executor, lambda: until - self.now_seconds())
 
     def _group_of(self, item: Item) -> str:
         """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
@@ -358,9 +354,8 @@ class SendTask:
         if first is None:
             return
         context, task = self.context, first[TASK]
-        signals = StopSignals(
-            self.archive, stop_marker(context.plan_id, context.run_id, self.stage), context.lock
-        )
+        marker = stop_marker(context.plan_id, context.run_id, self.stage)
+        signals = StopSignals(self.archive, marker, context.lock)
         folder = progress_folder(context, self.stage)
         counts = _Counts(self.archive, f"{folder}/task-{task:05d}.json")
         if self._may_start(signals):
@@ -371,10 +366,7 @@ class SendTask:
                 for (unit, chunk), of_chunk in of_chunks
             )
             limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)
-            with ExitStack() as stack:
-                executor = stack.enter_context(
-                    ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
-                )
+            with ThreadPoolExecutor(CONCURRENT_CALLS, "send") as executor, ExitStack() as stack:
                 if table := context.request.failure_table:
 
                     def look() -> None:
@@ -419,14 +411,12 @@ class SendTask:
 
 
 def _item(row: dict[str, Any], editor: Editor) -> Item:
-    disposition, message = row["disposition"], None
-    if disposition == Disposition.SEND:
-        try:
-            message = editor.message(row)
-        except EditError:
-            # Resolving the plan found no fault, so an expression gave another value now: leave it.
-            disposition = Disposition.EDIT_FAILED
-    message = message or from_row(row)
+    disposition = row["disposition"]
+    try:
+        message = editor.message(row) if disposition == Disposition.SEND else from_row(row)
+    except EditError:
+        # Resolving the plan found no fault, so an expression gave another value now: leave it.
+        message, disposition = from_row(row), Disposition.EDIT_FAILED
     return Item(row["group_id"], row["place"], disposition, message, row["drain_id"])
 
 
