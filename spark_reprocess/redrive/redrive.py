@@ -6,7 +6,8 @@ destination after the other. Summarize.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -101,6 +102,8 @@ def redrive(
         context = stack.enter_context(context.locked(archive))
         steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in probes}
         ended = {url: ended_steps(of.read()) for url, of in steps.items()}
+        if options.execute:
+            starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_start_workers, spark)
         with progress("resolving each message", str):
             resolved = resolved_plan(spark, archive, plan, options, queues, context.editor, stack)
         work = resolved.work
@@ -119,6 +122,7 @@ def redrive(
                 forecast=_forecast(probes, work, options) if probes else None,
                 decisions_sha256=plan.decisions_sha256,
             )
+        starting.result()  # Where Ctrl-C has cancelled it, nothing may be recorded.
         runner = TaskRunner(archive, make_sender, progress, deadline)
         groups = {t.group_id for of in work.values() for t in of if t.word == Disposition.SEND}
         if groups and options.failure_table:
@@ -146,6 +150,17 @@ def redrive(
         summary = end(plan.groups, resolved, context, runner, sent)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
+
+
+def _start_workers(spark: SparkSession) -> None:
+    """Start Spark's Python workers, and let them load what sends need; each waits for a task."""
+    cores = spark.sparkContext.defaultParallelism
+    spark.range(0, cores, 1, cores).mapInArrow(_unchanged, "id long").collect()
+
+
+def _unchanged(batches: Iterable[Any]) -> Iterable[Any]:
+    # A worker that has not read all its rows ends with its task.
+    return batches
 
 
 def _pointer_notes(
