@@ -31,8 +31,9 @@ class MessageAttribute(NamedTuple):
         where there is no usable value.
         """
         of: Mapping[str, Any] = raw if isinstance(raw, dict) else {}
-        data_type = of.get("dataType", of.get("DataType"))
-        value = of.get("stringValue", of.get("StringValue", of.get("BinaryValue")))
+        data_type = of["dataType"] if "dataType" in of else of.get("DataType")
+        if (value := of.get("stringValue")) is None:
+            value = of.get("StringValue", of.get("BinaryValue"))
         if value is None:
             # What is no base64 has no value, either.
             with suppress(KeyError, TypeError, ValueError):

@@ -92,7 +92,8 @@ class Message:
 
     def __post_init__(self) -> None:
         """Read our own attributes once."""
-        object.__setattr__(self, "history", History.of(self.attributes, lambda: self.body_digest))
+        history = History.of(self.attributes, lambda: body_digest(self.body, self.md5_of_body))
+        object.__setattr__(self, "history", history)
 
     @classmethod
     def from_received(cls, received: Mapping[str, Any]) -> Self:
@@ -121,8 +122,8 @@ class Message:
 
     @property
     def body_digest(self) -> str:
-        """The digest that ties the context to this body."""
-        return body_digest(self.body, self.md5_of_body)
+        """The digest that ties the context to this body. A context that counts has it."""
+        return self.history.context.body_digest or body_digest(self.body, self.md5_of_body)
 
     @property
     def first_id(self) -> str:
@@ -245,7 +246,7 @@ def read_event(event: object) -> list[Message | UnreadableRecord]:
 
 
 def _read_record(index: int, record: object) -> Message | UnreadableRecord:
-    if not isinstance(record, Mapping) or record.get("eventSource") != "aws:sqs":
+    if not isinstance(record, dict) or record.get("eventSource") != "aws:sqs":
         raise MalformedEventError(f"not an SQS event: record {index} has no eventSource aws:sqs")
     message_id = record.get("messageId")
     if not isinstance(message_id, str) or not message_id:
