@@ -100,13 +100,13 @@ def pack(shipments: Iterable[Shipment]) -> Iterator[list[Shipment]]:
     """
     open_runs: dict[str, tuple[list[Shipment], int]] = {}
     for shipment in shipments:
-        run, run_bytes = open_runs.get(shipment.queue.url, ([], 0))
-        size = shipment.entry.size_bytes
+        url, size = shipment.queue.url, shipment.entry.size_bytes
+        run, run_bytes = open_runs.get(url, ([], 0))
         if run and (len(run) == MAX_BATCH_ENTRIES or run_bytes + size > MAX_BATCH_BYTES):
             yield run
             run, run_bytes = [], 0
         run.append(shipment)
-        open_runs[shipment.queue.url] = (run, run_bytes + size)
+        open_runs[url] = (run, run_bytes + size)
     yield from (run for run, _ in open_runs.values())
 
 

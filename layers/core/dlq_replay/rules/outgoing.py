@@ -1,6 +1,7 @@
 """What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, ReplayPolicy
@@ -17,8 +18,7 @@ _WIDEST_COUNTER, _WIDEST_QUEUE_NAME = "1000", "q" * 80
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry its counter once the context has given way."""
-    counted = _counted(message, replay_number)
-    return _fits(message.body, counted, policy.limits.main_max_bytes)
+    return _fits(message.body, _counted(message, replay_number), policy.limits.main_max_bytes)
 
 
 def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
@@ -44,12 +44,10 @@ def replay_entry(
     """
     context = _context(message, now_seconds, policy, held_seconds=held_seconds, last_id=None)
     counted = _counted(message, replay_count)
-    return _entry(
-        message,
-        _marked(message.body, counted, context, policy.limits.main_max_bytes),
-        deduplication_id=_deduplication_id(message, policy),
-        delay_seconds=None if policy.main_queue.is_fifo else delay_seconds,
-    )
+    attributes = _marked(message.body, counted, context, policy.limits.main_max_bytes)
+    deduplication_id = _deduplication_id(message, policy)
+    timer_seconds = delay_seconds if deduplication_id is None else None
+    return _entry(message, attributes, deduplication_id, timer_seconds)
 
 
 def held_entry(
@@ -219,9 +217,14 @@ def _context(
     return ReplayContext(**(kept | changes))
 
 
-def _entry(message: Message, attributes: Attributes, **fields: Any) -> SendEntry:  # noqa: ANN401 - of the entry
+def _entry(
+    message: Message,
+    attributes: Attributes,
+    deduplication_id: str | None = None,
+    delay_seconds: int | None = None,
+) -> SendEntry:
     group, header = message.message_group_id, message.trace_header
-    return SendEntry(message.body, attributes, group, trace_header=header, **fields)
+    return SendEntry(message.body, attributes, group, deduplication_id, header, delay_seconds)
 
 
 def _deduplication_id(message: Message, policy: ReplayPolicy) -> str | None:
@@ -237,10 +240,14 @@ def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) 
 
 
 def _counted(message: Message, replay_count: int) -> dict[str, MessageAttribute]:
-    counter = MessageAttribute("Number", str(replay_count))
-    counted = {**message.attributes, REPLAY_COUNT_ATTRIBUTE: counter}
+    counted = {**message.attributes, REPLAY_COUNT_ATTRIBUTE: _counter(replay_count)}
     counted.pop(CONTEXT_ATTRIBUTE, None)
     return counted
+
+
+@lru_cache
+def _counter(replay_count: int) -> MessageAttribute:
+    return MessageAttribute("Number", str(replay_count))
 
 
 def _marked(
