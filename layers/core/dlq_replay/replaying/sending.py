@@ -18,8 +18,7 @@ MAX_BATCH_BYTES = 1_048_576
 """Sum over a SendMessageBatch: SQSAPI, SendMessageBatch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
+class Confirmed(NamedTuple):
     """SQS answered that it has the message. Only such a message counts as sent."""
 
     message_id: str

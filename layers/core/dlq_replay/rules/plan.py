@@ -1,7 +1,7 @@
 """What is meant to happen to each record of a batch, before any of it has. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from dlq_replay.backoff import DrawUpTo
@@ -148,7 +148,7 @@ class _Planner:
             else:
                 self.grants -= 1
                 # Under a limit of 1 the consumer does not work: no attempt of the message's own.
-                decision = replace(decision, is_granted=True, is_counted=view.limit != 1)
+                decision = decision._replace(is_granted=True, is_counted=view.limit != 1)
         entry = self._copy(message, decision, failure)
         return Step(message, group, policy.main_queue, decision, entry)
 

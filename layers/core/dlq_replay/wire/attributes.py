@@ -57,12 +57,12 @@ def size_bytes(body: str, attributes: Attributes) -> int:
     That is the body and each attribute's name, type and value, in UTF-8.
     """
     texts, binary_bytes = [body, *attributes], 0
-    for attribute in attributes.values():
-        texts.append(attribute.data_type)
-        if isinstance(attribute.value, str):
-            texts.append(attribute.value)
+    for data_type, value in attributes.values():
+        texts.append(data_type)
+        if isinstance(value, str):
+            texts.append(value)
         else:
-            binary_bytes += len(attribute.value)
+            binary_bytes += len(value)
     text = "".join(texts)
     is_ascii = text.isascii()
     return binary_bytes + len(text if is_ascii else text.encode("utf-8", "surrogatepass"))

@@ -152,15 +152,14 @@ class ReplayContext(NamedTuple):
         return self._format(start_in_json(message, left_bytes))
 
     def _format(self, error_message: str) -> str:
-        fields: dict[str, Any] = {
-            key: 1 if value is True else value
-            for key, value in zip(_KEYS, self, strict=True)
-            if value is not None and value is not False
-        }
+        fields: dict[str, Any] = {"v": CONTEXT_VERSION}
+        for key, value in zip(_KEYS, self, strict=True):
+            if value is not None and value is not False:
+                fields[key] = 1 if value is True else value
         if self.error is not None:
             code = {} if self.error.code is None else {"code": self.error.code}
             fields["error"] = {"type": self.error.type, **code, "message": error_message}
-        return _in_json({"v": CONTEXT_VERSION, **fields})
+        return _in_json(fields)
 
 
 def start_in_json(text: str, most_bytes: int) -> str:

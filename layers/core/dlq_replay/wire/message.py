@@ -68,7 +68,8 @@ class History(NamedTuple):
         return cls(0, ReplayContext(), f"{CONTEXT_ATTRIBUTE}: {why}", is_inherited=True)
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: that takes twice as long to make. Nobody changes one.
+@dataclass(slots=True)
 class Message:
     """One SQS message as it was received.
 
@@ -92,8 +93,7 @@ class Message:
 
     def __post_init__(self) -> None:
         """Read our own attributes once."""
-        history = History.of(self.attributes, lambda: body_digest(self.body, self.md5_of_body))
-        object.__setattr__(self, "history", history)
+        self.history = History.of(self.attributes, lambda: body_digest(self.body, self.md5_of_body))
 
     @classmethod
     def from_received(cls, received: Mapping[str, Any]) -> Self:
@@ -104,11 +104,11 @@ class Message:
         """
         names = _API_NAMES if "MessageId" in received else _LAMBDA_NAMES
         message_id, body, attributes, system, receipt_handle, md5_of_body = names
-        raw = _mapping(received, attributes)
+        raw, read = _mapping(received, attributes), MessageAttribute.from_received
         return cls(
             message_id=_required_text(received, message_id),
             body=_required_text(received, body),
-            attributes={n: MessageAttribute.from_received(n, a) for n, a in raw.items()},
+            attributes={name: read(name, one) for name, one in raw.items()},
             system={name: str(value) for name, value in _mapping(received, system).items()},
             receipt_handle=str(received.get(receipt_handle, "")),
             md5_of_body=str(received.get(md5_of_body, "")),
@@ -117,7 +117,7 @@ class Message:
     def with_history(self, history: History) -> Self:
         """Return the message with *history* in place of what its attributes say."""
         message = replace(self)
-        object.__setattr__(message, "history", history)
+        message.history = history
         return message
 
     @property
@@ -147,7 +147,8 @@ class Message:
         The function sends held copies to the DLQ. A copy that SQS moved there is none, whatever its
         context says: a producer wrote that, or a message move task brought a held copy elsewhere.
         """
-        return None if self.source_arn is not None else self.history.context.due_seconds
+        due = self.history.context.due_seconds
+        return due if due is None or self.source_arn is None else None
 
     @property
     def sent_seconds(self) -> float | None:
