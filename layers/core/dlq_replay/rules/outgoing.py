@@ -18,7 +18,10 @@ _WIDEST_COUNTER, _WIDEST_QUEUE_NAME = "1000", "q" * 80
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry its counter once the context has given way."""
-    return _fits(message.body, _counted(message, replay_number), policy.limits.main_max_bytes)
+    most_bytes, known = policy.limits.main_max_bytes, message.history
+    if known.replay_count and known.context.body_digest and most_bytes >= MAX_MESSAGE_BYTES:
+        return True  # With both attributes it was larger, and no queue takes more than this.
+    return _fits(message.body, _counted(message, replay_number), most_bytes)
 
 
 def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
@@ -45,9 +48,10 @@ def replay_entry(
     context = _context(message, now_seconds, policy, held_seconds=held_seconds, last_id=None)
     counted = _counted(message, replay_count)
     attributes = _marked(message.body, counted, context, policy.limits.main_max_bytes)
-    deduplication_id = _deduplication_id(message, policy)
-    timer_seconds = delay_seconds if deduplication_id is None else None
-    return _entry(message, attributes, deduplication_id, timer_seconds)
+    # SQS removes a repeated send of this copy, and never another message.
+    if policy.main_queue.is_fifo:
+        return _entry(message, attributes, deduplication_id=message.message_id)
+    return _entry(message, attributes, delay_seconds=delay_seconds)
 
 
 def held_entry(
@@ -86,7 +90,8 @@ def parked_entry(
     context = _context(message, now_seconds, policy, reason=reason, error=error, is_canary=False)
     others = _without_context(message)
     attributes = _marked(message.body, others, context, policy.limits.parked_max_bytes)
-    return _entry(message, attributes, deduplication_id=_deduplication_id(message, policy))
+    deduplication_id = message.message_id if policy.main_queue.is_fifo else None
+    return _entry(message, attributes, deduplication_id)
 
 
 def redriven_entry(
@@ -203,7 +208,7 @@ def _context(
     """
     known, source = message.history.context, source_queue(message, policy)
     kept: dict[str, Any] = {
-        "first_id": message.first_id,
+        "first_id": known.first_id or message.message_id,
         "first_seen_seconds": first_seen_seconds(message, now_seconds),
         "plan_id": known.plan_id,
         "source_queue": source.name if source and is_queue_name(source.name) else None,
@@ -225,11 +230,6 @@ def _entry(
 ) -> SendEntry:
     group, header = message.message_group_id, message.trace_header
     return SendEntry(message.body, attributes, group, deduplication_id, header, delay_seconds)
-
-
-def _deduplication_id(message: Message, policy: ReplayPolicy) -> str | None:
-    """This copy's id: SQS removes a repeated send of this copy, and never another message."""
-    return message.message_id if policy.main_queue.is_fifo else None
 
 
 def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) -> str | None:
