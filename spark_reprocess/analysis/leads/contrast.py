@@ -74,7 +74,7 @@ class Contrast:
     is_own: Flags
     weights: Cells
     numbers: Ints
-    same: Sequence[Ints]
+    same: Sequence[list[int]]
     may_be_implied: Flags
     field: Ints
     holds: Cells
@@ -130,13 +130,16 @@ class Contrast:
 
         *needed* is the evidence that a set of so many conditions needs, by their number.
         """
-        parts = [np.flatnonzero(among & part) for part in (self.is_own, ~self.is_own)]
+        own = int((among & self.is_own).sum())
+        holds, applies, weights = (
+            one if among.all() else one[..., among]
+            for one in (self.holds, self.applies, self.weights)
+        )
         matrices = [
-            (cells[:, part], self.weights[part])
-            for part in parts
-            for cells in (self.holds, self.applies)
+            (cells[:, part], weights[part])
+            for part in (slice(own), slice(own, None))
+            for cells in (holds, applies)
         ]
-        own = len(parts[0])
         singles = [one @ weight for one, weight in matrices]
         found = self._significant(np.arange(len(self.field))[:, None], singles, own, needed)[0]
         is_joined = self.field[:, None] != self.field
@@ -151,9 +154,10 @@ class Contrast:
             ]
             place = np.argwhere(is_joined[best].all(1))
             sets = np.sort(np.column_stack([best[place[:, 0]], place[:, 1]]), axis=1)
-            sets, once = np.unique(sets, axis=0, return_index=True)
+            number = len(self.field)
+            once = np.unique(sets @ [number**2, number, 1], return_index=True)[1]
             cells = [one[place[once, 0], place[once, 1]] for one in triples]
-            found += more + self._significant(sets, cells, own, needed)[0]
+            found += more + self._significant(sets[once], cells, own, needed)[0]
         return sorted(found, key=lambda one: -one.score)
 
     def _significant(
@@ -163,20 +167,13 @@ class Contrast:
         counts = np.stack(cells, axis=1).astype(np.float64)
         best = np.argsort(-self._score(sets, counts, own), kind="stable")[:_RANKED]
         sets, counts = sets[best], counts[best]
-        parts = counts[:, 1] / self.is_own.sum()
-        significant = [
-            one
-            for one, part in zip(self._counted(sets, counts, own), parts, strict=True)
-            if one.evidence >= needed[len(one.conditions)]
-            and (
-                (one.own_share - one.other_share) * part >= _LEAST_SCORE
-                or (
-                    one.own_share * part >= LEAST_PART
-                    and one.own_share >= _EXCLUSIVE * (one.own_share + one.other_share)
-                )
-            )
-        ]
-        return significant, sets[:_BEAM]
+        share, other = _shares(counts)
+        part = counts[:, 1] / self.is_own.sum()
+        is_large = ((share - other) * part >= _LEAST_SCORE) | (
+            (share * part >= LEAST_PART) & (share >= _EXCLUSIVE * (share + other))
+        )
+        counted = self._counted(sets[is_large], counts[is_large], own)
+        return [one for one in counted if one.evidence >= needed[sets.shape[1]]], sets[:_BEAM]
 
     def _counted(self, sets: Ints, counts: Floats, own: int) -> list[Counted]:
         share, other = _shares(counts)
@@ -213,16 +210,16 @@ def evidence(share_1: Floats, count_1: Floats, share_2: Floats, count_2: Floats)
 
     If there is no difference, the result is above *x* with a probability of about exp(-x) at most.
     """
-    total = np.maximum(count_1 + count_2, 1e-9)
-    pooled = (share_1 * count_1 + share_2 * count_2) / total
-    return count_1 * _divergence(share_1, pooled) + count_2 * _divergence(share_2, pooled)
+    shares, counts = np.array([share_1, share_2]), np.array([count_1, count_2])
+    pooled = (shares * counts).sum(0) / np.maximum(counts.sum(0), 1e-9)
+    return np.asarray((counts * _divergence(shares, pooled)).sum(0))
 
 
 def _divergence(share: Floats, other: Floats) -> Floats:
-    """Return the Kullback-Leibler divergence of two yes-or-no distributions, in nats."""
+    """Return the Kullback-Leibler divergence of yes-or-no distributions, in nats."""
     other = np.clip(other, 1e-12, 1 - 1e-12)
     return _term(share, other) + _term(1 - share, 1 - other)
 
 
 def _term(share: Floats, other: Floats) -> Floats:
-    return np.where(share > 0, share * np.log(np.maximum(share, 1e-300) / other), 0.0)
+    return share * np.log(np.maximum(share, 1e-300) / other)
