@@ -204,10 +204,10 @@ def find_leads_in(
     shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
     lines = cast("pa.StringArray", rows.column("features").combine_chunks())
     ids, is_by_shape = (rows.column(name).to_numpy() for name in ("group_id", "is_by_shape"))
-    firsts = np.unique(ids, return_index=True)[1]
+    starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     groups = [
-        SampledGroup(ids[n], np.flatnonzero(ids == ids[n]), counts[ids[n]], bool(is_by_shape[n]))
-        for n in firsts
+        SampledGroup(ids[some[0]], some, counts[ids[some[0]]], bool(is_by_shape[some[0]]))
+        for some in np.split(np.arange(len(ids)), starts)
     ]
     times = rows.column("failed_at").to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
