@@ -90,7 +90,8 @@ class Contrast:
         parts = self.is_own, ~self.is_own
         counts = [float(self.weights[one & part].sum()) for part in parts for one in cells]
         own = int((among & self.is_own).sum())
-        return self._counted(np.array([conditions]), np.array([counts]), own)[0]
+        sets = np.array([conditions])
+        return _counted(sets, self._statistics(sets, np.array(counts)[:, None], own))[0]
 
     def joint_score(self, held: Flags, conditions: int) -> float:
         """Return the score of several leads of so many conditions that hold for *held* together."""
@@ -108,8 +109,8 @@ class Contrast:
         """
         weights = [self.weights * part for part in (self.is_own, ~self.is_own)]
         counts = [one[values] @ of for of in weights for one in (self.holds, self.applies)]
-        cells = np.stack(counts, axis=1, dtype=np.float64)
-        counted = self._counted(values[:, None], cells, int(self.is_own.sum()))
+        cells, sets, own = np.stack(counts, dtype=np.float64), values[:, None], self.is_own.sum()
+        counted = _counted(sets, self._statistics(sets, cells, int(own)))
         counted = [one for one in counted if one.evidence >= needed]
         counted.sort(key=lambda one: one.other_share / one.own_share)
         of_field = defaultdict[int, list[Counted]](list)
@@ -164,35 +165,33 @@ class Contrast:
         self, sets: Ints, cells: Sequence[npt.NDArray[Any]], own: int, needed: Sequence[float]
     ) -> tuple[list[Counted], Ints]:
         """Return the significant ones of *sets*, and of all the best, to be extended."""
-        counts = np.stack(cells, axis=1).astype(np.float64)
-        best = np.argsort(-self._score(sets, counts, own), kind="stable")[:_RANKED]
-        sets, counts = sets[best], counts[best]
-        share, other = _shares(counts)
-        part = counts[:, 1] / self.is_own.sum()
+        counts = np.stack(cells, dtype=np.float64)
+        statistics = self._statistics(sets, counts, own)
+        best = np.argsort(-statistics[0], kind="stable")[:_RANKED]
+        _, share, other, nats = statistics[:, best]
+        part = counts[1, best] / self.is_own.sum()
         is_large = ((share - other) * part >= _LEAST_SCORE) | (
             (share * part >= LEAST_PART) & (share >= _EXCLUSIVE * (share + other))
         )
-        counted = self._counted(sets[is_large], counts[is_large], own)
-        return [one for one in counted if one.evidence >= needed[sets.shape[1]]], sets[:_BEAM]
+        significant = best[is_large & (nats >= needed[sets.shape[1]])]
+        return _counted(sets[significant], statistics[:, significant]), sets[best[:_BEAM]]
 
-    def _counted(self, sets: Ints, counts: Floats, own: int) -> list[Counted]:
-        share, other = _shares(counts)
-        nats = evidence(share, counts[:, 1], other, counts[:, 3] * self.others.effective)
-        columns = self._score(sets, counts, own), share, other, np.where(share > other, nats, 0.0)
-        numbers = np.column_stack(columns).tolist()
-        return [Counted(tuple(s), *one) for s, one in zip(sets.tolist(), numbers, strict=True)]
+    def _statistics(self, sets: Ints, counts: Floats, own: int) -> Floats:
+        """Return of each set score, own share, other share and evidence, see ``Counted``.
 
-    def _score(self, sets: Ints, counts: Floats, own: int) -> Floats:
-        score = balanced(*_shares(counts)) * counts[:, 1] * _LONGER ** (sets.shape[1] - 1)
+        *counts* has of the group and of the others, for how many messages it holds and applies.
+        """
+        share, other = np.minimum(counts[::2] / np.maximum(counts[1::2], 1e-9), 1.0)
+        nats = evidence(share, counts[1], other, counts[3] * self.others.effective)
+        score = balanced(share, other) * counts[1] * _LONGER ** (sets.shape[1] - 1)
         is_implied = self.may_be_implied[sets].any(1)
         score *= np.where(is_implied, MAY_BE_IMPLIED**2, 1.0) / max(own, 1)
-        return np.asarray(score)
+        return np.array([score, share, other, np.where(share > other, nats, 0.0)])
 
 
-def _shares(counts: Floats) -> tuple[Floats, Floats]:
-    """Return the shares of the group and of the others; *counts* has for each: holds, applies."""
-    shares = np.minimum(counts[:, ::2] / np.maximum(counts[:, 1::2], 1e-9), 1.0)
-    return shares[:, 0], shares[:, 1]
+def _counted(sets: Ints, statistics: Floats) -> list[Counted]:
+    pairs = zip(sets.tolist(), statistics.T.tolist(), strict=True)
+    return [Counted(tuple(conditions), *numbers) for conditions, numbers in pairs]
 
 
 def balanced(own: Floats, other: Floats) -> Floats:

@@ -195,14 +195,14 @@ def find_leads_in(
 
     If they have a column ``search``, a number from 0, then those of a part of the groups.
     """
-    arrived = list(batches)
+    arrived = [one for one in batches if one.num_rows]
     if not arrived:
         return
     rows = pa.Table.from_batches(arrived).sort_by(
         [("group_id", "ascending"), ("chance", "ascending")]
     )
     shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
-    lines = cast("pa.StringArray", rows.column("features").combine_chunks())
+    lines = cast("pa.StringArray", rows.combine_chunks().column("features").chunk(0))
     ids, is_by_shape = (rows.column(name).to_numpy() for name in ("group_id", "is_by_shape"))
     starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     groups = [

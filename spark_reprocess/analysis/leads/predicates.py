@@ -76,7 +76,7 @@ class Occurrences:
         lengths = self.starts[rows + 1] - self.starts[rows]
         ends = np.cumsum(lengths)
         first = np.repeat(self.starts[rows + 1] - ends, lengths)
-        return self.columns[first + np.arange(len(first))], lengths
+        return self.columns.take(first + np.arange(len(first))), lengths
 
 
 @dataclass(frozen=True)
