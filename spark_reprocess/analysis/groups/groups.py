@@ -148,8 +148,8 @@ def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
         F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
     )
     # Spark would aggregate twice to sort: once for the ranges of each task.
-    order = [("count", "descending"), ("group_id", "ascending")]
-    return groups.toArrow().sort_by(order).to_pylist()
+    rows = groups.toArrow().sort_by([("count", "descending"), ("group_id", "ascending")])
+    return rows.to_pylist()
 
 
 def different_messages(slim: DataFrame) -> int:
