@@ -18,9 +18,10 @@ _WIDEST_COUNTER, _WIDEST_QUEUE_NAME = "1000", "q" * 80
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry its counter once the context has given way."""
-    most_bytes, known = policy.limits.main_max_bytes, message.history
-    if known.replay_count and known.context.body_digest and most_bytes >= MAX_MESSAGE_BYTES:
-        return True  # With both attributes it was larger, and no queue takes more than this.
+    most_bytes, had = policy.limits.main_max_bytes, message.attributes
+    had_both = CONTEXT_ATTRIBUTE in had and REPLAY_COUNT_ATTRIBUTE in had
+    if had_both and most_bytes >= MAX_MESSAGE_BYTES:
+        return True  # It was larger with its context, and no queue takes more than this.
     return _fits(message.body, _counted(message, replay_number), most_bytes)
 
 

@@ -157,14 +157,13 @@ class _Planner:
     ) -> SendEntry | None:
         policy, now_seconds = self.policy, self.breaker.now_seconds
         match decision:
-            case Replay() as replay:
-                count = replay.number if replay.is_counted else replay.number - 1
+            case Replay() as one:
+                count = one.number if one.is_counted else one.number - 1
                 # None once it is replayed without a limit.
                 held = message.history.context.held_seconds if self.breaker.limit else None
-                if replay.is_granted:
+                if one.is_granted:
                     held = held_since_seconds(message, policy, now_seconds)
-                delay = replay.delay_seconds
-                return replay_entry(message, count, delay, now_seconds, policy, held)
+                return replay_entry(message, count, one.delay_seconds, now_seconds, policy, held)
             case Park(reason):
                 error = failure.to_failure_error() if failure else None
                 return parked_entry(message, reason, now_seconds, policy, error)
