@@ -117,7 +117,8 @@ class Day:
         dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: "MainQueue"}
         outcome = self.stack.outcomes[-1]
         report = next(iter(outcome.breakers.values()), None)
-        measured = measure_batch(outcome, report) | measure_dlq(outcome, now, FOURTEEN_DAYS)
+        measured = measure_batch(outcome, report)
+        measured |= measure_dlq(outcome, [measured], now, FOURTEEN_DAYS)
         for name, values in measured.items():
             self._publish("DlqReplay", name, dimensions, *values)
         function = {"FunctionName": "ReplayFunction"}

@@ -8,7 +8,6 @@ import json
 import logging
 import math
 import os
-import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -134,8 +133,8 @@ def wiring() -> tuple[Replayer, float]:
         parked_queue=parked_queue,
         now_seconds=_now_seconds,
         # The system's own randomness: execution environments restored from one snapshot would
-        # otherwise draw the same delays.
-        draw_up_to=lambda ceiling: secrets.randbelow(ceiling + 1),
+        # otherwise draw the same delays. The bias of 8 bytes is far too small to measure.
+        draw_up_to=lambda ceiling: int.from_bytes(os.urandom(8)) % (ceiling + 1),
         executor=executor,
     )
     if settings.failure_table is not None:
@@ -206,7 +205,9 @@ def _limits(
 
 def _log(outcome: BatchOutcome) -> None:
     """Write one line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
-    counts = Counter(type(one.fate).__name__.lower() for one in outcome.outcomes)
+    kinds = Counter([type(one.fate) for one in outcome.outcomes])
+    counts = {kind.__name__.lower(): count for kind, count in kinds.items()}
+    is_debug = logger.log_level <= logging.DEBUG
     groups: dict[tuple[Write, str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
     for one in outcome.outcomes:
         match one.fate:
@@ -215,9 +216,9 @@ def _log(outcome: BatchOutcome) -> None:
             case Failed(cause, detail):
                 why = (("cause", cause), ("detail", detail))
                 groups[logger.error, "left in the DLQ", why].append(one.message_id)
-            case Replay(number, delay_seconds) if logger.log_level <= logging.DEBUG:
-                of = {"id": one.message_id, "number": number, "delay_seconds": delay_seconds}
-                logger.debug("replayed", extra=of)
+            case Replay() as replay if is_debug:
+                of = {"number": replay.number, "delay_seconds": replay.delay_seconds}
+                logger.debug("replayed", extra={"id": one.message_id, **of})
         if one.fault:
             fault = (("fault", one.fault),)
             groups[logger.warning, "context ignored", fault].append(one.message_id)
@@ -246,10 +247,12 @@ def _log_tables(outcome: BatchOutcome) -> None:
 def _count(replayer: Replayer, outcome: BatchOutcome) -> None:
     now_seconds, policy = replayer.now_seconds(), replayer.policy
     retention_seconds = policy.limits.dlq_retention_seconds
-    queues = {policy.main_queue, *(one.main_queue for one in outcome.outcomes)}
+    of_queues = {}
+    queues = {policy.main_queue, *[one.main_queue for one in outcome.outcomes]}
     for queue in sorted(queues, key=lambda one: one.name):
-        of_own = BatchOutcome(tuple(one for one in outcome.outcomes if one.main_queue == queue))
-        measured = measure_batch(of_own, outcome.breakers.get(queue))
-        if queue == policy.main_queue:
-            measured |= measure_dlq(outcome, now_seconds, retention_seconds)
+        of_own = BatchOutcome(tuple([one for one in outcome.outcomes if one.main_queue == queue]))
+        of_queues[queue] = measure_batch(of_own, outcome.breakers.get(queue))
+    of_dlq = measure_dlq(outcome, of_queues.values(), now_seconds, retention_seconds)
+    of_queues[policy.main_queue] |= of_dlq
+    for queue, measured in of_queues.items():
         publish(measured, queue.name, now_seconds)

@@ -39,6 +39,8 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
+    # To compress what is kept in memory for a few queries costs more than to read it saves.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # The driver looks at files on its own disk faster than a job does.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),

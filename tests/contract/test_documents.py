@@ -142,7 +142,7 @@ def test_every_column_of_the_archive_is_documented() -> None:
 def test_every_key_of_the_context_is_documented() -> None:
     error = FailureError("E", "m")
     full = ReplayContext(
-        *("i", 1, 2, "r", error, "p", "q", 4, "0123abcd", "g"),
+        *("i", "0123abcd", 1, 2, "r", error, "p", "q", 4, "g"),
         is_back=True,
         is_canary=True,
         last_id="l",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.returns import Add
+from dlq_replay.rules.plan import Failed
 from dlq_replay.wire.message import Message
 from local_sqs.front import Front
 from tests.simulation.event_source import EventSource
@@ -55,7 +56,8 @@ class RampWorld(Stack):
     def _replay(self, batch: Sequence[Message]) -> set[str]:
         left, now = self.replay(batch), self.clock.time()
         self.faults["missed"] += [now] * self.outcomes[-1].uncounted_returns
-        self.faults["left"] += [now] * len(self.outcomes[-1].failed)
+        fates = [one.fate for one in self.outcomes[-1].outcomes]
+        self.faults["left"] += [now] * sum(isinstance(fate, Failed) for fate in fates)
         return {one.message_id for one in batch} if self.loses_answer() else left
 
     def pass_time(self, seconds: float) -> None:

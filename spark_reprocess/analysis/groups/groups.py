@@ -147,7 +147,9 @@ def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
         ),
         F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
     )
-    return groups.orderBy(F.desc("count"), "group_id").toArrow().to_pylist()
+    # Spark would aggregate twice to sort: once for the ranges of each task.
+    rows = groups.toArrow().sort_by([("count", "descending"), ("group_id", "ascending")])
+    return rows.to_pylist()
 
 
 def different_messages(slim: DataFrame) -> int:
@@ -197,13 +199,14 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
     return _MOST_OF_A_GROUP
 
 
-def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) -> DataFrame:
+def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[list[str]]) -> DataFrame:
     """Return the messages to sample or show: few enough for each task to take all along.
 
-    *shown* are ids. Returns ``message_id, file, group_id, chance, is_sampled, is_shown``.
+    *shown* are the ids of each group in *rates*. Returns ``message_id, file, group_id, chance,
+    is_sampled, is_shown``.
     """
     of_groups = slim.sparkSession.createDataFrame(
-        pa.table({"group_id": list(rates), "rate": pa.array(rates.values(), pa.float64())})
+        pa.table({"group_id": list(rates), "rate": list(rates.values()), "shown": shown})
     )
     return (
         slim.select("message_id", FILE, "group_id", chance().alias("chance"))
@@ -211,7 +214,7 @@ def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[str]) ->
         .select(
             *("message_id", FILE, "group_id", "chance"),
             (F.col("chance") < F.col("rate")).alias("is_sampled"),
-            F.col("message_id").isin(*shown).alias("is_shown"),
+            F.array_contains("shown", F.col("message_id")).alias("is_shown"),
         )
         .where("is_sampled OR is_shown")
     )

@@ -97,7 +97,7 @@ class Sample:
         return each[self.group_of]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Others:
     """Messages that a group is compared with.
 
@@ -113,7 +113,7 @@ class Others:
     are_alike: bool = False
     have_same_shape: bool = False
 
-    @property
+    @cached_property
     def effective(self) -> float:
         """The number of equally weighted messages that would be as informative (Kish)."""
         return float(self.weights.sum() ** 2 / (self.weights**2).sum())
@@ -125,7 +125,8 @@ class Comparisons:
     def __init__(self, sample: Sample) -> None:
         """Count the values of each field in the messages of each shape."""
         self._sample, self._shapes = sample, sample.shapes
-        self._size = int(sample.shapes.max(initial=-1)) + 1
+        self._messages = np.bincount(sample.shapes)
+        self._size = len(self._messages)
         self._similar_to: dict[int, Ints] = {}
         table = sample.table
         has_value = np.array([tag.startswith(_VALUES) for tag in table.tags], bool)
@@ -144,6 +145,7 @@ class Comparisons:
         np.maximum.at(most, np.searchsorted(cells, place[is_value]), counts[is_value])
         self._shape, self._field = np.divmod(cells, self._fields)
         self._is_constant = most >= _ONE_VALUE * self._have
+        self._of_all = self._by_field(np.arange(len(cells)))
 
     def all(self, group: SampledGroup) -> Others | None:
         """Return all messages of other groups, None if there are none."""
@@ -154,8 +156,8 @@ class Comparisons:
         """Return the other messages that are like those of the group, None if they are too few."""
         is_other, size, weights = self._is_other(group), self._size, self._sample.weights
         mix = np.bincount(self._shapes[group.messages], minlength=size)
-        there = np.bincount(self._shapes[is_other], minlength=size)
-        weight = np.bincount(self._shapes[is_other], weights[is_other], minlength=size)
+        there = self._messages - mix
+        weight = np.bincount(self._shapes, weights * is_other, minlength=size)
         factor = np.zeros(size)
         for shape in np.flatnonzero(mix):
             nearest = self._nearest(int(shape), int(mix[shape]), there)
@@ -176,17 +178,21 @@ class Comparisons:
 
         It may be a value of a field that is constant in other shapes.
         """
-        others = self._shape != shape
-        field, have, size = self._field[others], self._have[others], self._fields
-        is_counted = have >= _LEAST_MESSAGES
-        messages = np.bincount(field, have, minlength=size)
-        counted = np.bincount(field, is_counted, minlength=size)
-        constant = np.bincount(field, is_counted & self._is_constant[others], minlength=size)
+        own = np.flatnonzero(self._shape == shape)
+        messages, counted, constant = self._of_all - self._by_field(own)
         is_constant = np.where(
             counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
         )
         table = self._sample.table
-        return np.append(table.is_type | is_constant[table.field], np.ones(2 * size, bool))
+        is_bound = table.is_type | is_constant[table.field]
+        return np.append(is_bound, np.ones(2 * self._fields, bool))
+
+    def _by_field(self, cells: Ints) -> Floats:
+        """Count by field its messages, the shapes that count, and those where it is constant."""
+        field, have = self._field[cells], self._have[cells]
+        is_counted = have >= _LEAST_MESSAGES
+        counts = have, is_counted, is_counted & self._is_constant[cells]
+        return np.array([np.bincount(field, one, minlength=self._fields) for one in counts])
 
     def _is_other(self, group: SampledGroup) -> Flags:
         is_other = np.ones(self._sample.table.messages, bool)
@@ -219,7 +225,7 @@ class Comparisons:
     def _fields_of_shapes(self) -> npt.NDArray[np.float32]:
         """Of each shape the fields that at least half of its messages have."""
         fields = np.zeros((self._size, self._fields), np.float32)
-        is_usual = 2 * self._have >= np.bincount(self._shapes)[self._shape]
+        is_usual = 2 * self._have >= self._messages[self._shape]
         fields[self._shape[is_usual], self._field[is_usual]] = 1
         return fields
 

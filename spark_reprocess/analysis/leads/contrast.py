@@ -74,7 +74,7 @@ class Contrast:
     is_own: Flags
     weights: Cells
     numbers: Ints
-    same: Sequence[Ints]
+    same: Sequence[list[int]]
     may_be_implied: Flags
     field: Ints
     holds: Cells
@@ -90,7 +90,8 @@ class Contrast:
         parts = self.is_own, ~self.is_own
         counts = [float(self.weights[one & part].sum()) for part in parts for one in cells]
         own = int((among & self.is_own).sum())
-        return self._counted(np.array([conditions]), np.array([counts]), own)[0]
+        sets = np.array([conditions])
+        return _counted(sets, self._statistics(sets, np.array(counts)[:, None], own))[0]
 
     def joint_score(self, held: Flags, conditions: int) -> float:
         """Return the score of several leads of so many conditions that hold for *held* together."""
@@ -108,8 +109,8 @@ class Contrast:
         """
         weights = [self.weights * part for part in (self.is_own, ~self.is_own)]
         counts = [one[values] @ of for of in weights for one in (self.holds, self.applies)]
-        cells = np.stack(counts, axis=1, dtype=np.float64)
-        counted = self._counted(values[:, None], cells, int(self.is_own.sum()))
+        cells, sets, own = np.stack(counts, dtype=np.float64), values[:, None], self.is_own.sum()
+        counted = _counted(sets, self._statistics(sets, cells, int(own)))
         counted = [one for one in counted if one.evidence >= needed]
         counted.sort(key=lambda one: one.other_share / one.own_share)
         of_field = defaultdict[int, list[Counted]](list)
@@ -130,13 +131,16 @@ class Contrast:
 
         *needed* is the evidence that a set of so many conditions needs, by their number.
         """
-        parts = [np.flatnonzero(among & part) for part in (self.is_own, ~self.is_own)]
+        own = int((among & self.is_own).sum())
+        holds, applies, weights = (
+            one if among.all() else one[..., among]
+            for one in (self.holds, self.applies, self.weights)
+        )
         matrices = [
-            (cells[:, part], self.weights[part])
-            for part in parts
-            for cells in (self.holds, self.applies)
+            (cells[:, part], weights[part])
+            for part in (slice(own), slice(own, None))
+            for cells in (holds, applies)
         ]
-        own = len(parts[0])
         singles = [one @ weight for one, weight in matrices]
         found = self._significant(np.arange(len(self.field))[:, None], singles, own, needed)[0]
         is_joined = self.field[:, None] != self.field
@@ -151,51 +155,43 @@ class Contrast:
             ]
             place = np.argwhere(is_joined[best].all(1))
             sets = np.sort(np.column_stack([best[place[:, 0]], place[:, 1]]), axis=1)
-            sets, once = np.unique(sets, axis=0, return_index=True)
+            number = len(self.field)
+            once = np.unique(sets @ [number**2, number, 1], return_index=True)[1]
             cells = [one[place[once, 0], place[once, 1]] for one in triples]
-            found += more + self._significant(sets, cells, own, needed)[0]
+            found += more + self._significant(sets[once], cells, own, needed)[0]
         return sorted(found, key=lambda one: -one.score)
 
     def _significant(
         self, sets: Ints, cells: Sequence[npt.NDArray[Any]], own: int, needed: Sequence[float]
     ) -> tuple[list[Counted], Ints]:
         """Return the significant ones of *sets*, and of all the best, to be extended."""
-        counts = np.stack(cells, axis=1).astype(np.float64)
-        best = np.argsort(-self._score(sets, counts, own), kind="stable")[:_RANKED]
-        sets, counts = sets[best], counts[best]
-        parts = counts[:, 1] / self.is_own.sum()
-        significant = [
-            one
-            for one, part in zip(self._counted(sets, counts, own), parts, strict=True)
-            if one.evidence >= needed[len(one.conditions)]
-            and (
-                (one.own_share - one.other_share) * part >= _LEAST_SCORE
-                or (
-                    one.own_share * part >= LEAST_PART
-                    and one.own_share >= _EXCLUSIVE * (one.own_share + one.other_share)
-                )
-            )
-        ]
-        return significant, sets[:_BEAM]
+        counts = np.stack(cells, dtype=np.float64)
+        statistics = self._statistics(sets, counts, own)
+        best = np.argsort(-statistics[0], kind="stable")[:_RANKED]
+        _, share, other, nats = statistics[:, best]
+        part = counts[1, best] / self.is_own.sum()
+        is_large = ((share - other) * part >= _LEAST_SCORE) | (
+            (share * part >= LEAST_PART) & (share >= _EXCLUSIVE * (share + other))
+        )
+        significant = best[is_large & (nats >= needed[sets.shape[1]])]
+        return _counted(sets[significant], statistics[:, significant]), sets[best[:_BEAM]]
 
-    def _counted(self, sets: Ints, counts: Floats, own: int) -> list[Counted]:
-        share, other = _shares(counts)
-        nats = evidence(share, counts[:, 1], other, counts[:, 3] * self.others.effective)
-        columns = self._score(sets, counts, own), share, other, np.where(share > other, nats, 0.0)
-        numbers = np.column_stack(columns).tolist()
-        return [Counted(tuple(s), *one) for s, one in zip(sets.tolist(), numbers, strict=True)]
+    def _statistics(self, sets: Ints, counts: Floats, own: int) -> Floats:
+        """Return of each set score, own share, other share and evidence, see ``Counted``.
 
-    def _score(self, sets: Ints, counts: Floats, own: int) -> Floats:
-        score = balanced(*_shares(counts)) * counts[:, 1] * _LONGER ** (sets.shape[1] - 1)
+        *counts* has of the group and of the others, for how many messages it holds and applies.
+        """
+        share, other = np.minimum(counts[::2] / np.maximum(counts[1::2], 1e-9), 1.0)
+        nats = evidence(share, counts[1], other, counts[3] * self.others.effective)
+        score = balanced(share, other) * counts[1] * _LONGER ** (sets.shape[1] - 1)
         is_implied = self.may_be_implied[sets].any(1)
         score *= np.where(is_implied, MAY_BE_IMPLIED**2, 1.0) / max(own, 1)
-        return np.asarray(score)
+        return np.array([score, share, other, np.where(share > other, nats, 0.0)])
 
 
-def _shares(counts: Floats) -> tuple[Floats, Floats]:
-    """Return the shares of the group and of the others; *counts* has for each: holds, applies."""
-    shares = np.minimum(counts[:, ::2] / np.maximum(counts[:, 1::2], 1e-9), 1.0)
-    return shares[:, 0], shares[:, 1]
+def _counted(sets: Ints, statistics: Floats) -> list[Counted]:
+    pairs = zip(sets.tolist(), statistics.T.tolist(), strict=True)
+    return [Counted(tuple(conditions), *numbers) for conditions, numbers in pairs]
 
 
 def balanced(own: Floats, other: Floats) -> Floats:
@@ -213,16 +209,16 @@ def evidence(share_1: Floats, count_1: Floats, share_2: Floats, count_2: Floats)
 
     If there is no difference, the result is above *x* with a probability of about exp(-x) at most.
     """
-    total = np.maximum(count_1 + count_2, 1e-9)
-    pooled = (share_1 * count_1 + share_2 * count_2) / total
-    return count_1 * _divergence(share_1, pooled) + count_2 * _divergence(share_2, pooled)
+    shares, counts = np.array([share_1, share_2]), np.array([count_1, count_2])
+    pooled = (shares * counts).sum(0) / np.maximum(counts.sum(0), 1e-9)
+    return np.asarray((counts * _divergence(shares, pooled)).sum(0))
 
 
 def _divergence(share: Floats, other: Floats) -> Floats:
-    """Return the Kullback-Leibler divergence of two yes-or-no distributions, in nats."""
+    """Return the Kullback-Leibler divergence of yes-or-no distributions, in nats."""
     other = np.clip(other, 1e-12, 1 - 1e-12)
     return _term(share, other) + _term(1 - share, 1 - other)
 
 
 def _term(share: Floats, other: Floats) -> Floats:
-    return np.where(share > 0, share * np.log(np.maximum(share, 1e-300) / other), 0.0)
+    return share * np.log(np.maximum(share, 1e-300) / other)

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
@@ -37,14 +39,14 @@ from spark_reprocess.archive.storage.table_parts import arrow_type
 from spark_reprocess.groups.findings import Lead
 from spark_reprocess.groups.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
 
+_TIMES = ("sent_at", "first_seen_at")
 INPUT_COLUMNS = (
     "message_id",
     "body",
     "body_bytes",
     "attributes",
     *COLUMNS,
-    "sent_at",
-    "first_seen_at",
+    *_TIMES,
     "parked_reason",
     "error_type",
     "error_message",
@@ -107,17 +109,20 @@ class _Extractor:
     masks: Masks
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        places = {one: place for place, one in enumerate(self.picks["message_id"].to_pylist())}
-        for batch in batches:
-            ids = batch["message_id"].to_pylist()
-            chosen = pa.array([n for n, one in enumerate(ids) if one in places], pa.int64())
-            picks = pa.array([places[one] for one in ids if one in places], pa.int64())
-            pairs = zip(
-                batch.take(chosen).to_pylist(), self.picks.take(picks).to_pylist(), strict=True
+        # A message may have a row in another file, too.
+        for file, of_file in groupby(batches, lambda batch: batch[FILE][0]):
+            picks = self.picks.filter(pc.equal(self.picks[FILE], file))
+            ids = picks["message_id"]
+            rows = pa.Table.from_batches(
+                [batch.filter(pc.is_in(batch["message_id"], ids)) for batch in of_file]
             )
-            # A message may have a row in another file, too.
-            rows = [self._row({**row, **pick}) for row, pick in pairs if row[FILE] == pick[FILE]]
-            yield pa.RecordBatch.from_pylist(rows, schema=_EXTRACTED)
+            picks = picks.take(pc.index_in(rows["message_id"], ids))
+            # Python makes numbers far more quickly than times.
+            columns: dict[str, Any] = {name: rows[name] for name in rows.column_names}
+            columns |= {name: rows[name].cast(pa.int64()) for name in _TIMES}
+            columns |= {name: picks[name] for name in picks.column_names}
+            made = [self._row(row) for row in pa.table(columns).to_pylist()]
+            yield pa.RecordBatch.from_pylist(made, schema=_EXTRACTED)
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
         body, recorded = row["body"], (row["error_type"], row["error_message"])
@@ -131,8 +136,8 @@ class _Extractor:
         attributes = row["attributes"] or ()
         if row["is_sampled"]:
             columns = {name: row[name] for name in COLUMNS}
-            times = [row[name] for name in ("first_seen_at", "sent_at") if row[name]]
-            extracted["failed_at"] = min(times).timestamp() if times else None
+            times = [row[name] for name in _TIMES if row[name] is not None]
+            extracted["failed_at"] = min(times) / 1e6 if times else None
             extracted["features"] = features_of(body, row["body_bytes"], attributes, columns)
             shape = shape_of(body).key.encode("utf-8", "replace")
             extracted["shape"] = sha256(shape).hexdigest()[:16]
@@ -195,19 +200,19 @@ def find_leads_in(
 
     If they have a column ``search``, a number from 0, then those of a part of the groups.
     """
-    arrived = list(batches)
+    arrived = [one for one in batches if one.num_rows]
     if not arrived:
         return
     rows = pa.Table.from_batches(arrived).sort_by(
         [("group_id", "ascending"), ("chance", "ascending")]
     )
     shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
-    lines = cast("pa.StringArray", rows.column("features").combine_chunks())
+    lines = cast("pa.StringArray", rows.combine_chunks().column("features").chunk(0))
     ids, is_by_shape = (rows.column(name).to_numpy() for name in ("group_id", "is_by_shape"))
-    firsts = np.unique(ids, return_index=True)[1]
+    starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     groups = [
-        SampledGroup(ids[n], np.flatnonzero(ids == ids[n]), counts[ids[n]], bool(is_by_shape[n]))
-        for n in firsts
+        SampledGroup(ids[some[0]], some, counts[ids[some[0]]], bool(is_by_shape[some[0]]))
+        for some in np.split(np.arange(len(ids)), starts)
     ]
     times = rows.column("failed_at").to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)

@@ -116,15 +116,16 @@ class _Features:
 
     def text(self, path: str, text: str) -> None:
         self.add_type(path, TEXT)
-        if len(text) <= _VALUE_CHARACTERS and text.isprintable() and not _TIME.match(text):
+        is_time = text[:1].isdecimal() and _TIME.match(text)
+        if not is_time and len(text) <= _VALUE_CHARACTERS and text.isprintable():
             self.add(path, f"{VALUE}{text}")
 
     def number(self, path: str, number: float) -> None:
         self.add_type(path, NUMBER)
         if type(number) is int and -(10**9) < number < 10**9:
             self.add(path, f"{VALUE}{number}")
-        if abs(number) < 10.0**15:
-            digits = len(str(int(abs(number)))) if abs(number) >= 1 else 0
+        if (size := abs(number)) < 10.0**15:
+            digits = len(str(int(size))) if size >= 1 else 0
             self.add(path, f"{MAGNITUDE}{'-' if digits and number < 0 else ''}{digits}")
 
     def body(self, body: str) -> None:
@@ -167,9 +168,6 @@ class _Features:
 
     def _field(self, path: str, value: object, level: int) -> None:
         match value:
-            case dict() | list():
-                self.add_type(path, OBJECT if isinstance(value, dict) else ARRAY)
-                self._waiting.append((path, value, level + 1))
             case str():
                 inside = parse_container(value) if level < _LEVELS else NOT_JSON
                 if inside is NOT_JSON:
@@ -177,6 +175,9 @@ class _Features:
                 else:
                     self.add_type(path, TEXT)
                     self._field(f"{path}{INNER_JSON}", inside, level + 1)
+            case dict() | list():
+                self.add_type(path, OBJECT if isinstance(value, dict) else ARRAY)
+                self._waiting.append((path, value, level + 1))
             case bool():
                 self.add_type(path, BOOLEAN)
                 self.add(path, f"{VALUE}{str(value).lower()}")

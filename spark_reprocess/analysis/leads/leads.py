@@ -6,6 +6,7 @@ is compared with, and ``contrast`` ranks the sets.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -208,13 +209,14 @@ class _Search:
         gain = balanced(own.shares[usable], theirs.shares[usable]) * own.applies[usable]
         usable = usable[np.argsort(-gain - 1e-3 * own.holds[usable], kind="stable")]
         # Predicates that hold for the same messages are one condition.
-        marks = self._mark + math.pi * own.applies
-        marks = marks + 1j * (theirs.holds + math.pi * theirs.applies)
-        marks = marks[usable].round(5)
-        _, first, same = np.unique(marks, return_index=True, return_inverse=True)
+        marks = self._mark[usable] + math.pi * own.applies[usable]
+        marks = marks + 1j * (theirs.holds[usable] + math.pi * theirs.applies[usable])
+        equal = defaultdict[complex, list[int]](list)
+        for number, mark in zip(usable.tolist(), marks.round(5).tolist(), strict=True):
+            equal[mark].append(number)
         # Few messages are no evidence for a choice among many sets.
-        first = np.sort(first)[: min(_MOST_PARTS, _LEAST_PARTS + self._size // 10)]
-        conditions, ones = usable[first], np.ones(len(self._messages))
+        same = list(equal.values())[: min(_MOST_PARTS, _LEAST_PARTS + self._size // 10)]
+        conditions, ones = np.array([one[0] for one in same]), np.ones(len(self._messages))
         rows = np.append(self._messages, others.messages)
         holds, applies = (
             np.array([of(one)[rows] for one in conditions.tolist()], np.float32)
@@ -226,7 +228,7 @@ class _Search:
             is_own=np.arange(len(rows)) < len(ones),
             weights=np.append(ones, others.weights / others.weights.sum()).astype(np.float32),
             numbers=conditions,
-            same=[usable[same == same[place]] for place in first],
+            same=same,
             may_be_implied=implied[conditions],
             field=self._table.field_of[conditions],
             holds=holds,
@@ -366,7 +368,7 @@ class _Search:
         rows, mine, applies = where.rows, where.holds[which] > 0, where.applies > 0
         both = applies & applies[which]
         likely = [
-            where.same[n][:_SAME_COUNTS].tolist()
+            where.same[n][:_SAME_COUNTS]
             for n in np.flatnonzero(where.may_be_implied == where.may_be_implied[which]).tolist()
             if jaccard(mine[both[n]], where.holds[n, both[n]] > 0) >= _SAME_MESSAGES
         ]

@@ -40,6 +40,9 @@ Cells = npt.NDArray[np.float32]
 _LEAST_MESSAGES = 3
 """Values that fewer messages have are dropped: most values are unique ids."""
 
+_CACHED = 512
+"""Predicates whose messages are kept: each takes a byte for each message of the sample."""
+
 
 class Predicate(NamedTuple):
     """The path of a field, and the tag of a feature, ``PRESENT`` or ``MISSING``."""
@@ -48,14 +51,14 @@ class Predicate(NamedTuple):
     tag: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Counts:
     """Of each predicate, for how many messages it holds and to how many it applies."""
 
     holds: Floats
     applies: Floats
 
-    @property
+    @cached_property
     def shares(self) -> Floats:
         """Of each predicate the share of messages for which it holds, 0 to 1."""
         return np.minimum(self.holds / np.maximum(self.applies, 1e-9), 1.0)
@@ -69,15 +72,11 @@ class Occurrences:
     columns: Ints
 
     def of(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Return all columns of these rows, and for each the position of its row in *rows*."""
+        """Return all columns of these rows, and how many each row has."""
         lengths = self.starts[rows + 1] - self.starts[rows]
-        position = np.repeat(np.arange(len(rows)), lengths)
-        offset = np.arange(len(position)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return self.columns[self.starts[rows][position] + offset], position
-
-    def row(self, row: int) -> Ints:
-        """Return the columns of one row."""
-        return self.columns[self.starts[row] : self.starts[row + 1]]
+        ends = np.cumsum(lengths)
+        first = np.repeat(self.starts[rows + 1] - ends, lengths)
+        return self.columns.take(first + np.arange(len(first))), lengths
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,9 @@ class FeatureTable:
     @cached_property
     def holders(self) -> Occurrences:
         """Of each feature the messages that have it, ascending."""
-        order = np.argsort(self.features.columns, kind="stable")
+        # Small numbers are sorted far more quickly.
+        columns = self.features.columns.astype(np.min_scalar_type(len(self.tags)))
+        order = np.argsort(columns, kind="stable")
         counts = np.bincount(self.features.columns, minlength=len(self.tags))
         return Occurrences(np.concatenate([[0], np.cumsum(counts)]), self.message[order])
 
@@ -136,8 +137,8 @@ class FeatureTable:
 
     def counts(self, messages: Ints, weights: Floats) -> Counts:
         """Count these messages for each predicate, by their weights."""
-        having, position = self.features.of(messages)
-        features = np.bincount(having, weights[position], minlength=len(self.tags))
+        having, lengths = self.features.of(messages)
+        features = np.bincount(having, np.repeat(weights, lengths), minlength=len(self.tags))
         types = np.flatnonzero(self.is_type)
         fields = np.bincount(self.field[types], features[types], minlength=len(self.paths))
         complete = np.where(self.parent >= 0, features[self.parent], weights.sum())
@@ -172,32 +173,28 @@ class FeatureTable:
         """Return for each message whether all of these predicates hold."""
         return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
 
-    def holds(self, number: int) -> Flags:
-        """Return for each message whether the predicate holds."""
-        if number < len(self.tags):
-            return self._with_any([number])
-        is_present = self._with_field(int(self.field_of[number]))
-        is_lack = number >= len(self.tags) + len(self.paths)
-        return self.applies(number) & ~is_present if is_lack else is_present
+    @cached_property
+    def holds(self) -> Callable[[int], Flags]:
+        """Of a predicate, for each message whether it holds."""
+        # All groups ask for the same few predicates.
+        return lru_cache(maxsize=_CACHED)(self._holds)
 
     def applies(self, number: int) -> Flags:
         """Return for each message whether the predicate applies to it."""
+        field = int(self.field_of[number])
         if number < len(self.tags):
-            return self._with_field(int(self.field_of[number]))
-        parent = self.parent[self.field_of[number]]
-        return np.ones(self.messages, bool) if parent < 0 else self._with_any([parent])
+            return self.holds(len(self.tags) + field)
+        parent = int(self.parent[field])
+        return np.ones(self.messages, bool) if parent < 0 else self.holds(parent)
 
-    @cached_property
-    def _with_field(self) -> Callable[[int], Flags]:
-        # All groups ask for the same few fields.
-        return lru_cache(maxsize=256)(
-            lambda field: self._with_any(np.flatnonzero(self.is_type & (self.field == field)))
-        )
-
-    def _with_any(self, features: Iterable[int]) -> Flags:
+    def _holds(self, number: int) -> Flags:
+        features = np.array([number])
+        if number >= len(self.tags) + len(self.paths):
+            return self.applies(number) & ~self.holds(number - len(self.paths))
+        if number >= len(self.tags):
+            features = np.flatnonzero(self.is_type & (self.field == self.field_of[number]))
         has = np.zeros(self.messages, bool)
-        for feature in features:
-            has[self.holders.row(feature)] = True
+        has[self.holders.of(features)[0]] = True
         return has
 
 

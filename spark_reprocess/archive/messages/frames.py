@@ -171,14 +171,18 @@ def map_files(
 
     Its batches are those of ``read_files``. What it drops never comes into the JVM.
     """
-    files = pa.table({"path": pa.array(paths, pa.string())})
     read = partial(read_files, archive, columns)
     if is_few:
-        found = pa.Table.from_batches(function(read(files.to_batches())), schema)
-        return local_frame(spark, found)
+        return local_frame(spark, pa.Table.from_batches(function(read(paths)), schema))
     tasks = max(spark.sparkContext.defaultParallelism, len(paths) // _FILES_PER_TASK)
-    spread = spark.createDataFrame(files).repartition(tasks)
-    return spread.mapInArrow(lambda named: function(read(named)), from_arrow_schema(schema))
+
+    def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = (number for batch in batches for number in batch["id"].to_pylist())
+        return function(read(path for number in numbers for path in paths[number::tasks]))
+
+    # Each task takes the list along: to shuffle its rows would be a job of its own.
+    each = spark.range(tasks, numPartitions=tasks)
+    return each.mapInArrow(of_task, from_arrow_schema(schema))
 
 
 def tuned(spark: SparkSession, paths: Collection[str]) -> bool:
@@ -227,12 +231,12 @@ def _schema_of(columns: Sequence[str]) -> StructType:
 
 
 def read_files(
-    archive: Archive, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
+    archive: Archive, columns: Sequence[str], paths: Iterable[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Read *columns* and ``drain_id`` of the files whose ``path`` is in *batches*."""
+    """Read *columns* and ``drain_id`` of the files at *paths*."""
     stored = [name for name in columns if name != FILE]
     names = [*columns, "drain_id"]
-    for path in (row["path"] for batch in batches for row in batch.to_pylist()):
+    for path in paths:
         with opened(archive, path) as file:
             if file is None:
                 raise missing(archive, path)

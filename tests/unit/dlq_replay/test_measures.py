@@ -101,9 +101,10 @@ def values(measured: Measured) -> str:
 @stored_rows("measures", OUTCOMES)
 def test_batch_is_measured_as_it_is_stored(name: str) -> None:
     outcome = OUTCOMES[name]
-    of_dlq = values(measure_dlq(outcome, NOW, 14 * DAY))
+    measured = measure_batch(outcome)
+    of_dlq = values(measure_dlq(outcome, [measured], NOW, 14 * DAY))
 
-    assert_stored("measures", name, f"{values(measure_batch(outcome))}of the DLQ\n{of_dlq}")
+    assert_stored("measures", name, f"{values(measured)}of the DLQ\n{of_dlq}")
 
 
 # The lines: CloudWatch's embedded metric format.

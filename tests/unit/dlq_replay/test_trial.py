@@ -110,7 +110,8 @@ def test_it_counts_as_parked_but_not_as_a_dead_letter_that_arrived() -> None:
         park = Park(ParkReason.ATTEMPTS_EXHAUSTED)
         main, copy = policy().main_queue, SendEntry(message.body)
         outcome = BatchOutcome((Step(message, message.message_id, main, park, entry=copy),))
-        measured = measure_batch(outcome) | measure_dlq(outcome, NOW, 60)
+        measured = measure_batch(outcome)
+        measured |= measure_dlq(outcome, [measured], NOW, 60)
 
         assert measured[Metric.PARKED] == [1]
         assert measured[Metric.ARRIVED] == measured[Metric.ARRIVED_TOTAL] == [0]

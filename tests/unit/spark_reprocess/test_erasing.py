@@ -301,12 +301,11 @@ def test_broken_file_is_an_error_with_its_name_and_stays(
     content = half_overwritten(archive) if is_parquet else b"no parquet"
     path = f"messages/drain_id={D1}/part-00000-1-x.parquet"
     archive.write(path, content)
-    files = pa.RecordBatch.from_pylist([{"path": path}])
 
     for read in (
         lambda: remove_messages(archive, D1, {"a"}, lambda: None),
         lambda: find_rows(archive, {"a"}),
-        lambda: list(read_files(archive, ["message_id"], [files])),
+        lambda: list(read_files(archive, ["message_id"], [path])),
         lambda: erased(archive, "a"),
     ):
         with pytest.raises(ArchiveError, match=f"{path} cannot be read .* restore it or take it"):

@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedd
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -15,7 +15,7 @@ from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.trial import trial_id_of
 from dlq_replay.rules.decision import Hold, Park, Replay
-from dlq_replay.rules.plan import Wait
+from dlq_replay.rules.plan import Failed, Wait
 from dlq_replay.wire.message import Message
 
 SERVICE = "dlq-replay"
@@ -64,62 +64,50 @@ def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -
     """
     fates = [one.fate for one in outcome.outcomes]
     replays = [fate for fate in fates if isinstance(fate, Replay)]
-    reasons = Counter(fate.reason for fate in fates if isinstance(fate, Park))
-    held = sum(isinstance(fate, Hold) and fate.by_breaker for fate in fates)
+    reasons = Counter([fate.reason for fate in fates if isinstance(fate, Park)])
+    holds = [fate for fate in fates if isinstance(fate, Hold)]
+    # What stays in the DLQ is counted when it leaves; test messages of ``dlq doctor`` never.
+    gone = [one.record for one in outcome.outcomes if not one.is_left]
+    leaving = [one for one in gone if isinstance(one, Message) and trial_id_of(one) is None]
+    # New dead letters: moved by SQS, and not replayed since. Any producer can write a context.
+    arrived = sum([one.history.replay_count == 0 and one.source_arn is not None for one in leaving])
     # Each dead letter counts once for each time it died: one that was held has been counted.
-    leaving = _leaving(outcome)
-    counts = (one.history.replay_count for one in leaving if one.due_seconds is None)
+    counts = [one.history.replay_count for one in leaving if one.due_seconds is None]
     return {
         Metric.REPLAYED: [len(replays)],
         Metric.PARKED: [reasons.total()],
-        Metric.HELD: [sum(isinstance(fate, Hold | Wait) for fate in fates)],
-        Metric.FAILED: [len(outcome.failed)],
-        Metric.ARRIVED: [_arrived(leaving)],
+        Metric.HELD: [len(holds) + sum([isinstance(fate, Wait) for fate in fates])],
+        Metric.FAILED: [sum([isinstance(fate, Failed) for fate in fates])],
+        Metric.ARRIVED: [arrived],
         **{f"{Metric.PARKED}_{reason}": [count] for reason, count in reasons.items()},
-        **({Metric.HELD_BY_BREAKER: [held]} if breaker else {}),
+        **({Metric.HELD_BY_BREAKER: [sum(fate.by_breaker for fate in holds)]} if breaker else {}),
         Metric.REPLAY_COUNT: [count for count in counts if count is not None],
         Metric.DELAY_SECONDS: [replay.delay_seconds for replay in replays],
     }
 
 
-def measure_dlq(outcome: BatchOutcome, now_seconds: int, dlq_retention_seconds: int) -> Measured:
-    """Return what a batch tells of the DLQ, whichever main queues its messages are of.
+def measure_dlq(
+    outcome: BatchOutcome, of_queues: Collection[Measured], now_seconds: int, retention_seconds: int
+) -> Measured:
+    """Return what a batch tells of the DLQ; *of_queues* is what it tells of each main queue.
 
     Alarms watch these values, which are published for the stack's main queue. NearestExpirySeconds
     is how long the message that SQS would delete first had left when it was received.
     """
     reports = outcome.breakers.values()
-    records = (one.record for one in outcome.outcomes)
-    times = (record.sent_seconds for record in records if isinstance(record, Message))
-    sent = [int(seconds) for seconds in times if seconds is not None]
+    records = [one.record for one in outcome.outcomes if isinstance(one.record, Message)]
+    sent = [int(seconds) for one in records if (seconds := one.sent_seconds) is not None]
     limited = [sum(report.is_low for report in reports)] if reports else []
     faults = sum(report.fault is not None for report in reports)
-    left = [max(0, min(sent) + dlq_retention_seconds - now_seconds)] if sent else []
+    left = [max(0, min(sent) + retention_seconds - now_seconds)] if sent else []
     return {
-        Metric.ARRIVED_TOTAL: [_arrived(_leaving(outcome))],
-        Metric.FAILED_TOTAL: [len(outcome.failed)],
+        Metric.ARRIVED_TOTAL: [sum(one[Metric.ARRIVED][0] for one in of_queues)],
+        Metric.FAILED_TOTAL: [sum(one[Metric.FAILED][0] for one in of_queues)],
         Metric.CIRCUIT_BREAKERS_OPEN: limited,
         Metric.BREAKER_FAULTS: [faults] if faults else [],
         Metric.RETURNS_NOT_COUNTED: [outcome.uncounted_returns] * bool(outcome.uncounted_returns),
         Metric.NEAREST_EXPIRY_SECONDS: left,
     }
-
-
-def _arrived(leaving: Sequence[Message]) -> int:
-    """Count new dead letters: moved by SQS, and not replayed since.
-
-    Their context does not matter: any producer can write one.
-    """
-    return sum(one.source_arn is not None and one.history.replay_count == 0 for one in leaving)
-
-
-def _leaving(outcome: BatchOutcome) -> list[Message]:
-    """Return the messages to count: one that stays in the DLQ is counted when it leaves.
-
-    Test messages of ``dlq doctor`` are no dead letters.
-    """
-    records = (one.record for one in outcome.outcomes if not one.is_left)
-    return [one for one in records if isinstance(one, Message) and trial_id_of(one) is None]
 
 
 def unit_of(name: str) -> Literal["Seconds", "Count"]:

@@ -65,11 +65,6 @@ class BatchOutcome:
     returns_fault: str | None = None
     failures_fault: str | None = None
 
-    @property
-    def failed(self) -> tuple[Step, ...]:
-        """The outcomes of messages that could not be handled and stay in the DLQ."""
-        return tuple(one for one in self.outcomes if isinstance(one.fate, Failed))
-
     def to_partial_batch_response(self) -> dict[str, list[dict[str, str]]]:
         """What Lambda wants: it deletes every message that is not named here."""
         left = (one.message_id for one in self.outcomes if one.is_left)

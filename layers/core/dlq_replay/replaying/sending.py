@@ -18,8 +18,7 @@ MAX_BATCH_BYTES = 1_048_576
 """Sum over a SendMessageBatch: SQSAPI, SendMessageBatch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
+class Confirmed(NamedTuple):
     """SQS answered that it has the message. Only such a message counts as sent."""
 
     message_id: str
@@ -100,13 +99,13 @@ def pack(shipments: Iterable[Shipment]) -> Iterator[list[Shipment]]:
     """
     open_runs: dict[str, tuple[list[Shipment], int]] = {}
     for shipment in shipments:
-        run, run_bytes = open_runs.get(shipment.queue.url, ([], 0))
-        size = shipment.entry.size_bytes
+        url, size = shipment.queue.url, shipment.entry.size_bytes
+        run, run_bytes = open_runs.get(url, ([], 0))
         if run and (len(run) == MAX_BATCH_ENTRIES or run_bytes + size > MAX_BATCH_BYTES):
             yield run
             run, run_bytes = [], 0
         run.append(shipment)
-        open_runs[shipment.queue.url] = (run, run_bytes + size)
+        open_runs[url] = (run, run_bytes + size)
     yield from (run for run, _ in open_runs.values())
 
 

@@ -1,6 +1,7 @@
 """What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES, ReplayPolicy
@@ -17,8 +18,11 @@ _WIDEST_COUNTER, _WIDEST_QUEUE_NAME = "1000", "q" * 80
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry its counter once the context has given way."""
-    counted = _counted(message, replay_number)
-    return _fits(message.body, counted, policy.limits.main_max_bytes)
+    most_bytes, had = policy.limits.main_max_bytes, message.attributes
+    had_both = CONTEXT_ATTRIBUTE in had and REPLAY_COUNT_ATTRIBUTE in had
+    if had_both and most_bytes >= MAX_MESSAGE_BYTES:
+        return True  # It was larger with its context, and no queue takes more than this.
+    return _fits(message.body, _counted(message, replay_number), most_bytes)
 
 
 def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
@@ -44,12 +48,11 @@ def replay_entry(
     """
     context = _context(message, now_seconds, policy, held_seconds=held_seconds, last_id=None)
     counted = _counted(message, replay_count)
-    return _entry(
-        message,
-        _marked(message.body, counted, context, policy.limits.main_max_bytes),
-        deduplication_id=_deduplication_id(message, policy),
-        delay_seconds=None if policy.main_queue.is_fifo else delay_seconds,
-    )
+    attributes = _marked(message.body, counted, context, policy.limits.main_max_bytes)
+    # SQS removes a repeated send of this copy, and never another message.
+    if policy.main_queue.is_fifo:
+        return _entry(message, attributes, deduplication_id=message.message_id)
+    return _entry(message, attributes, delay_seconds=delay_seconds)
 
 
 def held_entry(
@@ -88,7 +91,8 @@ def parked_entry(
     context = _context(message, now_seconds, policy, reason=reason, error=error, is_canary=False)
     others = _without_context(message)
     attributes = _marked(message.body, others, context, policy.limits.parked_max_bytes)
-    return _entry(message, attributes, deduplication_id=_deduplication_id(message, policy))
+    deduplication_id = message.message_id if policy.main_queue.is_fifo else None
+    return _entry(message, attributes, deduplication_id)
 
 
 def redriven_entry(
@@ -205,7 +209,7 @@ def _context(
     """
     known, source = message.history.context, source_queue(message, policy)
     kept: dict[str, Any] = {
-        "first_id": message.first_id,
+        "first_id": known.first_id or message.message_id,
         "first_seen_seconds": first_seen_seconds(message, now_seconds),
         "plan_id": known.plan_id,
         "source_queue": source.name if source and is_queue_name(source.name) else None,
@@ -219,14 +223,14 @@ def _context(
     return ReplayContext(**(kept | changes))
 
 
-def _entry(message: Message, attributes: Attributes, **fields: Any) -> SendEntry:  # noqa: ANN401 - of the entry
+def _entry(
+    message: Message,
+    attributes: Attributes,
+    deduplication_id: str | None = None,
+    delay_seconds: int | None = None,
+) -> SendEntry:
     group, header = message.message_group_id, message.trace_header
-    return SendEntry(message.body, attributes, group, trace_header=header, **fields)
-
-
-def _deduplication_id(message: Message, policy: ReplayPolicy) -> str | None:
-    """This copy's id: SQS removes a repeated send of this copy, and never another message."""
-    return message.message_id if policy.main_queue.is_fifo else None
+    return SendEntry(message.body, attributes, group, deduplication_id, header, delay_seconds)
 
 
 def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) -> str | None:
@@ -237,10 +241,14 @@ def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) 
 
 
 def _counted(message: Message, replay_count: int) -> dict[str, MessageAttribute]:
-    counter = MessageAttribute("Number", str(replay_count))
-    counted = {**message.attributes, REPLAY_COUNT_ATTRIBUTE: counter}
+    counted = {**message.attributes, REPLAY_COUNT_ATTRIBUTE: _counter(replay_count)}
     counted.pop(CONTEXT_ATTRIBUTE, None)
     return counted
+
+
+@lru_cache
+def _counter(replay_count: int) -> MessageAttribute:
+    return MessageAttribute("Number", str(replay_count))
 
 
 def _marked(

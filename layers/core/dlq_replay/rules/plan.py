@@ -1,8 +1,7 @@
 """What is meant to happen to each record of a batch, before any of it has. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from dlq_replay.backoff import DrawUpTo
@@ -98,25 +97,28 @@ def plan_batch(
     """
     steps: list[Step] = []
     stopped: set[str | None] = set()
-    planners: dict[QueueAddress, _Planner] = {}
+    planners: dict[QueueAddress | None, _Planner] = {}
+    is_fifo = policy.main_queue.is_fifo
     for record in records:
-        group = record.message_group_id if policy.main_queue.is_fifo else record.message_id
-        own = policy.of(source_queue(record, policy)) if isinstance(record, Message) else policy
-        queue = own.main_queue
-        left = partial(Step, record, group, queue)
+        group = record.message_group_id if is_fifo else record.message_id
+        source = source_queue(record, policy) if isinstance(record, Message) else None
+        planner = planners.get(source)
+        if planner is None:
+            own = policy.of(source)
+            view = (breakers or {}).get(own.main_queue) or BreakerView({}, now_seconds)
+            planner = planners[source] = _Planner(own, draw_up_to, view, view.grants)
+        main = planner.policy.main_queue
         if group in stopped:
-            step = left(Wait())
+            step = Step(record, group, main, Wait())
         elif isinstance(record, UnreadableRecord):
-            step = left(Failed("unreadable", record.fault))
+            step = Step(record, group, main, Failed("unreadable", record.fault))
         elif group is None:
-            step = left(Failed("no_group", "a FIFO queue needs MessageGroupId"))
+            step = Step(record, None, main, Failed("no_group", "a FIFO queue needs MessageGroupId"))
         elif record.message_id in uncounted:
-            step = left(Failed("not_counted", "its return could not be counted"))
+            fate = Failed("not_counted", "its return could not be counted")
+            step = Step(record, group, main, fate)
         else:
-            if queue not in planners:
-                view = (breakers or {}).get(queue) or BreakerView({}, now_seconds)
-                planners[queue] = _Planner(own, draw_up_to, view, view.grants)
-            step = planners[queue].step(record, group, failures.get(record.message_id))
+            step = planner.step(record, group, failures.get(record.message_id))
         if group is not None and not isinstance(step.fate, Replay):
             stopped.add(group)
         steps.append(step)
@@ -136,15 +138,17 @@ class _Planner:
         policy, view, draw = self.policy, self.breaker, self.draw_up_to
         decision = decide(message, policy, view.now_seconds, draw, failure)
         # Rule 8: what the other rules replay is held where the limit turns it away.
-        if isinstance(decision, Replay) and (
-            hold := hold_by_breaker(message, decision, policy, draw, view)
+        if (
+            view.limit
+            and isinstance(decision, Replay)
+            and (hold := hold_by_breaker(message, decision, policy, draw, view))
         ):
             if self.grants <= 0:
                 decision = hold
             else:
                 self.grants -= 1
                 # Under a limit of 1 the consumer does not work: no attempt of the message's own.
-                decision = replace(decision, is_granted=True, is_counted=view.limit != 1)
+                decision = decision._replace(is_granted=True, is_counted=view.limit != 1)
         entry = self._copy(message, decision, failure)
         return Step(message, group, policy.main_queue, decision, entry)
 
@@ -153,13 +157,13 @@ class _Planner:
     ) -> SendEntry | None:
         policy, now_seconds = self.policy, self.breaker.now_seconds
         match decision:
-            case Replay(number, delay_seconds, is_granted, is_counted):
-                count = number if is_counted else number - 1
+            case Replay() as one:
+                count = one.number if one.is_counted else one.number - 1
                 # None once it is replayed without a limit.
                 held = message.history.context.held_seconds if self.breaker.limit else None
-                if is_granted:
+                if one.is_granted:
                     held = held_since_seconds(message, policy, now_seconds)
-                return replay_entry(message, count, delay_seconds, now_seconds, policy, held)
+                return replay_entry(message, count, one.delay_seconds, now_seconds, policy, held)
             case Park(reason):
                 error = failure.to_failure_error() if failure else None
                 return parked_entry(message, reason, now_seconds, policy, error)

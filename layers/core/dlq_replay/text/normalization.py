@@ -40,7 +40,8 @@ _PATH = re.compile(
     r"(?<![\w./:<>-])(?:(?:[A-Za-z]:)?(?:[\\/][\w.@%+~=:<>-]{1,255}){2,64}[\\/]?"
     r"|/[\w.@%+~=-]{0,255}\.\w{1,16}(?!\w)|[\w.-]{1,64}(?:/[\w.@-]{1,255}){2,64})"
 )
-_QUOTED = re.compile(r"\"([^\"]*)\"|(?<!\w)'([^'\n]*)'(?!\w)|`([^`]*)`")
+# Each alternative begins with a character, so that the search skips to it.
+_QUOTED = re.compile(r"\"[^\"]*\"|'(?<!\w')[^'\n]*'(?!\w)|`[^`]*`")
 _NAME = re.compile(r"[A-Za-z_.-]{1,40}")
 _WORD = re.compile(r"\w+")
 _OF_CODE = frozenset(

@@ -31,8 +31,9 @@ class MessageAttribute(NamedTuple):
         where there is no usable value.
         """
         of: Mapping[str, Any] = raw if isinstance(raw, dict) else {}
-        data_type = of.get("dataType", of.get("DataType"))
-        value = of.get("stringValue", of.get("StringValue", of.get("BinaryValue")))
+        data_type = of["dataType"] if "dataType" in of else of.get("DataType")
+        if (value := of.get("stringValue")) is None:
+            value = of.get("StringValue", of.get("BinaryValue"))
         if value is None:
             # What is no base64 has no value, either.
             with suppress(KeyError, TypeError, ValueError):
@@ -56,12 +57,12 @@ def size_bytes(body: str, attributes: Attributes) -> int:
     That is the body and each attribute's name, type and value, in UTF-8.
     """
     texts, binary_bytes = [body, *attributes], 0
-    for attribute in attributes.values():
-        texts.append(attribute.data_type)
-        if isinstance(attribute.value, str):
-            texts.append(attribute.value)
+    for data_type, value in attributes.values():
+        texts.append(data_type)
+        if isinstance(value, str):
+            texts.append(value)
         else:
-            binary_bytes += len(attribute.value)
+            binary_bytes += len(value)
     text = "".join(texts)
     is_ascii = text.isascii()
     return binary_bytes + len(text if is_ascii else text.encode("utf-8", "surrogatepass"))

@@ -28,7 +28,8 @@ SECONDS_MAX = 10**11 - 1
 """The latest time that a context may have: the room for a copy is measured with it."""
 
 # Made once: json.dumps would make one for each call that wants no blanks.
-_compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_in_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_read_json = json.JSONDecoder().decode
 
 
 def body_digest(body: str, md5_of_body: str = "") -> str:
@@ -71,6 +72,7 @@ class ReplayContext(NamedTuple):
 
     Attributes:
         first_id: SQS message id of the first copy.
+        body_digest: ``body_digest`` of the body that it belongs to; on every copy that we send.
         first_seen_seconds: when the Lambda first saw it, epoch seconds.
         due_seconds: when its wait ends, epoch seconds; only on copies in the DLQ.
         reason: why it was parked; only on parked copies.
@@ -79,7 +81,6 @@ class ReplayContext(NamedTuple):
         source_queue: name of the queue that it was a dead letter of.
         held_seconds: when a limit of the circuit breaker first touched it, epoch seconds; until it
             is replayed without a limit.
-        body_digest: ``body_digest`` of the body that it belongs to; on every copy that we send.
         group_id: the group of that plan for which the replay function counts its return.
         is_back: whether it came back since, and that was counted if anyone asked.
         is_canary: whether it belongs to a step of the plan that is not yet known to be good: it is
@@ -89,6 +90,7 @@ class ReplayContext(NamedTuple):
     """
 
     first_id: str | None = None
+    body_digest: str | None = None
     first_seen_seconds: int | None = None
     due_seconds: int | None = None
     reason: str | None = None
@@ -96,7 +98,6 @@ class ReplayContext(NamedTuple):
     plan_id: str | None = None
     source_queue: str | None = None
     held_seconds: int | None = None
-    body_digest: str | None = None
     group_id: str | None = None
     is_back: bool = False
     is_canary: bool = False
@@ -117,7 +118,7 @@ class ReplayContext(NamedTuple):
             # None of ours: 1 MiB of JSON takes seconds to read, and stands in each message.
             raise ValueError(f"longer than {CONTEXT_MAX_BYTES:,} bytes")
         try:
-            raw = json.loads(text)
+            raw = _read_json(text)
         except (ValueError, RecursionError) as error:
             raise ValueError("not JSON") from error
         if not isinstance(raw, dict):
@@ -126,11 +127,11 @@ class ReplayContext(NamedTuple):
             raise InheritedContextError("it belongs to another body")
         if raw.get("v") != CONTEXT_VERSION:
             raise ValueError(f"v must be {CONTEXT_VERSION}")
-        fields: dict[str, Any] = {
-            _KEYS[key][0]: _KEYS[key][1](key, value)
-            for key, value in raw.items()
-            if key in _KEYS and value is not None
-        }
+        fields: dict[str, Any] = {}
+        for key, value in raw.items():
+            if value is not None and key in _KEYS:
+                name, read = _KEYS[key]
+                fields[name] = read(key, value)
         return cls(**fields)
 
     def to_json(self) -> str:
@@ -151,24 +152,23 @@ class ReplayContext(NamedTuple):
         return self._format(start_in_json(message, left_bytes))
 
     def _format(self, error_message: str) -> str:
-        fields: dict[str, Any] = {
-            key: 1 if value is True else value
-            for key, (name, _) in _KEYS.items()
-            if (value := getattr(self, name)) is not None and value is not False
-        }
+        fields: dict[str, Any] = {"v": CONTEXT_VERSION}
+        for key, value in zip(_KEYS, self, strict=True):
+            if value is not None and value is not False:
+                fields[key] = 1 if value is True else value
         if self.error is not None:
             code = {} if self.error.code is None else {"code": self.error.code}
             fields["error"] = {"type": self.error.type, **code, "message": error_message}
-        return _compact_json({"v": CONTEXT_VERSION, **fields})
+        return _in_json(fields)
 
 
 def start_in_json(text: str, most_bytes: int) -> str:
     """Return the start of *text* that takes up to *most_bytes* within ASCII JSON."""
-    if len(_compact_json(text)) - 2 <= most_bytes:
+    if len(_in_json(text)) - 2 <= most_bytes:
         return text
     left = most_bytes
     for place, character in enumerate(text):
-        left -= len(_compact_json(character)) - 2
+        left -= len(_in_json(character)) - 2
         if left < 0:
             return text[:place]
     return text
@@ -223,4 +223,4 @@ _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "canary": ("is_canary", _mark),
     "last": ("last_id", _text),
 }
-"""The keys in their order on the wire: the field of each, and what reads its value."""
+"""The keys in their order on the wire, which is that of the fields, and what reads each value."""

@@ -68,7 +68,7 @@ class History(NamedTuple):
         return cls(0, ReplayContext(), f"{CONTEXT_ATTRIBUTE}: {why}", is_inherited=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # Frozen, it would take twice as long to make. Nobody changes one.
 class Message:
     """One SQS message as it was received.
 
@@ -92,7 +92,7 @@ class Message:
 
     def __post_init__(self) -> None:
         """Read our own attributes once."""
-        object.__setattr__(self, "history", History.of(self.attributes, lambda: self.body_digest))
+        self.history = History.of(self.attributes, lambda: self.body_digest)
 
     @classmethod
     def from_received(cls, received: Mapping[str, Any]) -> Self:
@@ -103,11 +103,11 @@ class Message:
         """
         names = _API_NAMES if "MessageId" in received else _LAMBDA_NAMES
         message_id, body, attributes, system, receipt_handle, md5_of_body = names
-        raw = _mapping(received, attributes)
+        raw, read = _mapping(received, attributes), MessageAttribute.from_received
         return cls(
             message_id=_required_text(received, message_id),
             body=_required_text(received, body),
-            attributes={n: MessageAttribute.from_received(n, a) for n, a in raw.items()},
+            attributes={name: read(name, one) for name, one in raw.items()},
             system={name: str(value) for name, value in _mapping(received, system).items()},
             receipt_handle=str(received.get(receipt_handle, "")),
             md5_of_body=str(received.get(md5_of_body, "")),
@@ -116,7 +116,7 @@ class Message:
     def with_history(self, history: History) -> Self:
         """Return the message with *history* in place of what its attributes say."""
         message = replace(self)
-        object.__setattr__(message, "history", history)
+        message.history = history
         return message
 
     @property
@@ -146,7 +146,8 @@ class Message:
         The function sends held copies to the DLQ. A copy that SQS moved there is none, whatever its
         context says: a producer wrote that, or a message move task brought a held copy elsewhere.
         """
-        return None if self.source_arn is not None else self.history.context.due_seconds
+        due = self.history.context.due_seconds
+        return due if due is None or self.source_arn is None else None
 
     @property
     def sent_seconds(self) -> float | None:
@@ -245,7 +246,7 @@ def read_event(event: object) -> list[Message | UnreadableRecord]:
 
 
 def _read_record(index: int, record: object) -> Message | UnreadableRecord:
-    if not isinstance(record, Mapping) or record.get("eventSource") != "aws:sqs":
+    if not isinstance(record, dict) or record.get("eventSource") != "aws:sqs":
         raise MalformedEventError(f"not an SQS event: record {index} has no eventSource aws:sqs")
     message_id = record.get("messageId")
     if not isinstance(message_id, str) or not message_id:

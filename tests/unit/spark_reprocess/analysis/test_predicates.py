@@ -129,7 +129,7 @@ def test_what_is_not_rare_is_counted_and_keeps_its_holders(
     assert table.messages == len(messages)
     assert dict(zip(features, counts.astype(int).tolist(), strict=False)) == expected
     for number, feature in enumerate(features):
-        assert table.holders.row(number).tolist() == [
+        assert table.holders.of(np.array([number]))[0].tolist() == [
             place for place, one in enumerate(messages) if feature in one
         ]
 
