@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -133,8 +134,8 @@ def wiring() -> tuple[Replayer, float]:
         parked_queue=parked_queue,
         now_seconds=_now_seconds,
         # The system's own randomness: execution environments restored from one snapshot would
-        # otherwise draw the same delays. The bias of 8 bytes is far too small to measure.
-        draw_up_to=lambda ceiling: int.from_bytes(os.urandom(8)) % (ceiling + 1),
+        # otherwise draw the same delays.
+        draw_up_to=lambda ceiling: secrets.randbelow(ceiling + 1),
         executor=executor,
     )
     if settings.failure_table is not None:
@@ -205,8 +206,7 @@ def _limits(
 
 def _log(outcome: BatchOutcome) -> None:
     """Write one line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
-    kinds = Counter([type(one.fate) for one in outcome.outcomes])
-    counts = {kind.__name__.lower(): count for kind, count in kinds.items()}
+    counts = Counter([type(one.fate).__name__.lower() for one in outcome.outcomes])
     is_debug = logger.log_level <= logging.DEBUG
     groups: dict[tuple[Write, str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
     for one in outcome.outcomes:

@@ -277,8 +277,7 @@ class _Analysis:
             row["note"] = notes.get(row["group_id"], "")
             row["shown"] = row["shown"][: None if rank < _GROUPS_WITH_ALL_SAMPLES else 1]
         body_bytes = sum(row["body_bytes_sum"] for row in listed)
-        shown_ids = [row["shown"] for row in listed]
-        picks = picked(slim, sampling_rates(counts, body_bytes), shown_ids)
+        picks = picked(slim, sampling_rates(counts, body_bytes), [row["shown"] for row in listed])
         few = self.is_few
         rows, sampled = with_features(self.archive, picks, reasons, titles, self.masks, is_few=few)
         with self.progress("looking for leads", str), ExitStack() as stack:
