@@ -39,7 +39,7 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
-    # To compress what is kept in memory for a few queries costs more than to read it saves.
+    # What a few queries read again: to compress it takes longer than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # The driver looks at files on its own disk faster than a job does.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
