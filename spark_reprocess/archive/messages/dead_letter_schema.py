@@ -125,7 +125,7 @@ def from_row(row: Mapping[str, Any]) -> Message:
         body=row["body"],
         attributes={name: _from_attribute(value) for name, value in row["attributes"] or ()},
         system=system,
-        md5_of_body=body_digest(row["body"]),  # Computed once; nothing reads more.
+        md5_of_body=body_digest(row["body"]),  # Its first digits: nothing needs more.
     )
 
 

@@ -78,7 +78,7 @@ class Message:
         attributes: the message attributes by name, ours included.
         system: SQS's own attributes by name (``SentTimestamp``, ``MessageGroupId``, ...).
         receipt_handle: needed to delete this receive; empty where it is not needed.
-        md5_of_body: as SQS gave it, in hex; empty where it is not known.
+        md5_of_body: as SQS gave it, in hex, or its first eight digits; empty if not known.
         history: the content of our own attributes.
     """
 
