@@ -130,7 +130,7 @@ def hold_by_breaker(
     if wait <= 0:
         return None
     if is_fifo:
-        timer, can_hold = wait, _outlives(message, due, policy)
+        timer, can_hold = wait, _outlives(message, due, now_seconds, policy)
     else:
         timer = min(policy.limits.hold_timer_max_seconds, wait)
         can_hold = timer > 0 and has_room_to_hold(message, replay.number, policy)
@@ -156,11 +156,11 @@ def is_returned_canary(message: Message) -> bool:
     return is_canary and message.source_arn is not None
 
 
-def _outlives(message: Message, due_seconds: int, policy: ReplayPolicy) -> bool:
+def _outlives(message: Message, due_seconds: int, now_seconds: int, policy: ReplayPolicy) -> bool:
     """Whether a message that waits in place will still be there at *due_seconds*."""
     if message.sent_seconds is None:
         return False
-    expires = int(message.sent_seconds) + policy.limits.dlq_retention_seconds
+    expires = min(now_seconds, int(message.sent_seconds)) + policy.limits.dlq_retention_seconds
     return due_seconds <= expires - EXPIRY_MARGIN_SECONDS
 
 
@@ -218,9 +218,9 @@ def _replay_or_hold_fifo(
     """
     if message.sent_seconds is None:
         return Replay(number, delay_seconds=0)
-    entered = int(message.sent_seconds)
+    entered = min(now_seconds, int(message.sent_seconds))  # The clock of SQS may be ahead.
     draw = reproducible_draw(message.message_id, number)
     due = entered + draw(policy.backoff.ceiling_seconds(number))
-    if due <= now_seconds or not _outlives(message, due, policy):
+    if due <= now_seconds or not _outlives(message, due, now_seconds, policy):
         return Replay(number, delay_seconds=0)
     return Hold(number, due, min(_VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))
