@@ -39,6 +39,7 @@ class StoredMessage:
         handle: of the latest receive; empty before the first.
         was_released: whether a visibility timeout of 0 ended its latest receive.
         due_ms: when its delay or its visibility timeout ends; None if it has none.
+        expires_ms: when its retention ends; None if it is gone.
     """
 
     body: str
@@ -58,6 +59,7 @@ class StoredMessage:
     was_released: bool = False
     state: State = State.READY
     due_ms: int | None = None
+    expires_ms: int | None = None
 
 
 class Timers:

@@ -51,7 +51,7 @@ class Queue:
         self._counts: Counter[State] = Counter()
         self._delivery = Delivery(is_fifo=settings.is_fifo)
         self._timers = Timers(lambda message: message.due_ms)
-        self._expiries = Timers(self._expiry_of)
+        self._expiries = Timers(lambda message: message.expires_ms)
         # An id is remembered even after its message was deleted: SQSAPI, SendMessage.
         self._window: dict[Hashable, StoredMessage] = {}
         # Each message of a receive that had an attempt id, its handle and the end of its timeout.
@@ -99,7 +99,7 @@ class Queue:
     def take_out(self, message: StoredMessage) -> None:
         """Remove a message in any state."""
         was_in_flight = message.state is State.IN_FLIGHT
-        message.due_ms = None
+        message.due_ms = message.expires_ms = None
         self._enter(message, State.GONE)
         del self._messages[message.message_id]
         if was_in_flight:
@@ -284,7 +284,7 @@ class Queue:
         self.settings = settings
         for message in self._messages.values():
             if "MessageRetentionPeriod" in given:
-                self._expiries.add(message)
+                self._set_expiry(message)
             if self.settings.is_fifo and message.state is State.DELAYED:
                 delay_ms = self.settings.number("DelaySeconds") * 1000
                 self._set_due(message, message.sent_ms + delay_ms)
@@ -308,7 +308,7 @@ class Queue:
         message.state = State.DELAYED if message.due_ms else State.READY
         self._counts[message.state] += 1
         self._timers.add(message)
-        self._expiries.add(message)
+        self._set_expiry(message)
         if message.state is State.READY:
             self._delivery.became_ready(message)
 
@@ -330,7 +330,6 @@ class Queue:
         self._counts[state] += 1
         message.state = state
 
-    def _expiry_of(self, message: StoredMessage) -> int | None:
-        if message.state is State.GONE:
-            return None
-        return message.sent_ms + self.settings.number("MessageRetentionPeriod") * 1000
+    def _set_expiry(self, message: StoredMessage) -> None:
+        message.expires_ms = message.sent_ms + 1000 * self.settings.number("MessageRetentionPeriod")
+        self._expiries.add(message)
