@@ -20,7 +20,7 @@ from spark_reprocess.archive.storage import files, s3
 from spark_reprocess.archive.storage.local import LocalArchive
 
 DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
-_TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
+_MEMORY = "--driver-memory {} pyspark-shell"
 _CALLS = "BENCH_CALLS"
 _WITHOUT_SPARK = ("status", "erase")
 
@@ -62,7 +62,7 @@ def timed_verb(
     with tempfile.TemporaryDirectory(prefix="bench-verb-") as folder:
         result, calls = Path(folder, "timed.json"), Path(folder, "calls")
         calls.touch()
-        environment = {"PYSPARK_SUBMIT_ARGS": _TWO_CORES.format(memory=driver_memory)}
+        environment = {"PYSPARK_SUBMIT_ARGS": _MEMORY.format(driver_memory)}
         if counts:
             environment[_CALLS] = str(calls)
         ended = subprocess.run(  # noqa: S603 - our own program
@@ -136,6 +136,8 @@ def _note(calls: int, read: int, written: int) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Start a session, run the verb, write what it took; return the verb's exit code."""
     result, days_later, *verb = arguments
+    if hasattr(os, "sched_setaffinity"):  # On Linux; the processes that this one starts inherit it.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     clock, ahead_seconds = time.time, int(days_later) * 86_400
     time.time = lambda: clock() + ahead_seconds
     # Workers find the class in the module, not here. Only this process needs Spark, and not always.

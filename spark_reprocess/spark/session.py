@@ -7,9 +7,10 @@ whose workers find this package and which prints errors only.
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyspark
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -62,8 +63,8 @@ _LOCAL = {
 def get_session() -> SparkSession:
     """Return the process's session; start one if there is none. The caller need not stop it.
 
-    Spark reads ``--master`` and its other settings from ``spark-submit``; the default is
-    ``local[*]``.
+    Spark reads ``--master`` and its other settings from ``spark-submit``. The default is a local
+    session with three tasks for two processors, because tasks also wait for SQS and for the disk.
 
     Raises:
         InputError: Spark finds no Java that it can start, is another version than 4.1, or runs with
@@ -72,15 +73,20 @@ def get_session() -> SparkSession:
     if fault := version_fault():
         raise InputError(fault)
     builder: SparkSession.Builder = SparkSession.builder
-    if SparkContext._active_spark_context is None:  # noqa: SLF001 - no public way
-        settings = {**_EVERYWHERE, _SPECULATION: "false"}
-        if "PYSPARK_GATEWAY_PORT" not in os.environ:
-            settings |= _LOCAL
-            # Otherwise the workers use the first python3 on the PATH.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        for name, value in settings.items():
-            builder = builder.config(name, value)
     try:
+        if SparkContext._active_spark_context is None:  # noqa: SLF001 - no public way
+            settings = {**_EVERYWHERE, _SPECULATION: "false"}
+            if "PYSPARK_GATEWAY_PORT" not in os.environ:
+                settings |= _LOCAL
+                # Otherwise the workers use the first python3 on the PATH.
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+                SparkContext._ensure_initialized(conf=SparkConf().setAll([*settings.items()]))  # noqa: SLF001
+                jvm: Any = SparkContext._jvm  # noqa: SLF001 - it knows the limits of a container
+                if jvm.System.getProperty("spark.master") == "local[*]":
+                    processors = jvm.Runtime.getRuntime().availableProcessors()
+                    settings["spark.master"] = f"local[{processors * 3 // 2}]"
+            for name, value in settings.items():
+                builder = builder.config(name, value)
         session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":

@@ -81,8 +81,7 @@ def test_one_group_is_decided_with_its_note(archive: Archive) -> None:
     assert group_of(archive, 3).action == "redrive"
     assert group_of(archive, 3).note == "vat is <back>"
     assert actions_of(archive).count("redrive") == 1
-    state = read_memory(archive).state(group)
-    assert state.action == "redrive"
+    assert read_memory(archive).state(group).action == "redrive"
     page = browser.get(f"/groups/{group}?decided=redrive").text
     assert "Nothing is sent yet" in page
     assert "vat is &lt;back&gt;" in page

@@ -112,7 +112,6 @@ def test_dry_run_says_what_would_go_back_and_sends_nothing(
 
     assert main([*argv, "--where", "message_id > 'm-000'"]) == 0
 
-    said = capsys.readouterr().out
-    assert "dry run: nothing was sent. 2 would go to" in said
+    assert "dry run: nothing was sent. 2 would go to" in capsys.readouterr().out
     assert receive_all(queue) == []
     assert archive.list("ledger") == []

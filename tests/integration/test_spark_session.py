@@ -1,5 +1,7 @@
 """The Spark session of a verb in a process that has one, and another version of Spark."""
 
+from typing import Any
+
 import pyspark
 import pytest
 from pyspark import SparkConf, SparkContext
@@ -9,6 +11,12 @@ from spark_reprocess.command_line.spark_session import report_failure, start_spa
 from spark_reprocess.errors import InputError
 from tests.integration.spark_world import Spark
 from tests.support.small_jobs import DRAIN
+
+
+def test_a_local_session_runs_three_tasks_on_two_processors(spark: Spark) -> None:
+    jvm: Any = spark._jvm  # noqa: SLF001 - as in the session's own start
+    processors = jvm.Runtime.getRuntime().availableProcessors()
+    assert spark.sparkContext.master == f"local[{processors * 3 // 2}]"
 
 
 def test_our_settings_hold_in_a_session_that_is_there(spark: Spark) -> None:
@@ -36,5 +44,4 @@ def test_another_version_of_spark_gets_a_sentence(
 
     assert main([*DRAIN, "--archive", "a", "--parked-queue-url", "https://q/1/parked"]) == 2
     assert report_failure(ImportError("cannot import name 'arrow_udf'")) == 2
-    sentence = "this needs Spark 4.1, and here is Spark 4.0.1"
-    assert capsys.readouterr().err.count(sentence) == 2
+    assert capsys.readouterr().err.count("this needs Spark 4.1, and here is Spark 4.0.1") == 2

@@ -238,11 +238,7 @@ class Ledger:
         return self.archive.read(run_path(self.plan_id, run_id, CLOSING)) is not None
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
-        """Make attempt *number*'s claim from place *first* on, durably.
-
-        Returns:
-            False where somebody else has made it.
-        """
+        """Make attempt *number*'s claim from place *first* on, durably; False if another has."""
         path = f"{self._path(unit, chunk, number, first)}.claim.json"
         return self.archive.create(path, record_bytes(claim))
 

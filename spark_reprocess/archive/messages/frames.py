@@ -146,7 +146,9 @@ def _rows_of(
 ) -> DataFrame:
     """Return columns of these files, and ``drain_id``; or what *through* makes of them."""
     if is_few or through or not _spark_reads(spark, archive):
-        function, schema = through or (iter, to_arrow_schema(_schema_of(names)))
+        fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
+        own = StructType([fields[name] for name in names]).add("drain_id", "string")
+        function, schema = through or (iter, to_arrow_schema(own))
         return map_files(spark, archive, paths, names, function, schema, is_few=is_few)
     path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
     rows = (
@@ -223,11 +225,6 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
     except Py4JJavaError:
         return False
     return True
-
-
-def _schema_of(columns: Sequence[str]) -> StructType:
-    fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
-    return StructType([fields[name] for name in columns]).add("drain_id", "string")
 
 
 def read_files(
