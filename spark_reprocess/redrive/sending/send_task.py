@@ -231,7 +231,7 @@ class ChunkSender:
         is_sent = item.disposition == Disposition.SEND
         if is_sent and state is Disposition.IN_DOUBT and self.context.request.in_doubt != "send":
             return Disposition.IN_DOUBT
-        if is_sent and self._group_of(item) in self._blocked_groups:
+        if is_sent and self._blocked_groups and self._group_of(item) in self._blocked_groups:
             return Disposition.WAITS
         return None
 
@@ -314,8 +314,8 @@ class ChunkSender:
 
     def _group_of(self, item: Item) -> str:
         """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
-        group = item.message.message_group_id if self.context.to_fifo else None
-        return group if group is not None else item.message_id
+        group = item.message.message_group_id
+        return item.message_id if group is None or not self.context.to_fifo else group
 
     def _block_groups(self, settled: Iterable[Settled]) -> None:
         if self.context.to_fifo:

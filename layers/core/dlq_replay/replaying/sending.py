@@ -121,7 +121,7 @@ def send_groups(
     ``InDoubt``.
     """
     waiting = [list(group) for group in groups if group]
-    results: dict[str, SendResult] = {s.key: NotSent() for group in waiting for s in group}
+    results: dict[str, SendResult] = dict.fromkeys((s.key for g in waiting for s in g), NotSent())
     while waiting and seconds_left() > 0:
         heads = [group.pop(0) for group in waiting]
         calls = {

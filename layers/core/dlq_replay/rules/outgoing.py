@@ -125,7 +125,7 @@ def redriven_entry(
         group_id=group_id,
         is_canary=is_canary,
     )
-    others = _without(_without_context(message), REPLAY_COUNT_ATTRIBUTE)
+    others = _without(message.attributes, CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
     return _entry(
         message,
         _marked(message.body, others, context, max_message_bytes),
