@@ -80,8 +80,9 @@ def get_session() -> SparkSession:
                 settings |= _LOCAL
                 # Otherwise the workers use the first python3 on the PATH.
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+                # The JVM knows a container's limits, and a session cannot change its tasks later.
                 SparkContext._ensure_initialized(conf=SparkConf().setAll([*settings.items()]))  # noqa: SLF001
-                jvm: Any = SparkContext._jvm  # noqa: SLF001 - it knows the limits of a container
+                jvm: Any = SparkContext._jvm  # noqa: SLF001 - no public way
                 if jvm.System.getProperty("spark.master") == "local[*]":
                     processors = jvm.Runtime.getRuntime().availableProcessors()
                     settings["spark.master"] = f"local[{processors * 3 // 2}]"
