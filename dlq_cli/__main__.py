@@ -294,16 +294,7 @@ def _environment(region: str | None, profile: str | None) -> Iterator[None]:
 
 def program() -> NoReturn:
     """Run as a process. This is the entry point of the installed command."""
-    end_process(main())
-
-
-def end_process(exit_code: int) -> NoReturn:
-    """Stop Spark, if it was started, and exit."""
-    if "pyspark" in sys.modules:
-        from spark_reprocess.spark.session import end_session
-
-        end_session()
-    sys.exit(exit_code)
+    cli.end_process(main())
 
 
 if __name__ == "__main__":

@@ -23,9 +23,10 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from shutil import copyfile
 
-from dlq_cli.__main__ import end_process, main
+from dlq_cli.__main__ import main
 from dlq_cli.console import work
 from spark_reprocess.archive.storage.local import LocalArchive
+from spark_reprocess.command_line.cli import end_process
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
 from spark_reprocess.progress import in_file
 

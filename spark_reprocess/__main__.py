@@ -2,10 +2,7 @@
 
 import sys
 
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.spark.session import end_session
+from spark_reprocess.command_line.cli import end_process, main
 
 if __name__ == "__main__":
-    exit_code = main(sys.argv[1:])
-    end_session()
-    sys.exit(exit_code)
+    end_process(main(sys.argv[1:]))

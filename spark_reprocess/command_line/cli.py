@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn, Self
@@ -64,11 +65,7 @@ class Command:
 
     @classmethod
     def of(cls, name: str, verb: Verb, values: dict[str, Any]) -> Self:
-        """Return the command with these *values* of the arguments of ``fill``.
-
-        Raises:
-            JobError: they do not go together.
-        """
+        """Return it with *values* of ``fill``'s arguments; JobError if they do not go together."""
         as_json = values.pop("as_json", False)
         values = {n: tuple(one) if isinstance(one, list) else one for n, one in values.items()}
         return cls(name, verb, verb.make_options(**values), as_json)
@@ -116,6 +113,22 @@ def exit_code_of(call: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print_error("interrupted; nothing is lost, run the same command again")
         return INTERRUPTED
+
+
+def end_process(exit_code: int) -> NoReturn:
+    """Stop Spark, if it was started, and exit; a reader of the output, such as head, may be gone.
+
+    Python's objects are not freed. A thread of Arrow may still hold one, and ends the process with
+    SIGABRT if it frees it after the interpreter (https://github.com/apache/arrow/issues/34314).
+    """
+    if "pyspark" in sys.modules:
+        from spark_reprocess.spark.session import end_session
+
+        end_session()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BrokenPipeError):
+            stream.flush()
+    os._exit(exit_code)
 
 
 class Parser(argparse.ArgumentParser):

@@ -75,9 +75,7 @@ def test_a_plan_with_a_refused_condition_does_not_keep_a_message_from_being_eras
     assert column_texts(read_archive(spark, archive).select("message_id")) == ["m-002"]
 
 
-def test_a_name_in_braces_is_text_and_no_variable_of_the_machine(
-    make_desk: MakeDesk,
-) -> None:
+def test_a_name_in_braces_is_text_and_no_variable_of_the_machine(make_desk: MakeDesk) -> None:
     """Spark by itself replaces ``${env:NAME}`` by the value that the environment has."""
     name = "${env:PATH}"
     desk = make_desk([message("m-1", name), message("m-2", "other")])

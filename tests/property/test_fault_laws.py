@@ -176,10 +176,7 @@ class Ending:
 
 def play(scenario: Scenario) -> Ending:
     """Run a scenario on a virtual clock until every wait and every visibility timeout is over."""
-    stack = Stack(
-        is_fifo=scenario.is_fifo,
-        max_attempts=MAX_ATTEMPTS,
-    )
+    stack = Stack(is_fifo=scenario.is_fifo, max_attempts=MAX_ATTEMPTS)
     stack.budget_seconds = scenario.budget_seconds
     for place, letter in enumerate(scenario.letters):
         stack.dlq.send([_entry(place, letter, is_fifo=scenario.is_fifo)])

@@ -4,7 +4,6 @@ Bodies are printed only if asked for.
 """
 
 import argparse
-import os
 import sys
 from dataclasses import fields
 from datetime import datetime
@@ -100,8 +99,7 @@ def _export(options: ShowOptions, out: str) -> int:
     try:
         summary = export(options, out, progress=silent if is_shown else progress_here())
     except BrokenPipeError:
-        # The reader, such as head, has enough. Python would flush once more at its end, and fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader, such as head, has enough.
         return DONE
     print_export(summary, options.message_id, out)
     return DONE

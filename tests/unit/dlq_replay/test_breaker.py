@@ -114,11 +114,7 @@ RELAPSED = LIMITED | {"limit": 90, "full": 90, f"b{MINUTE}": 9, f"x{MINUTE}": 9}
         # Minutes before the limit say nothing of the recovery.
         (LIMITED | {"since": NEWEST * 60}, deleted(60, 60, 1), {"limit": 1}),
         # Full follows a load that grows while the limit lasts.
-        (
-            LIMITED | counts("n", 100, range(MINUTE - 60, MINUTE)),
-            deleted(60, 0, 5),
-            {"full": 300},
-        ),
+        (LIMITED | counts("n", 100, range(MINUTE - 60, MINUTE)), deleted(60, 0, 5), {"full": 300}),
         # It grows where faulty messages come back that did not before; not of an ill consumer.
         (FAULTY, deleted(60, 60, 5), {"limit": 35}),
         (FAULTY | {"since": NOW - 600}, deleted(60, 60, 5), {"limit": 20}),

@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -72,10 +75,7 @@ OF_REDRIVE = RedriveOptions("a", "p.yaml", "u")
             [*RUN, "--policy", "p", "--policy-sha256", "AB" * 32],
             replace(OF_RUN, policy="p", policy_sha256="AB" * 32),
         ),
-        (
-            [*RUN, "--ramp", "--allow-returns", "5"],
-            replace(OF_RUN, ramp=True, allow_returns="5"),
-        ),
+        ([*RUN, "--ramp", "--allow-returns", "5"], replace(OF_RUN, ramp=True, allow_returns="5")),
         ([*RUN, "--at-once"], replace(OF_RUN, ramp=False)),
         (REDRIVE, OF_REDRIVE),
         (
@@ -162,3 +162,31 @@ def test_ctrl_c_ends_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(press) == 130
     sentence = "dlq: interrupted; nothing is lost, run the same command again\n"
     assert capsys.readouterr().err == sentence
+
+
+_END = """
+import os
+from spark_reprocess.command_line.cli import end_process
+class Held:
+    def __del__(self, abort=os.abort):
+        abort()
+held = Held()
+print("written", end="")
+end_process(4)
+"""
+
+
+def test_a_process_ends_with_its_code_whoever_holds_python_objects_and_reads_along() -> None:
+    nobody_reads, output = os.pipe()
+    os.close(nobody_reads)
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    for stdout, written in ((subprocess.PIPE, b"written"), (output, None)):
+        ended = subprocess.run(
+            [sys.executable, "-c", _END],
+            check=False,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            env=buffered,
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (4, written, b"")
+    os.close(output)

@@ -24,10 +24,7 @@ def test_both_metrics_are_published_under_the_queue_s_name_also_where_they_are_0
         publish_pending(client, "orders", Pending(0, 0))
 
         listed = client.list_metrics(Namespace="DlqReplay")["Metrics"]
-        assert {one["MetricName"] for one in listed} == {
-            "PendingMessages",
-            "OldestPendingSeconds",
-        }
+        assert {one["MetricName"] for one in listed} == {"PendingMessages", "OldestPendingSeconds"}
         for one in listed:
             dimensions = {each["Name"]: each["Value"] for each in one["Dimensions"]}
             assert dimensions == {"service": "dlq-replay", "MainQueue": "orders"}

@@ -14,13 +14,7 @@ from tests.support.failure_table import PlainRecord
 
 def shapes(source: Message) -> list[Any]:
     record = lambda_record(source)
-    return [
-        source,
-        received(source),
-        record,
-        SQSRecord(record),
-        PlainRecord.model_validate(record),
-    ]
+    return [source, received(source), record, SQSRecord(record), PlainRecord.model_validate(record)]
 
 
 @pytest.mark.parametrize(
