@@ -31,19 +31,9 @@ from spark_reprocess.analysis.groups.signature import Reasons
 from spark_reprocess.analysis.leads.feature_extraction import leads_among, with_features
 from spark_reprocess.analysis.log_search import search_logs
 from spark_reprocess.analysis.message_table import TABLE_COLUMNS, write_message_table
-from spark_reprocess.analysis.outputs import (
-    GROUPS_SCHEMA,
-    groups_table,
-    plan_notes,
-    summary_json,
-)
+from spark_reprocess.analysis.outputs import GROUPS_SCHEMA, groups_table, plan_notes, summary_json
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
-from spark_reprocess.archive.group_records import (
-    assign_groups,
-    read_memory,
-    read_notes,
-    write_seen,
-)
+from spark_reprocess.archive.group_records import assign_groups, read_memory, read_notes, write_seen
 from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.frames import FILE, read_some, tuned
 from spark_reprocess.archive.messages.message_index import REPORTS, read_reasons, write_reasons

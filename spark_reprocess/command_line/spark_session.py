@@ -5,11 +5,7 @@ from pyspark.sql import SparkSession
 
 from spark_reprocess.command_line.terminal import print_error
 from spark_reprocess.command_line.verb import BAD_INPUT, SPARK_FAILED, progress_here
-from spark_reprocess.spark.failures import (
-    SPARK_FAILURES,
-    archive_fault_of,
-    condition_and_sentence,
-)
+from spark_reprocess.spark.failures import SPARK_FAILURES, archive_fault_of, condition_and_sentence
 from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
 from spark_reprocess.spark.session import get_session, version_fault
 

@@ -28,12 +28,7 @@ from dlq_replay.aws.failure_table import MAX_READS, MAX_WRITES, table_client_con
 from dlq_replay.aws.sqs import describe
 from dlq_replay.retry import Retry
 from spark_reprocess.archive.ledger.claims import timestamp
-from spark_reprocess.archive.ledger.erasures import (
-    Erasure,
-    erasures,
-    mark_done,
-    record_erasure,
-)
+from spark_reprocess.archive.ledger.erasures import Erasure, erasures, mark_done, record_erasure
 from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
 from spark_reprocess.archive.ledger.run_results import clear_plans
 from spark_reprocess.archive.messages.message_index import (

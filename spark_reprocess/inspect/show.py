@@ -15,13 +15,7 @@ from botocore.exceptions import BotoCoreError
 from dlq_replay.aws.failure_table import FailureTable, table_client_config
 from dlq_replay.aws.sqs import describe
 from spark_reprocess.analysis.groups.mask import compile_masks
-from spark_reprocess.archive.ledger.claims import (
-    Attempt,
-    Result,
-    RunRecord,
-    find_runs,
-    run_records,
-)
+from spark_reprocess.archive.ledger.claims import Attempt, Result, RunRecord, find_runs, run_records
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, states_of
 from spark_reprocess.archive.messages.dead_letter_schema import Row, from_row

@@ -1,5 +1,7 @@
 """The Spark session of a verb in a process that has one, and another version of Spark."""
 
+import gc
+import sys
 from typing import Any
 
 import pyspark
@@ -17,6 +19,14 @@ def test_a_local_session_runs_three_tasks_on_two_processors(spark: Spark) -> Non
     jvm: Any = spark._jvm  # noqa: SLF001 - as in the session's own start
     processors = jvm.Runtime.getRuntime().availableProcessors()
     assert spark.sparkContext.master == f"local[{processors * 3 // 2}]"
+
+
+def test_its_workers_begin_with_what_their_tasks_load(spark: Spark) -> None:
+    in_worker = spark.sparkContext.range(1, numSlices=1).map(
+        lambda _: (gc.get_freeze_count() > 0, "spark_reprocess.redrive.redrive" in sys.modules)
+    )
+
+    assert in_worker.first() == (True, True)
 
 
 def test_our_settings_hold_in_a_session_that_is_there(spark: Spark) -> None:

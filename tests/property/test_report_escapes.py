@@ -40,10 +40,7 @@ LEADS = st.builds(
     compared_with=TEXTS,
 )
 SAMPLES = st.builds(
-    a_sample,
-    message_id=TEXTS,
-    body=TEXTS,
-    attributes=st.dictionaries(TEXTS, TEXTS, max_size=3),
+    a_sample, message_id=TEXTS, body=TEXTS, attributes=st.dictionaries(TEXTS, TEXTS, max_size=3)
 )
 TALLIES = st.dictionaries(TEXTS, st.integers(0, 9), max_size=3)
 GROUPS = st.builds(

@@ -23,10 +23,7 @@ HOUR = 3600
 def waits(*, is_fifo: bool, number: int, cap_seconds: int) -> list[int]:
     """Seconds from arrival in the DLQ to availability in main, each message a group of its own."""
     stack = Stack(
-        is_fifo=is_fifo,
-        backoff=Backoff(RATE_SECONDS, cap_seconds),
-        max_attempts=99,
-        seed=number,
+        is_fifo=is_fifo, backoff=Backoff(RATE_SECONDS, cap_seconds), max_attempts=99, seed=number
     )
     arrived: dict[str, int] = {}
     taken: list[int] = []

@@ -51,9 +51,7 @@ def _make_function(name: str, of: str, timeout_seconds: int, **variables: str) -
         Environment={"Variables": variables},
     )
     client("lambda").create_event_source_mapping(
-        FunctionName=name,
-        EventSourceArn=arn(of),
-        FunctionResponseTypes=["ReportBatchItemFailures"],
+        FunctionName=name, EventSourceArn=arn(of), FunctionResponseTypes=["ReportBatchItemFailures"]
     )
     return str(made["FunctionArn"])
 

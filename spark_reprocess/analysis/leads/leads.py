@@ -13,12 +13,7 @@ from itertools import chain
 import numpy as np
 
 from spark_reprocess.analysis.groups.mask import Masks
-from spark_reprocess.analysis.leads.comparison import (
-    Comparisons,
-    Others,
-    Sample,
-    SampledGroup,
-)
+from spark_reprocess.analysis.leads.comparison import Comparisons, Others, Sample, SampledGroup
 from spark_reprocess.analysis.leads.contrast import (
     LEAST_PART,
     MAY_BE_IMPLIED,

@@ -7,14 +7,7 @@ from typing import cast
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    NullType,
-    NumericType,
-    StringType,
-    StructType,
-)
+from pyspark.sql.types import BinaryType, DataType, NullType, NumericType, StringType, StructType
 
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.ledger.disposition import Disposition

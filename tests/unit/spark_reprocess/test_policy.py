@@ -25,9 +25,7 @@ def test_rules_are_read_in_their_order() -> None:
     assert found == Policy(
         (
             Rule(
-                "payments was down",
-                "title LIKE 'TimeoutError%' AND count <= 5000",
-                Action.REDRIVE,
+                "payments was down", "title LIKE 'TimeoutError%' AND count <= 5000", Action.REDRIVE
             ),
             Rule("old shop", "title LIKE '%legacy%'", Action.DISCARD),
         )
