@@ -153,8 +153,9 @@ def redrive(
 
 
 def _start_workers(spark: SparkSession) -> None:
-    """Start the process that Spark's Python workers are forked from, see ``worker_daemon``."""
-    spark.range(0, 1, 1, 1).mapInArrow(_unchanged, "id long").collect()
+    """Start Spark's Python workers, and let them load what sends need; each waits for a task."""
+    cores = spark.sparkContext.defaultParallelism
+    spark.range(0, cores, 1, cores).mapInArrow(_unchanged, "id long").collect()
 
 
 def _unchanged(batches: Iterable[Any]) -> Iterable[Any]:
