@@ -1,5 +1,7 @@
 """Starts Spark for a verb, and reports how it failed. Needs pyspark, which not every verb does."""
 
+import gc
+
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
@@ -16,6 +18,8 @@ def start_spark() -> SparkSession:
     Raises:
         InputError: Spark finds no Java that it can start.
     """
+    # As on the workers: garbage collections find nothing.
+    gc.set_threshold(50_000)
     with progress_here()("starting Spark", str):
         session = get_session()
     cancel_jobs_on_interrupt(session)
