@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 from benchmarks import ROOT
 from spark_reprocess.archive.storage import files, s3
 from spark_reprocess.archive.storage.local import LocalArchive
+from spark_reprocess.command_line.cli import end_process
 
 DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
 _MEMORY = "--driver-memory {} pyspark-shell"
@@ -144,7 +145,6 @@ def main(arguments: Sequence[str]) -> int:
     from benchmarks.verbs import CountedArchive  # noqa: PLC0415
     from spark_reprocess.command_line.cli import main as run_verb  # noqa: PLC0415
 
-    spark = None
     is_counted = _CALLS in os.environ
     if is_counted:
         setattr(files, "LocalArchive", CountedArchive)  # noqa: B010 - not in its interface
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str]) -> int:
         from spark_reprocess.archive.messages import frames  # noqa: PLC0415
         from spark_reprocess.spark.session import get_session  # noqa: PLC0415
 
-        spark = get_session()
+        get_session()
         if is_counted:
             frames._spark_reads = lambda *_: False  # noqa: SLF001
     began = time.perf_counter()
@@ -163,8 +163,6 @@ def main(arguments: Sequence[str]) -> int:
         took["peak_mb"] = int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
         took["processor_seconds"] = sum(_processor_seconds(os.getpid()))
     Path(result).write_text(json.dumps(took), "utf-8")
-    if spark:
-        spark.stop()
     return exit_code
 
 
@@ -178,4 +176,4 @@ def _processor_seconds(process: int) -> Iterator[float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_process(main(sys.argv[1:]))

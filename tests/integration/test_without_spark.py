@@ -17,11 +17,11 @@ class NotInstalled:
             raise ModuleNotFoundError(name, name=name)
 
 sys.meta_path.insert(0, NotInstalled())
-from dlq_cli.__main__ import ALL_VERBS, main
+from dlq_cli.__main__ import ALL_VERBS, cli, main
 failed = [verb for verb in ALL_VERBS if main([verb, "--help"])]
 print("failed:", failed, flush=True)
-codes = [main(["show", *sys.argv[1:]]), main(["redrive", *sys.argv[1:3]])]
-print("codes:", codes)
+print("codes:", [main(["show", *sys.argv[1:]]), main(["redrive", *sys.argv[1:3]])])
+cli.end_process(0)
 """
 
 
