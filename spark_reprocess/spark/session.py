@@ -86,7 +86,7 @@ def get_session() -> SparkSession:
                 if jvm.System.getProperty("spark.master") == "local[*]":
                     processors = jvm.Runtime.getRuntime().availableProcessors()
                     settings["spark.master"] = f"local[{processors * 3 // 2}]"
-                    # On other machines it may come too late, with Spark's own files.
+                    # Not on a cluster: its machines may get this package with the first task only.
                     settings["spark.python.daemon.module"] = "spark_reprocess.worker_daemon"
             for name, value in settings.items():
                 builder = builder.config(name, value)
