@@ -65,7 +65,7 @@ class Command:
 
     @classmethod
     def of(cls, name: str, verb: Verb, values: dict[str, Any]) -> Self:
-        """Return it with *values* of ``fill``'s arguments; JobError if they do not go together."""
+        """Make it of the *values* that were read; JobError if they do not go together."""
         as_json = values.pop("as_json", False)
         values = {n: tuple(one) if isinstance(one, list) else one for n, one in values.items()}
         return cls(name, verb, verb.make_options(**values), as_json)
@@ -116,10 +116,11 @@ def exit_code_of(call: Callable[[], int]) -> int:
 
 
 def end_process(exit_code: int) -> NoReturn:
-    """Stop Spark, if it was started, and exit; a reader of the output, such as head, may be gone.
+    """Stop Spark, if it was started, flush the output, and end the process.
 
-    Python's objects are not freed. A thread of Arrow may still hold one, and ends the process with
-    SIGABRT if it frees it after the interpreter (https://github.com/apache/arrow/issues/34314).
+    A reader of the output, such as head, may be gone. Python is not shut down: a thread of Arrow
+    that frees an object of it afterwards would end the process with SIGABRT, although all is done
+    (https://github.com/apache/arrow/issues/34314).
     """
     if "pyspark" in sys.modules:
         from spark_reprocess.spark.session import end_session

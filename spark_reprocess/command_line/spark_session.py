@@ -18,7 +18,7 @@ def start_spark() -> SparkSession:
     Raises:
         InputError: Spark finds no Java that it can start.
     """
-    # As on the workers: garbage collections find nothing.
+    # As on the workers: collections of garbage take time and find nothing.
     gc.set_threshold(50_000)
     with progress_here()("starting Spark", str):
         session = get_session()

@@ -176,7 +176,7 @@ end_process(4)
 """
 
 
-def test_a_process_ends_with_its_code_whoever_holds_python_objects_and_reads_along() -> None:
+def test_a_process_ends_with_its_code_though_python_could_not_and_nobody_reads() -> None:
     nobody_reads, output = os.pipe()
     os.close(nobody_reads)
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
