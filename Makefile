@@ -48,7 +48,7 @@ format: setup ## Format the code and fix what can be fixed
 types: setup ## Check types, strictly
 	@$(BIN)/mypy
 
-size: ## Compare the lines of each part and the words of the documents with size.toml
+size: ## Compare statements and words with size.toml; warns, never fails
 	@$$(scripts/find-python.sh) scripts/size.py
 
 validate: $(SAM) ## Check the SAM templates
