@@ -7,6 +7,17 @@ https://github.com/localstack/localstack (tests/aws/services/sqs/*.snapshot.json
 
 _NAMESPACED = "AWS.SimpleQueueService."
 
+KMS_CODES = {
+    "KmsAccessDenied": "KMS.AccessDeniedException",
+    "KmsDisabled": "KMS.DisabledException",
+    "KmsInvalidKeyUsage": "KMS.InvalidKeyUsageException",
+    "KmsInvalidState": "KMS.InvalidStateException",
+    "KmsNotFound": "KMS.NotFoundException",
+    "KmsOptInRequired": "KMS.OptInRequired",
+    "KmsThrottled": "KMS.ThrottlingException",
+}
+"""Of each shape, the code that boto3 shows."""
+
 
 class SqsError(Exception):
     """An error answer of SQS.
@@ -61,6 +72,14 @@ def invalid_queue_attribute(name: str, reason: str = "") -> SqsError:
 
 def unknown_queue_attribute(name: str) -> SqsError:
     return SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
+
+
+def kms_error(name: str, message: str) -> SqsError | None:
+    """Return KMS's error of that shape or code; None where KMS has no such error."""
+    for shape, code in KMS_CODES.items():
+        if name in {shape, code}:
+            return SqsError(code, message, shape=shape)
+    return None
 
 
 def no_such_queue() -> SqsError:

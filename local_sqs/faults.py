@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 
-from local_sqs.errors import SqsError
+from local_sqs.errors import SqsError, kms_error
 
 
 class Effect(StrEnum):
@@ -60,7 +60,8 @@ class Fault:
         after: for delay and call: after the request is carried out, before the answer.
         entries: 0-based positions in a batch; empty means all.
         code: error code of failed entries and refused requests. ``InternalError`` counts as an
-            error of the service.
+            error of the service. KMS's errors may be given by shape or by code: the answer has
+            both, and boto3 shows the code.
     """
 
     effect: Effect
@@ -87,8 +88,11 @@ class Fault:
 
 def invented(code: str, status: int = 400) -> SqsError:
     """Return the error of a fault. ``InternalError`` and HTTP 5xx are errors of the service."""
+    message = "Invented by a fault."
+    if of_kms := kms_error(code, message):
+        return of_kms
     is_sender_fault = code != "InternalError" and status < HTTPStatus.INTERNAL_SERVER_ERROR
-    return SqsError(code, "Invented by a fault.", status=status, is_sender_fault=is_sender_fault)
+    return SqsError(code, message, status=status, is_sender_fault=is_sender_fault)
 
 
 @dataclass

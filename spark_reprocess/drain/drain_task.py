@@ -5,6 +5,7 @@ archive, or in both; never in neither. Only test messages of ``dlq doctor`` are 
 archived.
 """
 
+import itertools
 import math
 import time
 import uuid
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
+from dlq_replay.aws.refusals import RefusalKind, refusal_kind
 from dlq_replay.aws.sqs import MAX_RECEIVE, SqsQueue
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.replaying.trial import trial_id_of
@@ -37,8 +39,13 @@ LAST_POLL = 12
 """So many empty answers in a row end the task, whatever SQS counts. On a FIFO queue messages can be
 visible and still not be received, while others of their group are in flight elsewhere."""
 
-RECEIVE_ATTEMPTS = 3
-"""A receive that fails so often in a row ends the task; the client has repeated each before."""
+RECEIVE_ATTEMPTS = {
+    RefusalKind.GLOBAL: 1,
+    RefusalKind.TRANSIENT: 6,
+    RefusalKind.OTHER: 3,
+}
+"""A receive that fails so often in a row ends the task. The client has repeated most failures
+before, but not a throttled KMS key."""
 DELETE_ATTEMPTS = 2
 
 _NAMED_FAULTS = 10
@@ -229,9 +236,17 @@ class DrainTask:
             visibility_timeout_seconds=self.rules.visibility_timeout_seconds,
             attempt_id=uuid.uuid4().hex if self.rules.is_fifo else None,
         )
-        retry = Retry(RECEIVE_ATTEMPTS, sleep=self.sleep, seconds_left=self._seconds_left)
+        most_attempts = max(RECEIVE_ATTEMPTS.values())
+        retry = Retry(most_attempts, sleep=self.sleep, seconds_left=self._seconds_left)
+        failures = itertools.count(1)
+
+        def may_repeat(error: Exception) -> bool:
+            if not isinstance(error, QueueError):
+                return False
+            return next(failures) < RECEIVE_ATTEMPTS[refusal_kind(error.code)]
+
         try:
-            return retry.call(receive, lambda error: isinstance(error, QueueError))
+            return retry.call(receive, may_repeat)
         except QueueError as error:
             return error
 

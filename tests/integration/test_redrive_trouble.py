@@ -85,6 +85,24 @@ def test_ledger_that_cannot_be_written_stops_the_run_and_stays_true(make_desk: M
     assert sent <= set(desk.arrived())
 
 
+def test_disabled_key_stops_the_run(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(600))
+    desk.meet(Effect.REFUSE, code="KMS.DisabledException")
+
+    summary = desk.redrive()
+
+    assert summary.stopped_by.startswith("KMS.DisabledException")
+    assert 0 < summary.count("failed") <= 2 * CHUNK
+    assert summary.count("not_reached") == 600 - summary.count("failed")
+
+
+def test_throttled_key_leaves_nothing_unsent(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(100))
+    desk.meet(Effect.REFUSE, code="KMS.ThrottlingException", times=3)
+
+    assert desk.redrive().count("sent") == 100
+
+
 def test_ten_seconds_never_hold_more_than_the_rate(make_desk: MakeDesk) -> None:
     """Most messages lie in one chunk's task, and some calls take long: the server's own times."""
     desk = make_desk([*standard(230), parked(1), parked(3)])

@@ -35,7 +35,16 @@ class MalformedMessageError(DlqReplayError):
 
 
 class QueueError(DlqReplayError):
-    """A call that sends nothing failed, or its answer was lost: it is safe to repeat it."""
+    """A call that sends nothing failed, or its answer was lost: it is safe to repeat it.
+
+    Attributes:
+        code: SQS's code, or the name of botocore's exception; ``refusals.refusal_kind`` says
+            whether a repeat may succeed.
+    """
+
+    def __init__(self, text: str, code: str = "") -> None:
+        self.code = code
+        super().__init__(text)
 
 
 class TableError(DlqReplayError):

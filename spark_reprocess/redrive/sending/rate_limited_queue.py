@@ -1,8 +1,6 @@
 """A queue that keeps to the rate, stops on a signal, and sends again what it may.
 
-Refusals are for one message, transient, or global: for everything that this run would send. Their
-codes are as SQS's API names them: SQSAPI, SendMessageBatch and "Common errors"; KMS's come through.
-What never reached SQS bears the name of botocore's exception.
+A transient refusal is repeated; a global one stops the run. ``refusals`` says which is which.
 """
 
 import threading
@@ -10,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dlq_replay.aws.refusals import RefusalKind, refusal_kind
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.replaying.sending import (
     CallResult,
@@ -24,37 +23,13 @@ from dlq_replay.wire.message import SendEntry
 from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals
 
-_TRANSIENT = frozenset(
-    (
-        *("InternalError", "InternalFailure", "ServiceUnavailable"),
-        *("KmsThrottled", "RequestThrottled", "Throttling"),
-        *("ConnectTimeoutError", "EndpointConnectionError"),
-    )
-)
-_GLOBAL = frozenset(
-    (
-        # The queue.
-        *("InvalidAddress", "NonExistentQueue", "QueueDoesNotExist", "UnsupportedOperation"),
-        # The caller's rights.
-        *("AccessDenied", "InvalidSecurity", "NotAuthorized", "OptInRequired"),
-        # Credentials: missing, not accepted, over.
-        *("CredentialRetrievalError", "MetadataRetrievalError", "MissingAuthenticationToken"),
-        *("NoCredentialsError", "PartialCredentialsError", "SSOTokenLoadError"),
-        *("TokenRetrievalError", "UnauthorizedSSOTokenError"),
-        *("IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId"),
-        *("SignatureDoesNotMatch", "UnrecognizedClient"),
-        *("ExpiredToken", "RequestExpired"),
-    )
-)
-"""Beside all other codes that begin with ``Kms``: those of the queue's key."""
-
 UNANSWERED_MESSAGES = 50
 """So many in a row that SQS neither took nor refused for their own sake, and the run stops."""
 
 
 def is_transient(result: SendResult) -> bool:
     """Whether SQS did not take the message now, but may take the same message in a moment."""
-    return isinstance(result, Refused) and _short(result.code) in _TRANSIENT
+    return isinstance(result, Refused) and refusal_kind(result.code) is RefusalKind.TRANSIENT
 
 
 class GlobalErrorDetector:
@@ -111,7 +86,7 @@ class GlobalErrorDetector:
                 return self._not_answered(cause)
             case Refused(code, text) if is_transient(result):
                 return self._not_answered(text or code)
-            case Refused(code, text) if _short(code) in _GLOBAL or _short(code).startswith("Kms"):
+            case Refused(code, text) if refusal_kind(code) is RefusalKind.GLOBAL:
                 return text or code
         self._answers += 1
         self._unanswered_in_a_row = 0
@@ -124,10 +99,6 @@ class GlobalErrorDetector:
         if self._unanswered_in_a_row < UNANSWERED_MESSAGES:
             return ""
         return f"{self._unanswered_in_a_row} messages in a row were not taken: {cause}"
-
-
-def _short(code: str) -> str:
-    return code.removeprefix("AWS.SimpleQueueService.").removesuffix("Exception")
 
 
 REPEATS = 5

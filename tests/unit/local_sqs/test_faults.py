@@ -8,6 +8,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.errors import QueueError
 from dlq_replay.replaying.sending import Confirmed, InDoubt, Refused, SendResult
 from dlq_replay.wire.message import SendEntry
 from local_sqs.client import client_for
@@ -85,6 +86,24 @@ def test_chosen_entries_fail_and_the_rest_is_done(
     assert confirmed == sent
     assert {one.code for one in results if isinstance(one, Refused)} == {"InternalError"}
     assert len(front.model.queues["main"].messages()) == len(sent)
+
+
+@pytest.mark.parametrize("name", ["KmsDisabled", "KMS.DisabledException"])
+def test_error_of_kms_has_the_code_that_boto3_shows(
+    queue: SqsQueue, front: Front, name: str
+) -> None:
+    front.faults.add(
+        Fault(Effect.REFUSE, "SendMessageBatch", code=name, nth=1),
+        Fault(Effect.FAIL_ENTRIES, "SendMessageBatch", code=name, nth=2),
+        Fault(Effect.REFUSE, "ReceiveMessage", code=name),
+    )
+    results = [*queue.send(BATCH), *queue.send(BATCH)]
+    with pytest.raises(QueueError) as refused:
+        queue.receive(wait_seconds=0)
+
+    codes = {one.code for one in results if isinstance(one, Refused)}
+    assert codes == {refused.value.code} == {"KMS.DisabledException"}
+    assert [type(one) for one in results] == [Refused] * 4
 
 
 @pytest.mark.parametrize("after", [False, True])

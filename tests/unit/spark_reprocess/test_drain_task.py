@@ -3,7 +3,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from dlq_replay.errors import MalformedMessageError
+import pytest
+
+from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.replaying.trial import trial_entry
 from dlq_replay.wire.message import Message
 from spark_reprocess.archive.messages.dead_letter_schema import Row
@@ -41,6 +43,7 @@ class Shelf:
     waits: list[int] = field(default_factory=list)
     deletes: int = 0
     deleted: list[str] = field(default_factory=list)
+    failures: list[QueueError] = field(default_factory=list)
     _skipped: int = 0
     _handles: dict[str, str] = field(default_factory=dict)
 
@@ -55,6 +58,8 @@ class Shelf:
         assert 1 <= max_messages <= 10
         self.receives += 1
         self.waits.append(wait_seconds)
+        if self.failures:
+            raise self.failures.pop(0)
         if self._skipped < self.empty_polls_between:
             self._skipped += 1
             return []
@@ -201,6 +206,31 @@ def test_drain_ends_as_it_is_stored(name: str) -> None:
         f"calls\nreceives: {shelf.receives}, waits: {' '.join(map(str, shelf.waits))}"
     )
     assert_stored("drains", name, text)
+
+
+@pytest.mark.parametrize(
+    ("code", "failures", "receives", "drained"),
+    [
+        # A key that is disabled stays so: no second call.
+        ("KMS.DisabledException", 1, 1, 0),
+        ("AWS.SimpleQueueService.NonExistentQueue", 1, 1, 0),
+        # What ends by itself is waited for; botocore does not repeat a throttled key.
+        ("KMS.ThrottlingException", 5, 5 + 1 + EMPTY_POLLS, 7),
+        ("KMS.ThrottlingException", 6, 6, 0),
+        ("ReadTimeoutError", 2, 2 + 1 + EMPTY_POLLS, 7),
+        ("ReadTimeoutError", 3, 3, 0),
+    ],
+)
+def test_failed_receive_is_repeated_as_often_as_its_code_is_worth(
+    code: str, failures: int, receives: int, drained: int
+) -> None:
+    failure = QueueError(f"receiving: {code}", code)
+    shelf = Shelf(parked(7), failures=[failure] * failures)
+
+    counts = run(shelf, Disk())
+
+    assert (shelf.receives, counts.deleted) == (receives, drained)
+    assert counts.stopped_by == (None if drained else f"receiving: {code}")
 
 
 def test_receives_at_once_leave_room_for_each_other() -> None:

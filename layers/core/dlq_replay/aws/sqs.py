@@ -228,7 +228,8 @@ class SqsQueue:
         try:
             return _ask(call, QueueUrl=self.url, **request)
         except (ClientError, BotoCoreError) as error:
-            raise QueueError(f"{doing} {self.url}: {describe(error)}") from error
+            code = _code(error) if isinstance(error, ClientError) else type(error).__name__
+            raise QueueError(f"{doing} {self.url}: {describe(error)}", code) from error
 
 
 def describe(error: Exception) -> str:
