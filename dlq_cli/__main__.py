@@ -141,8 +141,7 @@ def _run_verb(
     from dlq_cli.stack_values import list_installations, required
 
     asks_for_help = any(word in {"-h", "--help", "--help-all"} for word in words)
-    is_bare = ON_GLUE not in words and set(_without_place(words)) <= {"--json"}
-    if name == "status" and not stack and is_bare:
+    if name == "status" and not stack and _names_no_archive(words):
         verb = replace(load(name), run=lambda _: list_installations(make_session()))
         return cli.Command(name, verb, None, as_json="--json" in words).run()
     if stack and name in _OF_ARCHIVE and not asks_for_help:
@@ -258,11 +257,17 @@ def _words_of_stack(
     if not lacking:
         return []
     of_stack = read_stack(make_session(), stack)
-    if "--archive" in lacking:
+    if "--archive" in lacking and cli.default_archive() is None:
         of_stack.require_archive()
     values = asdict(of_stack)
     pairs = ((option, values[option.removeprefix("--").replace("-", "_")]) for option in lacking)
     return [word for option, value in pairs if value for word in (option, value)]
+
+
+def _names_no_archive(words: Sequence[str]) -> bool:
+    """Return whether a command without a stack has no option, and nothing else names an archive."""
+    has_options = ON_GLUE in words or not set(_without_place(words)) <= {"--json"}
+    return not has_options and cli.default_archive() is None
 
 
 def _without_place(words: Sequence[str]) -> list[str]:

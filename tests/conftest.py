@@ -85,6 +85,8 @@ os.environ.update(
 )
 for _name in ("AWS_DEFAULT_REGION", "AWS_DEFAULT_PROFILE", "AWS_PROFILE"):
     os.environ.pop(_name, None)
+for _name in ("DLQ_ARCHIVE", "DLQ_STACK"):
+    os.environ.pop(_name, None)
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dlq_cli.stack_values import read_stack
 from spark_reprocess.aws.actor import actor
 from spark_reprocess.command_line.arguments import add_shared, whole_number
+from spark_reprocess.command_line.cli import ARCHIVE_VARIABLE, default_archive
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verb import DONE, Verb, option
 from spark_reprocess.errors import InputError
@@ -39,7 +40,11 @@ deciding need no Spark."""
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--archive", metavar="PLACE", help="the archive: s3://BUCKET/PREFIX, or a folder")
+    add(
+        "--archive",
+        metavar="PLACE",
+        help=f"the archive: s3://BUCKET/PREFIX, or a folder (default: {ARCHIVE_VARIABLE})",
+    )
     add_shared(parser, "--parked-queue-url", "--main-queue-url", "--failure-table", "--mask")
     add("--dlq-url", metavar="URL", help="the DLQ, whose messages that wait are counted")
     add(
@@ -72,11 +77,15 @@ def _run(options: argparse.Namespace) -> int:
     # Here, like what imports pyarrow: other verbs start without it.
     from dlq_cli.console.app import make_server  # noqa: PLC0415
     from dlq_cli.console.security import Session  # noqa: PLC0415
+    from spark_reprocess.archive.storage.files import is_begun  # noqa: PLC0415
 
     console = console_of(options)
     listener = listen(options.port)
     session = Session(port=listener.getsockname()[1])
     print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
+    if not (console.stack or is_begun(console.archive)):
+        root = console.archive.root
+        print_line(f"note: archive {root}: does not exist; the first Collect begins it")
     print_line(f"  {session.address}")
     sys.stdout.flush()
     if options.opens_browser and sys.stdout.isatty():
@@ -127,13 +136,18 @@ def console_of(options: argparse.Namespace) -> "Console":
         found = {name: getattr(place, name.replace("-", "_")) for name in VALUES}
         return {name: value for name, value in found.items() if value}
 
-    given, archive = values_of(options), options.archive
+    archive = options.archive
+    given = values_of(options)
     values = given
     if options.stack:
         of_stack = read_stack(options.session, options.stack)
         values = values_of(of_stack) | given
-        given |= {"archive": open_folder(archive).root} if archive else {}
+        if of_stack.archive is None:
+            archive = archive or default_archive()
+        if archive:
+            given |= {"archive": open_folder(archive).root}
         archive = archive or of_stack.require_archive()
+    archive = archive or default_archive()
     if archive is None:
         raise InputError("give --stack NAME, or --archive PLACE")
     if options.on_glue and not options.stack:

@@ -178,9 +178,17 @@ def load(name: str, package: str = PACKAGE) -> Verb:
     return verb
 
 
+def default_archive() -> str | None:
+    """Return the archive that the environment names, None if it names none.
+
+    It counts where neither ``--archive`` is given nor the stack has an archive.
+    """
+    return os.environ.get(ARCHIVE_VARIABLE) or None
+
+
 def add_archive(parser: argparse.ArgumentParser) -> None:
     """Add ``--archive``, which every verb of the job has."""
-    default = os.environ.get(ARCHIVE_VARIABLE) or None
+    default = default_archive()
     parser.add_argument(
         "--archive",
         required=default is None,

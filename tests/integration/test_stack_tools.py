@@ -1,5 +1,6 @@
 """The operator's tools on an installation in moto, and on answers of ours where moto has none."""
 
+import argparse
 import io
 import json
 import os
@@ -19,6 +20,8 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from dlq_cli.__main__ import main
 from dlq_cli.on_glue import STOP_SECONDS, run_job
+from dlq_cli.verbs.console import VERB as CONSOLE
+from dlq_cli.verbs.console import console_of
 from dlq_cli.verbs.trigger import switch
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
@@ -295,6 +298,31 @@ def test_installations_are_listed(stack: str, capsys: Capture) -> None:
     assert [one["spark_job"] for one in answer["stacks"]] == [None, "redrive"]
     assert run("groups", "--stack", "no-job") == 2
     assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
+
+
+def test_the_environment_names_the_archive_of_a_stack_without_one(
+    endpoint: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_stack(
+        "no-job",
+        ReplayFunctionArn="arn:f",
+        MainQueueUrl="https://q/1/m",
+        DeadLetterQueueArn=arn("d"),
+        ParkedQueueArn=arn("p"),
+    )
+    monkeypatch.setenv("DLQ_ARCHIVE", str(tmp_path))
+
+    assert run("groups", "--stack", "no-job") == 2
+    assert f"archive {tmp_path}: has no report" in capsys.readouterr().err
+
+    parser = argparse.ArgumentParser()
+    CONSOLE.add_arguments(parser)
+    options = parser.parse_args([])
+    options.stack = "no-job"
+    options.session = session_answering({})
+    console = console_of(options)
+    # Its commands name the archive: the environment of who copies them may name none.
+    assert console.command("groups") == f"dlq groups --stack no-job --archive {tmp_path}"
 
 
 def test_options_that_are_given_win_over_the_stack_s(

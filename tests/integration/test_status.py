@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import pytest
 
+from dlq_cli.__main__ import main as dlq
 from spark_reprocess.archive.ledger.claims import Claim, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_store import remove_messages
@@ -93,6 +94,22 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
         f"  details of one: dlq show --archive {archive.root} m-004",
         f"next: dlq collect --archive {archive.root} --only analyze",
     ]
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_status_alone_counts_the_archive_of_the_environment(
+    archive: Archive, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("DLQ_ARCHIVE", archive.root)
+
+    assert dlq(["status", *words], asking_nobody) == 0
+
+    assert archive.root in capsys.readouterr().out
+
+
+def asking_nobody() -> NoReturn:
+    """Make no session: a list of installations would ask AWS."""
+    pytest.fail("AWS is asked")
 
 
 def test_machines_get_json(archive: Archive, capsys: Capture) -> None:

@@ -18,8 +18,8 @@ Counts the messages of the archive and, if you name it, of the parked queue: by 
 by plan. Names the oldest pending message and those in doubt, and the circuit breaker's limit.
 Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
 
-dlq status alone, with neither --stack nor --archive, lists the installations of this account and
-Region."""
+dlq status alone, where neither an option nor the environment names a stack or an archive, lists the
+installations of this account and Region."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,14 +1,20 @@
 """What ``dlq console`` works on, where it listens, and what it ships."""
 
 import argparse
+import os
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from dlq_cli.console import app
+from dlq_cli.console.security import Session
 from dlq_cli.console.site import assets
 from dlq_cli.verbs import console as verb
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.errors import InputError
 from tests.support.console_world import a_dead_letter, archive_with, console_of
 
@@ -26,6 +32,53 @@ def test_an_archive_is_enough(tmp_path: Path) -> None:
     assert found.values == {}
     assert found.masks.hides("body.name")
     assert not found.is_unmasked
+
+
+def test_the_environment_names_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLQ_ARCHIVE", str(tmp_path / "of environment"))
+
+    of_environment = verb.console_of(options_of())
+    of_option = verb.console_of(options_of(archive=str(tmp_path)))
+
+    assert of_environment.archive.root == str(tmp_path / "of environment")
+    assert of_option.archive.root == str(tmp_path)
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_an_archive_that_does_not_exist_is_named(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_begun: bool,
+) -> None:
+    place = str(tmp_path / "archive")
+    if is_begun:
+        open_archive(place, creates=True)
+    monkeypatch.setattr(app, "make_server", lambda *_: SimpleNamespace(run=lambda sockets: sockets))
+
+    assert verb.VERB.run(options_of(archive=place)) == 0
+
+    note = f"note: archive {place}: does not exist; the first Collect begins it\n"
+    assert (note in capsys.readouterr().out) is not is_begun
+
+
+def test_nobody_else_can_read_the_file_with_the_address() -> None:
+    session, modes = Session(port=1), list[int]()
+
+    def look(address: str) -> None:
+        file = Path(urlsplit(address).path)
+        modes.append(file.stat().st_mode & 0o777)
+        modes.append(file.parent.stat().st_mode & 0o777)
+        session.is_open.set()
+
+    umask = os.umask(0)
+    try:
+        verb.open_in_browser(session, look)
+    finally:
+        os.umask(umask)
+
+    assert modes == [0o600, 0o700]
 
 
 @pytest.mark.parametrize(
