@@ -1,6 +1,10 @@
 """The adapter against botocore's own stub: answers that a local server cannot be made to give."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -179,24 +183,68 @@ class StoppedError(Exception):
     """Ends a request before it leaves."""
 
 
-def test_client_sends_no_recursion_header(
-    client: "SQSClient", monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of an invocation, whose trace botocore adds to each request."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "replay")
     monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5;Lineage=25:3")
-    marked: list[bool] = []
+
+
+def sends_trace_header(client: "SQSClient") -> bool:
+    """Whether a request of *client* leaves with the header."""
+    headers: list[str] = []
 
     def capture(request: Any, **_: Any) -> None:
-        marked.append("X-Amzn-Trace-Id" in request.headers)
+        headers.extend(request.headers)
         raise StoppedError
 
     client.meta.events.register("before-send", capture)
     with pytest.raises(StoppedError):
         client.list_queues()
-    with pytest.raises(StoppedError):
-        without_recursion_header(client).list_queues()
+    client.meta.events.unregister("before-send", capture)
+    return "X-Amzn-Trace-Id" in headers
 
-    assert marked == [True, False]
+
+@pytest.mark.usefixtures("in_lambda")
+def test_client_sends_no_recursion_header(client: "SQSClient") -> None:
+    assert sends_trace_header(client)
+    assert not sends_trace_header(without_recursion_header(client))
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_the_header_is_removed_whoever_adds_it(client: "SQSClient") -> None:
+    def add(request: Any, **_: Any) -> None:
+        request.headers["X-Amzn-Trace-Id"] = "Root=1-6"
+
+    client.meta.events.register_first("request-created.sqs", add)
+
+    assert not sends_trace_header(without_recursion_header(client))
+
+
+def test_a_botocore_that_names_its_parts_otherwise_can_be_imported() -> None:
+    """Lambda updates botocore by itself: an import that fails would stop every replay function."""
+    program = """
+import botocore.handlers
+
+del botocore.handlers.add_recursion_detection_header
+import dlq_replay.aws.sqs
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_lambda_runs_imports_only_modules_that_botocore_documents() -> None:
+    root = Path(__file__).parents[3]
+    sources = [*root.glob("layers/core/dlq_replay/**/*.py"), *root.glob("functions/**/*.py")]
+    imported = {
+        module
+        for source in sources
+        for module in re.findall(
+            r"^(?:from|import) (botocore[\w.]*)", source.read_text("utf-8"), re.MULTILINE
+        )
+    }
+
+    documented = {"botocore", "botocore.config", "botocore.exceptions", "botocore.session"}
+    assert imported == documented
 
 
 def test_credentials_that_expired_while_they_were_refreshed_have_sent_nothing() -> None:

@@ -23,7 +23,6 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
-from botocore.handlers import add_recursion_detection_header
 
 from dlq_replay import __version__
 from dlq_replay.errors import MalformedMessageError, QueueError, TableError
@@ -41,6 +40,8 @@ from dlq_replay.wire.message import Message, SendEntry
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+
+_TRACE_HEADER = "X-Amzn-Trace-Id"
 
 MAX_RECEIVE = 10
 """Messages in one ReceiveMessage answer, and entries in one DeleteMessageBatch."""
@@ -105,9 +106,17 @@ def without_recursion_header(client: "SQSClient") -> "SQSClient":
 
     It is the trace header of the current invocation; ``Message.trace_header`` says why each entry
     has its own instead.
+
+    It is removed where a request is signed, by a public event. Lambda updates botocore by itself,
+    so a name inside botocore may be gone in any invocation.
     """
-    client.meta.events.unregister("before-call", add_recursion_detection_header)
+    client.meta.events.register_last("before-sign", _remove_trace_header)
     return client
+
+
+def _remove_trace_header(request: Any, **_: object) -> None:  # noqa: ANN401 - botocore's
+    if _TRACE_HEADER in request.headers:
+        del request.headers[_TRACE_HEADER]
 
 
 @dataclass(frozen=True, slots=True)
