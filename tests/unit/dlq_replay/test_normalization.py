@@ -1,6 +1,7 @@
 """What names a failure stays in its text, and what differs between its occurrences goes."""
 
 import base64
+import itertools
 import string
 from collections.abc import Sequence
 
@@ -117,6 +118,49 @@ def test_no_name_of_a_person_stays(sentence: str) -> None:
     assert (
         len({mask_error(sentence.format(name)) for name in (*NAMES, *map(str.lower, NAMES))}) == 1
     )
+
+
+QUOTES = """
+    "{}" '{}' `{}` `{}' “{}” “{}" „{}“ „{}” „{}" ”{}” ‘{}’ ‘{}' ‚{}‘ ‚{}’ ‚{}' ’{}’ «{}» »{}« »{}»
+    ‹{}› ›{}‹ ›{}› 「{}」 『{}』 ｢{}｣ ﹁{}﹂ ﹃{}﹄ 《{}》 〈{}〉 〝{}〟 ＂{}＂
+""".split()  # noqa: SIM905 - a list would take a line for each
+
+
+SENTENCES = (
+    "Kunde {} ist gesperrt",
+    "客户{}没有权限",
+    "고객 {}님이 없습니다",
+    "ลูกค้า{}ไม่พบ",
+    "l'invoice d’avril of {}, can't book",
+    "{}, {}: no account",
+)
+QUOTED_NAMES = ("Anna Muster", "Conan O'Brien", "Conan O’Brien", "山田太郎", "")
+
+
+@pytest.mark.parametrize("quotes", QUOTES)
+def test_no_quoted_text_stays_whatever_script_quotes_it(quotes: str) -> None:
+    for sentence, name in itertools.product(SENTENCES, QUOTED_NAMES):
+        masked = mask_error(sentence.replace("{}", quotes.format(name)))
+
+        assert masked == sentence.replace("{}", quotes.format("<text>"))
+
+
+@pytest.mark.parametrize("quotes", QUOTES)
+def test_a_name_of_code_stays_whatever_script_quotes_it(quotes: str) -> None:
+    text = f"column {quotes.format('vat')} does not exist"
+
+    assert mask_error(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("we don’t, can't and won’t", "l’été d’Anna", "5’ is short", "a « b", "「 a"),
+        "\u043e\u0431’\u0454\u043a\u0442 \u043f’\u044f\u0442\u044c",
+    ],
+)
+def test_a_mark_without_its_pair_quotes_nothing(text: str) -> None:
+    assert "<text>" not in mask_error(text)
 
 
 PIECES = st.sampled_from(

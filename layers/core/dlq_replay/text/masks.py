@@ -22,6 +22,58 @@ _MARGIN_CHARACTERS = 4096
 EMAIL = re.compile(r"(?:[\w.+-]|%(?!40)){1,64}+(?:@|%40)[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 """Also where a URL has ``%40`` for the ``@``."""
 
+QUOTATION_MARKS = {
+    '"': '"',
+    "“": '”"',
+    "„": '“”"',
+    "”": "”",
+    "'": "'",
+    "`": "'",
+    "‘": "’'",
+    "‚": "‘’'",
+    "’": "’",
+    "«": "»",
+    "»": "«»",
+    "‹": "›",
+    "›": "‹›",
+    "「": "」",
+    "『": "』",
+    "｢": "｣",
+    "﹁": "﹂",
+    "﹃": "﹄",
+    "《": "》",
+    "〈": "〉",
+    "〝": "〞〟",
+    "＂": "＂",
+}
+"""Each mark that opens a quoted text, with the marks that may close it."""
+
+_APOSTROPHES = "'’"
+_IN_WORD = r"[^\W\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\U0010ffff]"
+"""A character of a word, in scripts where none stands directly beside a quotation mark.
+
+In Chinese, Japanese, Korean and Thai the next word follows a quoted text without a blank.
+"""
+
+
+def _quoted_text(opening: str, closing: str) -> str:
+    """Return the pattern of a text between these marks. It may contain apostrophes.
+
+    It cannot contain its opening mark, so that no part of a text is read again.
+    """
+    if not set(closing) & set(_APOSTROPHES):
+        return rf"{opening}[^{opening}{closing}]*[{closing}]"
+    begin = rf"{opening}(?<!{_IN_WORD}{opening})" if opening in _APOSTROPHES else opening
+    apostrophe = rf"(?<={_IN_WORD})[{_APOSTROPHES}](?={_IN_WORD})"
+    inside = rf"(?:[^{opening}{closing}\n]|{apostrophe})*+"
+    quoted = rf"{begin}{inside}[{closing}](?!{_IN_WORD})"
+    # A closing backtick comes last: of both, GNU's form is the shorter one.
+    return rf"{quoted}|`[^`]*`" if opening == "`" else quoted
+
+
+QUOTED = re.compile("|".join(_quoted_text(*marks) for marks in QUOTATION_MARKS.items()))
+"""A text with its quotation marks, one character each."""
+
 NAMES_IN_TEXT = """
     password passwd passphrase passcode pwd secret token credential credentials authorization cookie
     api_key access_key private_key secret_key signing_key ssn iban cvv cvc card_number card_no

@@ -8,7 +8,7 @@ a status, an exit, an error, a port), and quoted names beside a word of code, as
 import re
 from collections.abc import Callable
 
-from dlq_replay.text.masks import EMAIL
+from dlq_replay.text.masks import EMAIL, QUOTATION_MARKS, QUOTED
 
 _Replacement = str | Callable[[re.Match[str]], str]
 
@@ -40,8 +40,6 @@ _PATH = re.compile(
     r"(?<![\w./:<>-])(?:(?:[A-Za-z]:)?(?:[\\/][\w.@%+~=:<>-]{1,255}){2,64}[\\/]?"
     r"|/[\w.@%+~=-]{0,255}\.\w{1,16}(?!\w)|[\w.-]{1,64}(?:/[\w.@-]{1,255}){2,64})"
 )
-# Each alternative begins with a character, so that the search skips to it.
-_QUOTED = re.compile(r"\"[^\"]*\"|'(?<!\w')[^'\n]*'(?!\w)|`[^`]*`")
 _NAME = re.compile(r"[A-Za-z_.-]{1,40}")
 _WORD = re.compile(r"\w+")
 _OF_CODE = frozenset(
@@ -115,7 +113,7 @@ def _quoted(match: re.Match[str]) -> str:
         names_code = is_alone or not _OF_CODE.isdisjoint(words)
         if names_code and _OF_PEOPLE.isdisjoint(words_before[-1:]):
             return found
-    return f"{found[0]}<text>{found[0]}"
+    return f"{found[0]}<text>{found[-1]}"
 
 
 def _with_digits(match: re.Match[str]) -> str:
@@ -153,7 +151,7 @@ _PASSES: tuple[tuple[re.Pattern[str], re.Pattern[str], _Replacement], ...] = (
     (re.compile(r"<host> \("), _HOSTS_NAME, "<host>"),
     (re.compile("[/+=]"), _BASE64, "<id>"),
     (re.compile(r"[/\\]"), _PATH, "<path>"),
-    (re.compile("[\"'`]"), _QUOTED, _quoted),
+    (re.compile(f"[{''.join(QUOTATION_MARKS)}]"), QUOTED, _quoted),
     (re.compile(r"\d"), _WITH_DIGITS, _with_digits),
 )
 """What is replaced, in this order. A text without what the first pattern finds needs no search for
