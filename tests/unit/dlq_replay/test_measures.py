@@ -12,17 +12,23 @@ from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.rules.plan import Failed, Fate, Step, Wait
 from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.message import Message, SendEntry
-from tests.support.builders import NOW, context, counter, message, policy, queue_arn
+from tests.support.builders import NOW, context, counter, message, policy, queue_arn, text
 from tests.support.golden import assert_stored, stored_rows
 
 DAY = 86_400
 HOLD = Hold(1, NOW + 1000, 900)
-HELD_BEFORE = {**counter("1"), **context(due_seconds=NOW)}
+REPLAYED = {**counter("1"), **context(first_id="a")}
+NINE = {f"of the producer {n}": text("x") for n in range(9)}
+HELD_BEFORE = {**counter("1"), **context(first_id="a", due_seconds=NOW)}
 
 
 def became(letter: Message, fate: Fate, main: QueueAddress | None = None) -> Step:
-    entry = None if isinstance(fate, Failed | Wait) else SendEntry(letter.body)
+    """As the function acts on it: where there is room, each copy that it sends has a context."""
+    marked = {**letter.attributes, **context(first_id=letter.message_id)}
+    attributes = marked if len(marked) <= MAX_ATTRIBUTES else letter.attributes
+    entry = None if isinstance(fate, Failed | Wait) else SendEntry(letter.body, attributes)
     return Step(letter, letter.message_id, main or policy().main_queue, fate, entry=entry)
 
 
@@ -54,7 +60,7 @@ BATCHES: dict[str, list[tuple[Message, Fate]]] = {
         (message("d", attributes=counter("junk")), Park(ParkReason.INVALID_COUNTER)),
     ],
     # A letter that waits has arrived once.
-    "a letter that is held": [(message("a", attributes=counter("1")), HOLD)],
+    "a letter that is held": [(message("a", attributes=REPLAYED), HOLD)],
     "a letter that was held": [(message("a", attributes=HELD_BEFORE), Replay(2, 0))],
     "a letter that was held and died again": [(moved(attributes=HELD_BEFORE), Replay(2, 0))],
     # One that stays is counted when it leaves.
@@ -70,7 +76,26 @@ BATCHES: dict[str, list[tuple[Message, Fate]]] = {
             "c": {"plan_id": "p"},
         }.items()
     ],
-    "a letter that was replayed": [(moved(attributes=counter("1")), Replay(1, 0))],
+    "letters that a consumer sent there itself": [
+        (message("a"), Replay(1, 0)),
+        (message("b", attributes=context(first_id="a")), HOLD),
+        (message("c", attributes=REPLAYED), Replay(2, 0)),
+        (message("d", attributes=context(first_id="d", due_seconds=NOW)), Replay(1, 0)),
+    ],
+    "a counter that the function did not write": [
+        (moved("a", attributes=counter("1")), Replay(2, 0)),
+        (moved("b", attributes={**counter("1"), "sqs-dlq-context": text("{")}), Replay(2, 0)),
+        (moved("c", attributes=counter("junk")), Park(ParkReason.INVALID_COUNTER)),
+        (moved("d", attributes=counter("20")), Park(ParkReason.ATTEMPTS_EXHAUSTED)),
+    ],
+    "a counter without room for a context": [
+        (moved(attributes={**counter("1"), **NINE}), Replay(2, 0)),
+    ],
+    "a letter that was replayed": [(moved(attributes=REPLAYED), Replay(2, 0))],
+    "a letter whose return waits to be counted": [
+        (moved("a"), Failed("not_counted")),
+        (moved("b"), Failed("refused")),
+    ],
     "a copy of 13 days beside a young one": days_old(0, 13),
     "a copy beyond its retention": days_old(15),
 }

@@ -15,8 +15,9 @@ from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.trial import trial_id_of
 from dlq_replay.rules.decision import Hold, Park, Replay
-from dlq_replay.rules.plan import Failed, Wait
-from dlq_replay.wire.message import Message
+from dlq_replay.rules.plan import NOT_COUNTED, Failed, Fate, Wait
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
+from dlq_replay.wire.message import Message, SendEntry
 
 SERVICE = "dlq-replay"
 NAMESPACE = "DlqReplay"
@@ -67,23 +68,48 @@ def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -
     reasons = Counter([fate.reason for fate in fates if isinstance(fate, Park)])
     holds = [fate for fate in fates if isinstance(fate, Hold)]
     # What stays in the DLQ is counted when it leaves; test messages of ``dlq doctor`` never.
-    gone = [one.record for one in outcome.outcomes if not one.is_left]
-    leaving = [one for one in gone if isinstance(one, Message) and trial_id_of(one) is None]
-    # New dead letters: moved by SQS, and not replayed since. Any producer can write a context.
-    arrived = sum([one.history.replay_count == 0 and one.source_arn is not None for one in leaving])
+    leaving = [
+        (one.record, one.entry)
+        for one in outcome.outcomes
+        if not one.is_left and isinstance(one.record, Message) and trial_id_of(one.record) is None
+    ]
+    arrived = sum([is_new_dead_letter(message, copy) for message, copy in leaving])
+    waiting = [fate for fate in fates if _stays_to_wait(fate)]
+    failed = [fate for fate in fates if isinstance(fate, Failed) and not _stays_to_wait(fate)]
     # Each dead letter counts once for each time it died: one that was held has been counted.
-    counts = [one.history.replay_count for one in leaving if one.due_seconds is None]
+    counts = [one.history.replay_count for one, _ in leaving if one.due_seconds is None]
     return {
         Metric.REPLAYED: [len(replays)],
         Metric.PARKED: [reasons.total()],
-        Metric.HELD: [len(holds) + sum([isinstance(fate, Wait) for fate in fates])],
-        Metric.FAILED: [sum([isinstance(fate, Failed) for fate in fates])],
+        Metric.HELD: [len(holds) + len(waiting)],
+        Metric.FAILED: [len(failed)],
         Metric.ARRIVED: [arrived],
         **{f"{Metric.PARKED}_{reason}": [count] for reason, count in reasons.items()},
         **({Metric.HELD_BY_BREAKER: [sum(fate.by_breaker for fate in holds)]} if breaker else {}),
         Metric.REPLAY_COUNT: [count for count in counts if count is not None],
         Metric.DELAY_SECONDS: [replay.delay_seconds for replay in replays],
     }
+
+
+def is_new_dead_letter(message: Message, copy: SendEntry | None) -> bool:
+    """Whether *message*, which leaves the DLQ as *copy*, was not replayed since it was sent.
+
+    SQS moved it there, or a consumer sent it there itself. One that waited (``due``) has been
+    counted. A counter alone says nothing where there is room for a context: every copy of this
+    function has both, so somebody else wrote the counter, or passed it on.
+    """
+    if message.due_seconds is not None:
+        return False
+    if not message.history.replay_count:
+        return True
+    had_context = message.history.context.first_id is not None
+    has_context = copy is not None and CONTEXT_ATTRIBUTE in copy.attributes
+    return has_context and not had_context
+
+
+def _stays_to_wait(fate: Fate) -> bool:
+    """Whether it stays in the DLQ though no send of it failed."""
+    return isinstance(fate, Wait) or (isinstance(fate, Failed) and fate.cause == NOT_COUNTED)
 
 
 def measure_dlq(

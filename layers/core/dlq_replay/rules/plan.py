@@ -21,6 +21,9 @@ from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, SendEntry, UnreadableRecord
 
+NOT_COUNTED = "not_counted"
+"""The cause of what waits for a table, and for no queue: no send of it failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:
@@ -115,7 +118,7 @@ def plan_batch(
         elif group is None:
             step = Step(record, None, main, Failed("no_group", "a FIFO queue needs MessageGroupId"))
         elif record.message_id in uncounted:
-            fate = Failed("not_counted", "its return could not be counted")
+            fate = Failed(NOT_COUNTED, "its return could not be counted")
             step = Step(record, group, main, fate)
         else:
             step = planner.step(record, group, failures.get(record.message_id))
