@@ -189,6 +189,33 @@ def test_hold_whose_answer_does_not_come_does_not_keep_the_batch() -> None:
     assert failures(outcome) == {"a1"}
 
 
+def test_the_reason_of_a_held_copy_is_known_by_the_id_that_its_consumer_saw() -> None:
+    """The look before could not read the table, or its message was not due to be parked yet."""
+    recorded = {one: Failure(one, "orders.BadAddress", "no such street") for one in ("first", "x")}
+
+    def find(message_ids: Sequence[str]) -> tuple[dict[str, Failure], None]:
+        return {one: recorded[one] for one in message_ids if one in recorded}, None
+
+    rules = replace(policy(), non_retryable_errors=("BadAddress",))
+    held = context(first_id="first", last_id="first", due_seconds=NOW)
+    again = context(first_id="first", last_id="first")
+    letters = [
+        message("copy", attributes=held),
+        # Only what this function held: anybody can write the id of another message.
+        message("sent by its producer", attributes=again),
+        message("moved", attributes=held, DeadLetterQueueSourceArn=queue_arn("main")),
+    ]
+    outcome, (_, _, parked) = play(Batch(rules, letters), find_failures=find)
+
+    assert fates(outcome) == {
+        "copy": Park(ParkReason.NON_RETRYABLE),
+        "sent by its producer": Replay(1, 4),
+        "moved": Replay(1, 4),
+    }
+    (copy,) = parked.sent
+    assert context_of(copy).error == FailureError("orders.BadAddress", "no such street")
+
+
 def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
     asked: list[Sequence[str]] = []
 

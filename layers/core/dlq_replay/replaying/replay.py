@@ -102,7 +102,8 @@ class Replayer:
         """
         distinct = {record.message_id: _without_foreign_context(record) for record in records}
         has_time = seconds_left() > 0
-        failures, fault = self.find_failures(list(distinct)) if has_time else ({}, None)
+        failed_ids = [one.failed_id for one in distinct.values() if isinstance(one, Message)]
+        failures, fault = self.find_failures(failed_ids) if has_time else ({}, None)
         counted, uncounted, missed = self.returns.count(distinct.values(), self.policy)
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}

@@ -90,7 +90,8 @@ def decide(
     """Decide what happens to *message* now. Never raises for anything a message contains.
 
     *policy* is that of its source queue: ``ReplayPolicy.of``. A message of another queue is parked.
-    *failure* is what its consumer recorded of this very copy, None where nothing is known.
+    *failure* is what its consumer recorded of the copy that it saw last, None where nothing is
+    known.
     """
     reason = _reason_to_park(message, policy, now_seconds, failure)
     if reason is not None:

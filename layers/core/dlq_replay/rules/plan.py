@@ -91,9 +91,9 @@ def plan_batch(
 ) -> list[Step]:
     """Decide on every record, in order. Message ids must be distinct.
 
-    *failures* is what consumers recorded, by message id. *breakers* are those of each main queue;
-    without them nothing is held for them. *uncounted* are ids of messages that stay in the DLQ
-    until their return can be counted.
+    *failures* is what consumers recorded, by ``failed_id``. *breakers* are those of each main
+    queue; without them nothing is held for them. *uncounted* are ids of messages that stay in the
+    DLQ until their return can be counted.
 
     On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
     rest of its group is left too, so that it cannot overtake.
@@ -121,7 +121,7 @@ def plan_batch(
             fate = Failed(NOT_COUNTED, "its return could not be counted")
             step = Step(record, group, main, fate)
         else:
-            step = planner.step(record, group, failures.get(record.message_id))
+            step = planner.step(record, group, failures.get(record.failed_id))
         if group is not None and not isinstance(step.fate, Replay):
             stopped.add(group)
         steps.append(step)

@@ -150,6 +150,15 @@ class Message:
         return due if due is None or self.source_arn is None else None
 
     @property
+    def failed_id(self) -> str:
+        """The id of the copy that the consumer saw last, and recorded a failure of.
+
+        That is this copy's own, unless it is held: then its context names the copy before it.
+        """
+        last_id = self.history.context.last_id
+        return last_id if last_id is not None and self.due_seconds is not None else self.message_id
+
+    @property
     def sent_seconds(self) -> float | None:
         """When this copy was sent (in a FIFO DLQ: moved there); epoch seconds."""
         milliseconds = self._number("SentTimestamp")
