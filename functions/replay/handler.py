@@ -13,7 +13,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import wait
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -48,7 +48,7 @@ ANSWER_RESERVE_SECONDS = 2.0
 ASK_SECONDS = 10.0
 """Queues have so long to say their limits. SQS's defaults are assumed of one that does not."""
 
-ASK_AGAIN_AFTER_SECONDS = 60.0
+ASK_AGAIN_AFTER_SECONDS, ASK_AGAIN_AT_MOST_SECONDS = 60.0, 3600.0
 IDS_PER_LOG_LINE = 100
 
 # By default Python collects garbage after 700 new objects, so several times per batch. That took a
@@ -94,54 +94,100 @@ def lambda_handler(event: object, context: Any) -> dict[str, list[dict[str, str]
 
 
 def wired_replayer() -> Replayer:
-    """Return the replayer of this execution environment.
-
-    It is made anew a minute after a queue could not be asked for its limits.
-    """
-    replayer, good_until = wiring()
-    if awake_seconds() >= good_until:
-        replayer.executor.shutdown(wait=False)
-        wiring.cache_clear()
-        replayer, _ = wiring()
-    return replayer
+    """Return the replayer of this execution environment."""
+    return wiring().current_replayer()
 
 
 @cache
-def wiring() -> tuple[Replayer, float]:
-    """Wire everything, and say until when it is good: for ever if every queue said its limits."""
+def wiring() -> "Wiring":
+    """Read the environment and make what lasts as long as it does.
+
+    Raises:
+        SettingsError: the environment has faults.
+    """
     settings = ReplaySettings.from_env(os.environ)
     logger.setLevel(settings.log_level)
     # One session for all clients: it keeps what it has read of botocore's data.
     session = botocore.session.get_session()
     client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
-    queue_at = partial(SqsQueue, without_recursion_header(client))
-    dlq, parked_queue = queue_at(settings.dlq_url), queue_at(settings.parked_queue_url)
-    first, others = settings.policy.main_queue, settings.other_main_queue_urls
-    urls = {first: settings.main_queue_url, **others}
-    main_queues = {queue: queue_at(url) for queue, url in urls.items()}
     executor = DeadlineExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
-    queues = (dlq, parked_queue, *main_queues.values())
-    asked = [executor.submit(_attributes, queue) for queue in queues]
-    wait(asked, ASK_SECONDS)
-    answers = [one.result() if one.done() else {} for one in asked]
-    of_dlq, of_parked, *of_sources = answers
-    of_main, *of_others = (_limits(source, of_dlq, of_parked) for source in of_sources)
-    limits = dict(zip(others, of_others, strict=True))
-    replayer = Replayer(
-        policy=replace(settings.policy, limits=of_main, other_main_queues=limits),
-        main_queues=main_queues,
-        dlq=dlq,
-        parked_queue=parked_queue,
-        now_seconds=_now_seconds,
-        # The system's own randomness: execution environments restored from one snapshot would
-        # otherwise draw the same delays.
-        draw_up_to=lambda ceiling: secrets.randbelow(ceiling + 1),
-        executor=executor,
-    )
-    if settings.failure_table is not None:
-        limited = {first: of_main, **limits} if settings.has_breaker else {}
-        replayer = _with_failure_table(replayer, settings.failure_table, limited, session)
-    return replayer, math.inf if all(answers) else awake_seconds() + ASK_AGAIN_AFTER_SECONDS
+    return Wiring(settings, session, without_recursion_header(client), executor)
+
+
+@dataclass
+class Wiring:
+    """The clients of one execution environment, the limits of its queues, and its replayer.
+
+    A queue that could not be asked for its limits is asked again: after a minute, then after twice
+    as long each time, up to an hour. Only an answer makes a new replayer, because a replayer knows
+    the state of circuit breakers.
+
+    Attributes:
+        answers: attributes of the queues that have answered, by URL.
+        ask_at_seconds: when the others are asked again, by ``awake_seconds``.
+        pause_seconds: how long after that they are asked once more.
+    """
+
+    settings: ReplaySettings
+    session: Session
+    client: Any
+    executor: DeadlineExecutor
+    answers: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    ask_at_seconds: float = -math.inf
+    pause_seconds: float = ASK_AGAIN_AFTER_SECONDS
+    replayer: Replayer | None = None
+
+    def current_replayer(self) -> Replayer:
+        """Return the replayer, by all that the queues have said of their limits."""
+        has_news = self._ask()
+        if self.replayer is None or has_news:
+            self.replayer = self._make_replayer()
+        return self.replayer
+
+    def _ask(self) -> bool:
+        """Ask the queues that have not answered, where it is time; whether one has answered now."""
+        settings, others = self.settings, self.settings.other_main_queue_urls.values()
+        urls = [settings.dlq_url, settings.parked_queue_url, settings.main_queue_url, *others]
+        unanswered = [url for url in urls if url not in self.answers]
+        if not unanswered or awake_seconds() < self.ask_at_seconds:
+            return False
+        asked = {
+            url: self.executor.submit(_attributes, SqsQueue(self.client, url)) for url in unanswered
+        }
+        wait(asked.values(), ASK_SECONDS)
+        answers = {url: one.result() for url, one in asked.items() if one.done()}
+        news = {url: answer for url, answer in answers.items() if answer}
+        self.answers |= news
+        self.ask_at_seconds = awake_seconds() + self.pause_seconds
+        self.pause_seconds = min(2 * self.pause_seconds, ASK_AGAIN_AT_MOST_SECONDS)
+        return bool(news)
+
+    def _make_replayer(self) -> Replayer:
+        settings = self.settings
+        first, others = settings.policy.main_queue, settings.other_main_queue_urls
+        urls = {first: settings.main_queue_url, **others}
+        of_dlq = self.answers.get(settings.dlq_url, {})
+        of_parked = self.answers.get(settings.parked_queue_url, {})
+        limits = {
+            queue: _limits(self.answers.get(url, {}), of_dlq, of_parked)
+            for queue, url in urls.items()
+        }
+        of_others = {queue: limits[queue] for queue in others}
+        replayer = Replayer(
+            policy=replace(settings.policy, limits=limits[first], other_main_queues=of_others),
+            main_queues={queue: SqsQueue(self.client, url) for queue, url in urls.items()},
+            dlq=SqsQueue(self.client, settings.dlq_url),
+            parked_queue=SqsQueue(self.client, settings.parked_queue_url),
+            now_seconds=_now_seconds,
+            # The system's own randomness: execution environments restored from one snapshot would
+            # otherwise draw the same delays.
+            draw_up_to=lambda ceiling: secrets.randbelow(ceiling + 1),
+            executor=self.executor,
+        )
+        if settings.failure_table is None:
+            return replayer
+        limited = limits if settings.has_breaker else {}
+        return _with_failure_table(replayer, settings.failure_table, limited, self.session)
 
 
 def make_client(session: Session, service: str, config: Config) -> Any:  # noqa: ANN401 - made at run time

@@ -154,7 +154,32 @@ def test_limits_that_could_not_be_read_are_asked_for_again_after_a_minute(
     function.invoke()
 
     assert sizes == [1024 * 1024, 1024 * 1024, 1024]
-    assert function.count(question) == 6
+    # Each of the three queues once, and the one that was denied once more.
+    assert function.count(question) == 4
+
+
+def test_queue_that_never_says_its_limits_is_asked_ever_less_and_nothing_is_made_anew(
+    wired: Callable[..., Function], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is with a parked queue of another account: a new replayer would forget its breakers."""
+    function = wired("", MAX_ATTEMPTS="0")
+    monkeypatch.setattr(handler, "awake_seconds", function.clock.time)
+    question = "GetQueueAttributes"
+    name = function.stack.parked.url.rpartition("/")[2]
+    denied = Fault(Effect.REFUSE, question, queue=name, code="AccessDenied")
+    function.world.front.faults.add(denied)
+
+    first = handler.wired_replayer()
+    asked = []
+    for _ in range(6 * 60):
+        function.invoke()
+        assert handler.wired_replayer() is first
+        asked.append(function.count(question))
+        function.clock.advance(60)
+
+    asked_at = [minute for minute in range(1, len(asked)) if asked[minute] > asked[minute - 1]]
+    assert asked_at == [1, 3, 7, 15, 31, 63, 123, 183, 243, 303]
+    assert asked[-1] == 3 + len(asked_at)
 
 
 def test_question_to_the_failure_table_is_not_repeated_after_the_deadline(
