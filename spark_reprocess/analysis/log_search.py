@@ -27,7 +27,12 @@ from spark_reprocess.aws.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
 from spark_reprocess.logs.events import TOKEN, LogEvent
 from spark_reprocess.logs.matching import DeadLetter, Matcher, Reason
-from spark_reprocess.logs.reading import LOGS_CONFIG, LogReading, exported_events
+from spark_reprocess.logs.reading import (
+    LOGS_CONFIG,
+    LogReading,
+    exported_events,
+    reads_backwards,
+)
 
 MOST_LETTERS = 100_000
 """The newest are searched for: the driver holds their ids and values."""
@@ -89,7 +94,8 @@ def search_logs(
     ]
     if groups and region is None:
         raise InputError(f"--logs {groups[0]}: no Region; set --region or AWS_REGION")
-    reading = LogReading(aws_client("logs", LOGS_CONFIG) if groups else None, limit_minutes)
+    client = aws_client("logs", LOGS_CONFIG) if groups else None
+    reading = LogReading(client, limit_minutes, newest_first=not client or reads_backwards(client))
     spans = cache(lambda: _spans(unexplained))
     first_ms = min((one.first_ms for one in letters.values()), default=0)
     last_ms = max((one.last_ms for one in letters.values()), default=0)
@@ -106,11 +112,12 @@ def search_logs(
     note += "".join(f", {count:,} by {name}" for name, count in sorted(how.items()))
     if total > len(messages):
         note += f"; {total - len(messages):,} older ones were not searched for"
-    if reading.read_until_ms is not None:
-        note += f"; --logs-limit: read until {_minute(reading.read_until_ms)}, beyond that only "
+    to_where = "back to" if reading.newest_first else "until"
+    if reading.reached_ms is not None:
+        note += f"; --logs-limit: read {to_where} {_minute(reading.reached_ms)}, beyond that only "
         note += f"around the newest {_OF_A_GROUP} messages of each group"
-    if reading.spans_until_ms is not None:
-        note += f", until {_minute(reading.spans_until_ms)}"
+    if reading.spans_reached_ms is not None:
+        note += f", {to_where} {_minute(reading.spans_reached_ms)}"
     return [_row(message_id, one, masks, region) for message_id, one in named], note
 
 

@@ -26,9 +26,14 @@ LIMIT_MINUTES = 10
 _TRACE_MS = 2000
 _TRACE_LINES = 100
 _LEVEL = re.compile(
-    r"""(?x) \b(?:(ERROR|SEVERE|FATAL|CRITICAL|PANIC|Error(?=\t)|fail(?=:|\t)|E(?=,\s\[))
-    |(?:WARN(?:ING)?|INFO|DEBUG|TRACE))\b
-    |"(?:level|severity|@l|Level|log\.level)":\s*"?(?:([5-9]\d|(?i:err|fatal|crit|severe|panic))|\w)
+    r"""(?x)
+    \b(?: (?P<error_word>ERROR|SEVERE|FATAL|CRITICAL|EMERGENCY|PANIC
+            |Error(?=\t)|fail(?=:|\t)|E(?=,\s\[))
+        | WARN(?:ING)?|INFO|NOTICE|DEBUG|TRACE )\b
+    | "(?:level|severity|@l|Level|log\.level)":\s*"?
+        (?: (?P<error_json>[5-9]\d|(?i:err|fatal|crit|emerg|severe|panic)) | \w )
+    | \b(?:level|lvl)= "? (?: (?P<error_pair>(?i:err|fatal|crit|panic)) | \w )
+    | \[ (?: (?P<error_bracket>error|critical|alert|emergency) | warn(?:ing)?|notice|info|debug ) \]
     """
 )
 _LAMBDA = re.compile(
@@ -41,9 +46,18 @@ _REQUEST = re.compile(
     rf"|^\d\S* (?:\d\S* )?({_UUID}) "
 )
 _FOLLOWS = re.compile(
-    r"\s|$|Caused by: |goroutine \d|created by |\[signal |exit status|--- End"
-    r"|(?:[\w*-]+[./])+[\w.*()]+\(.*\)$"
+    r"""(?x) \s | $ | Caused\sby:\s | ---\sEnd
+    | goroutine\s\d | created\sby\s | \[signal\s | exit\sstatus
+    | (?:[\w*-]+[./])+[\w.*()]+\(.*\)$            # Go
+    | \*\*\s\(                                   # Elixir
+    | \#\d+\s | Stack\strace:$ | \[stacktrace\]$  # PHP
+    | \S+\.rb:\d+:in\s[`'"][^`'"]+['"]$          # Ruby
+    | [{}\[\]]+,?$ | "\}                          # the end of JSON over several lines
+    """
 )
+_RUST_PANIC = re.compile(r"thread '.*panicked at \S+:\d+:\d+:$")
+"""Its text follows in the next line."""
+
 HEADER = re.compile(
     r"(?P<type>(?:[A-Za-z_$][\w$]*(?:\.|::|\\))*[A-Z_$][\w$]*(?:Error|Exception|Throwable|Fault)"
     r"|Error|(?:[A-Za-z_$][\w$]*(?:\.|::))+[A-Z][\w$]*)(?::\s(?P<message>.*)|$)",
@@ -82,7 +96,7 @@ class Record:
 def is_error(text: str) -> bool | None:
     """Whether the first level that *text* names is an error's; None where it names none."""
     level = _LEVEL.search(text[:2000])
-    return None if level is None else bool(level[1] or level[2])
+    return None if level is None else level.lastgroup is not None
 
 
 def records(events: Iterable[LogEvent]) -> Iterator[Record]:
@@ -99,11 +113,16 @@ def records(events: Iterable[LogEvent]) -> Iterator[Record]:
         if last is not None:
             yield held.pop(stream)
         requests = running.setdefault(stream, {})
-        if mark := _LAMBDA.match(line, 0, 1000):
+        mark = _LAMBDA.match(line, 0, 1000)
+        if mark:
+            marked_request = mark["id"] or mark["of"]
             if mark["word"] == "START" or mark["type"] == "start":
-                requests[mark["id"] or mark["of"]] = event.time_ms
-            else:
-                requests.pop(mark["id"] or mark["of"], None)
+                requests[marked_request] = event.time_ms
+                continue
+            requests.pop(marked_request, None)
+            if mark["word"] != "END":
+                # A report may say that the request timed out or that its process ended.
+                yield Record(event, marked_request, [line])
             continue
         oldest_ms = event.time_ms - MOST_SECONDS * 1000
         requests = running[stream] = {k: ms for k, ms in requests.items() if ms >= oldest_ms}
@@ -118,7 +137,7 @@ def records(events: Iterable[LogEvent]) -> Iterator[Record]:
 def _continues(last: Record, event: LogEvent, line: str) -> bool:
     if len(last.lines) == _TRACE_LINES or event.time_ms - last.first.time_ms > _TRACE_MS:
         return False
-    if _FOLLOWS.match(line):
+    if _FOLLOWS.match(line) or _RUST_PANIC.search(last.lines[-1]):
         return True
     is_start, has_start = line == TRACEBACK, TRACEBACK in last.lines
     if last.is_headed or not (is_start or HEADER.match(line)):

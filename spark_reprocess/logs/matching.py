@@ -3,7 +3,9 @@
 A record names a dead letter by the id of its first or last copy, or by a value that no other dead
 letter has. An exception belongs to the one dead letter that its own record names; else to the one
 that its request names, if the request raised nothing else and no two of its lines differ in ids
-alone: such a request handles several messages. What names two dead letters belongs to none.
+alone: such a request handles several messages. What names two dead letters belongs to none. What
+the platform says of a request, such as a time-out, belongs to each dead letter of which the request
+names a copy: all that it worked on failed.
 
 Of exceptions that the id of the last copy finds the last one counts. All that others find must be
 alike, and a value that more than three other requests name counts as nothing.
@@ -15,7 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from spark_reprocess.logs.events import MOST_SECONDS, TOKEN, LogEvent, Record, records
-from spark_reprocess.logs.exceptions import LoggedError, logged_error
+from spark_reprocess.logs.exceptions import logged_error
+from spark_reprocess.logs.traces import LoggedError
 
 _OTHER_REQUESTS = 3
 _NUMBERED = re.compile(r"\S*\d\S*")
@@ -56,7 +59,7 @@ class Reason:
 
 @dataclass(slots=True)
 class _Request:
-    """What a request named (the tokens of each dead letter), and what it raised.
+    """What a request named (the tokens of each dead letter), what it raised, and how it *ended*.
 
     *beside* are the words in lines that name one and raise nothing, *of_errors* those in the lines
     of errors: an error that names something else is of something else.
@@ -64,6 +67,7 @@ class _Request:
 
     named: dict[str, set[str]] = field(default_factory=dict)
     raised: list[tuple[LoggedError, LogEvent]] = field(default_factory=list)
+    ended: tuple[LoggedError, LogEvent] | None = None
     explained: set[str] = field(default_factory=set)
     beside: set[str] = field(default_factory=set)
     of_errors: set[str] = field(default_factory=set)
@@ -110,7 +114,13 @@ class Matcher:
                 request.named.setdefault(name, set()).add(token)
         line = record.lines[0][:_LINE_CHARACTERS].replace(key or "\0", "")
         words = tuple(TOKEN.findall(line))
-        if error := logged_error(text):
+        error = logged_error(text)
+        if error is not None and error.ended_request:
+            # A line of text has more words than the report after it.
+            request.ended = request.ended or (error, event)
+            return
+
+        if error is not None:
             request.raised.append((error, event))
             request.of_errors.update(words)
             if len(named) == 1:
@@ -131,7 +141,18 @@ class Matcher:
             others = request.of_errors - request.beside
             if is_one and not (request.is_batch or others or request.explained):
                 self._see(request, request.named, *request.raised[-1], how="request")
+            if request.ended is not None:
+                self._see_end(request, *request.ended)
             self._count_others(request)
+
+    def _see_end(self, request: _Request, error: LoggedError, event: LogEvent) -> None:
+        """Note how a request ended for each dead letter that it names and says nothing else of."""
+        for name, tokens in request.named.items():
+            is_explained = not request.explained.isdisjoint(tokens)
+            is_certain = not tokens.isdisjoint(self._letters[name].ids)
+            is_alone = len(request.named) == 1 and not request.raised and not request.is_batch
+            if not is_explained and (is_certain or is_alone):
+                self._see(request, {name: tokens}, error, event, how="request")
 
     def _see(
         self,

@@ -21,9 +21,9 @@ from tests.support.builders import NOW, context, message
 
 SENT = str(NOW * 1000)
 LINES = (
-    ("s-1", "ERROR failed last-0002\ncom.shop.NoVat: no VAT for anna@example.com\n\tat com.A.b(A)"),
+    ("s-1", "ERROR failed last-0002\ncom.shop.NoVatException: no VAT for anna@example.com\n\tat com.A.b(A)"),
     ("s-2", "INFO order ORD-00004"),
-    ("s-2", "ERROR failed ORD-00004 com.shop.NoVat: no VAT for bob@example.com"),
+    ("s-2", "ERROR failed ORD-00004 com.shop.NoVatException: no VAT for bob@example.com"),
     ("s-2", "ERROR failed ORD-00006"),
 )
 
@@ -72,8 +72,8 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     findings = analyzed(spark, archive, logs=(log,))
 
     assert findings.logs == "2 of 3 messages have an error in the logs, 1 by id, 1 by value"
-    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVat")]
-    assert (group.title, group.count) == ("com.shop.NoVat: no VAT for ***", 2)
+    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVatException")]
+    assert (group.title, group.count) == ("com.shop.NoVatException: no VAT for ***", 2)
     logged = {sample.message_id: sample.logged for sample in group.samples}
     assert logged["m-2"] == f"found by id in {log}, s-1, 2023-11-14 22:13:19 UTC\ncom.A.b(A)"
     page = (Path(findings.plan_path).parent / "report.html").read_text()
@@ -87,7 +87,7 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     }
     assert main(["show", "m-2", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
-    assert "error type     com.shop.NoVat" in printed
+    assert "error type     com.shop.NoVatException" in printed
     assert "error message  no VAT for ***" in printed
     assert "found by id" in printed
 
@@ -116,6 +116,7 @@ def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
     reading = partial(LogReading, sleep=lambda _: None, clock=lambda: next(clock))
     monkeypatch.setattr(log_search, "LogReading", reading)
     monkeypatch.setattr(log_search, "aws_client", lambda *_: _Log())
+    monkeypatch.setattr(log_search, "reads_backwards", lambda _: False)
 
     findings = analyzed(spark, archive, logs=("arn:aws:logs:here:1:log-group:/shop/orders:*",))
 
@@ -140,10 +141,10 @@ def test_a_group_shows_where_the_code_of_consumers_failed(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
     frames = "/var/task/tax.py:17 in rate\n/var/task/app.py:3 in handle"
-    item = Failure("last-0004", "com.shop.NoVat", frames=frames).to_item()
+    item = Failure("last-0004", "com.shop.NoVatException", frames=frames).to_item()
     dynamodb.put_item(TableName=failure_table, Item=item)
     findings = analyzed(spark, archive, logs=(log,))
-    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVat")]
+    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVatException")]
     table = ["--archive", archive.root, "--failure-table", failure_table]
 
     assert main(["show", group.group_id, *table]) == 0

@@ -161,7 +161,10 @@ _FIRST, _LAST, _OTHER = (f"0000000{n}-0ea4-451a-a703-a558b933e274" for n in (1, 
 _R1, _R2 = "11111111-0ea4-451a-a703-a558b933e274", "22222222-0ea4-451a-a703-a558b933e274"
 _START_1, _START_2 = (f"START RequestId: {one} V" for one in (_R1, _R2))
 _END_1 = f"END RequestId: {_R1}"
-_TRACE = "com.shop.NoVat: no VAT"
+_TRACE = "com.shop.NoVatException: no VAT"
+_TIMED_OUT = f"2026-11-01T03:40:00.123Z {_R1} Task timed out after 3.00 seconds"
+_REPORT = f"REPORT RequestId: {_R1}\tDuration: 3000.00 ms\tStatus: timeout"
+_TIME_OUT = "Sandbox.Timedout: Task timed out after 3.00 seconds"
 _LETTERS = {
     _FIRST: DeadLetter((_FIRST, _LAST), 1000, 100_000),
     _OTHER: DeadLetter((_OTHER, _OTHER), 1000, 100_000),
@@ -182,12 +185,15 @@ def _reasons(*texts: str, start_ms: int = 2000, stream: str = "s") -> dict[str, 
     [
         ([f"ERROR failed {_LAST}", _TRACE, "\tat com.shop.A.b(A.java:1)"], ("id", _TRACE)),
         ([f"ERROR failed {_FIRST} {_TRACE}"], ("id", _TRACE)),
-        ([f"ERROR failed {_LAST} com.shop.Early: x", f"ERROR {_LAST} {_TRACE}"], ("id", _TRACE)),
-        ([f"ERROR {_LAST} {_TRACE}", f"ERROR {_FIRST} com.shop.Late: x"], ("id", _TRACE)),
-        ([f"ERROR {_FIRST} {_TRACE}", f"ERROR {_FIRST} com.shop.Late: x"], None),
+        (
+            [f"ERROR failed {_LAST} com.shop.EarlyError: x", f"ERROR {_LAST} {_TRACE}"],
+            ("id", _TRACE),
+        ),
+        ([f"ERROR {_LAST} {_TRACE}", f"ERROR {_FIRST} com.shop.LateError: x"], ("id", _TRACE)),
+        ([f"ERROR {_FIRST} {_TRACE}", f"ERROR {_FIRST} com.shop.LateError: x"], None),
         ([f"ERROR failed ORD-0001 {_TRACE}"], ("value", _TRACE)),
         ([f"ERROR ORD-0001 {_TRACE} 17", f"ERROR ORD-0001 {_TRACE} 18"], ("value", f"{_TRACE} 18")),
-        ([f"ERROR ORD-0001 {_TRACE}", "ERROR ORD-0001 com.shop.Late: x"], None),
+        ([f"ERROR ORD-0001 {_TRACE}", "ERROR ORD-0001 com.shop.LateError: x"], None),
         ([f"ERROR CUST-0001 {_TRACE}", *["INFO CUST-0001"] * 3], ("value", _TRACE)),
         ([f"ERROR CUST-0001 {_TRACE}", *["INFO CUST-0001"] * 4], None),
         ([f"ERROR ORD-0001 and ORD-0002 {_TRACE}"], None),
@@ -216,9 +222,18 @@ def _reasons(*texts: str, start_ms: int = 2000, stream: str = "s") -> dict[str, 
             ],
             None,
         ),
-        ([_START_1, "INFO ORD-0001", f"ERROR {_TRACE}", "ERROR a.B: x"], None),
+        ([_START_1, "INFO ORD-0001", f"ERROR {_TRACE}", "ERROR a.BError: x"], None),
         ([_START_1, "INFO ORD-0001", f"ERROR ORD-0002 {_TRACE}"], None),
         ([_START_1, "INFO ORD-0001", f"ERROR of ORD-9999 {_TRACE}"], None),
+        # What the platform says of a request holds for each copy that the request names.
+        ([_START_1, f"INFO {_LAST}", _TIMED_OUT], ("request", _TIME_OUT)),
+        ([_START_1, f"INFO {_LAST}", f"INFO {_OTHER}", _TIMED_OUT], ("request", _TIME_OUT)),
+        ([_START_1, f"INFO {_LAST}", _REPORT], ("request", _TIME_OUT)),
+        ([_START_1, f"INFO {_LAST}", _TIMED_OUT, _END_1, _REPORT], ("request", _TIME_OUT)),
+        ([_START_1, "INFO ORD-0001", _TIMED_OUT], ("request", _TIME_OUT)),
+        ([_START_1, "INFO ORD-0001", "INFO ORD-9999", _TIMED_OUT], None),
+        ([_START_1, f"ERROR {_LAST} {_TRACE}", _TIMED_OUT], ("id", _TRACE)),
+        ([_START_1, f"INFO {_LAST}", _END_1, f"REPORT RequestId: {_R1}\tDuration: 3.00 ms"], None),
     ],
 )
 def test_an_exception_belongs_to_the_one_dead_letter_that_its_record_or_request_names(
@@ -240,8 +255,8 @@ _FAILED_TWICE = (("a", 2000, f"ERROR {_LAST}"), ("b", 2001, f"ERROR {_OTHER}"))
     [
         ((*_FAILED_TWICE[:1], ("a", 5000, _TRACE)), {}),
         (
-            (*_FAILED_TWICE, ("a", 2002, _TRACE), ("b", 2003, "com.shop.Other: x")),
-            {_FIRST: "com.shop.NoVat", _OTHER: "com.shop.Other"},
+            (*_FAILED_TWICE, ("a", 2002, _TRACE), ("b", 2003, "com.shop.OtherError: x")),
+            {_FIRST: "com.shop.NoVatException", _OTHER: "com.shop.OtherError"},
         ),
     ],
 )
