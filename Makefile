@@ -58,8 +58,8 @@ validate: $(SAM) ## Check the SAM templates
 bench: setup ## Compare the product with the alternatives; exit 1 if a target is missed [BENCH_OPTIONS=--short]
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
-accuracy: setup-test ## Measure how well failures are grouped, on data of your own DATA=FOLDER
-	@PYTHONPATH=.:layers/core $(BIN)/python -m scripts.accuracy "$(DATA)"
+accuracy: setup-test ## Measure how well failures are grouped, on data of your own DATA=FOLDER [ARGS=--failed]
+	@PYTHONPATH=.:layers/core $(BIN)/python -m scripts.accuracy "$(DATA)" $(ARGS)
 
 soak: setup ## Outages, and a redrive that is killed at 20 points or more [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/soak tests/integration/test_killed_redrive.py
