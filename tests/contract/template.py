@@ -70,15 +70,24 @@ def environment_of(stack: Stack) -> dict[str, str]:
     return variables
 
 
-def statements_of(stack: Stack, name: str = "ReplayRole") -> list[dict[str, Any]]:
-    """The statements of a role, with those of policies that name it, or of a managed policy."""
+def policies_of(stack: Stack, name: str = "ReplayRole") -> list[dict[str, Any]]:
+    """The inline policies of a role, with those that name it; or a managed policy itself."""
     properties = stack.resources[name]["Properties"]
-    shared = [one for one in stack.of_type("AWS::IAM::Policy").values() if name in one["Roles"]]
-    return [
-        statement
-        for policy in (*properties.get("Policies", [properties]), *shared)
-        for statement in policy["PolicyDocument"]["Statement"]
+    physical_name = stack.resolve({"Ref": name})
+    shared = [
+        policy
+        for policy in stack.of_type("AWS::IAM::Policy").values()
+        if physical_name in policy["Roles"]
     ]
+    own = properties.get("Policies", [properties])
+    return [policy["PolicyDocument"] for policy in (*own, *shared)]
+
+
+def statements_of(stack: Stack, name: str = "ReplayRole") -> list[dict[str, Any]]:
+    """All that a role may do, or that a managed policy allows."""
+    managed = stack.resources[name]["Properties"].get("ManagedPolicyArns", [])
+    documents = [document for holder in (name, *managed) for document in policies_of(stack, holder)]
+    return [statement for document in documents for statement in document["Statement"]]
 
 
 def by_resource(statements: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:

@@ -2,32 +2,35 @@
 
 import json
 import re
+from typing import Any
 
+import botocore.session
 import pytest
 
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     ALL_PARTS,
-    OWN_PARKED_QUEUE,
-    OWN_QUEUES,
     PRESCRIBED,
     ROOT,
     SPARK_JOB,
     TEMPLATE,
     by_resource,
+    policies_of,
     statements_of,
 )
 
 MESSAGE = "arn:aws:s3:::archivebucket/archive/messages/part-0.parquet"
-LONGEST_CHARACTERS = 6_144
-"""IAM quotas: of a managed policy, without white space."""
+LONGEST_MANAGED = 6_144
+LONGEST_INLINE = 10_240
+"""IAM quotas, without white space: of a managed policy, and of all inline policies of a role."""
 
 
 @pytest.mark.parametrize("given", [SPARK_JOB, ALL_PARTS])
 def test_operators_may_do_on_queues_and_archive_what_the_job_may(given: dict[str, str]) -> None:
     stack = Stack.of(TEMPLATE, given)
-    policies = ("OperatorPolicy", "OperatorArchivePolicy")
+    policies = ["OperatorPolicy", "OperatorArchivePolicy"]
+    policies += [name for name in ["OperatorSourcesPolicy"] if name in stack.resources]
     of_operators = by_resource(one for name in policies for one in statements_of(stack, name))
 
     for resource, actions in by_resource(statements_of(stack, "SparkJobRole")).items():
@@ -82,8 +85,11 @@ LONGEST_NAMES = {
     "AWS::SQS::Queue": 80,
     "AWS::Serverless::Function": 64,
 }
+LONGEST_PATH = f"/{'/'.join(['p' * 50] * 10)}/"
+"""IAM allows 512 characters, the template ten parts."""
+
 ARNS = {
-    "AWS::IAM::Role": "arn:aws:iam::123456789012:role/apps/orders/{}",
+    "AWS::IAM::Role": f"arn:aws:iam::123456789012:role{LONGEST_PATH}{{}}",
     "AWS::Logs::LogGroup": "arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/{}:*",
     "AWS::Serverless::Function": "arn:aws:lambda:us-east-1:123456789012:function:{}",
 }
@@ -94,7 +100,8 @@ class NamedStack(Stack):
 
     def _physical_name(self, logical_id: str) -> str:
         longest = LONGEST_NAMES.get(self.template["Resources"][logical_id]["Type"], 255)
-        return f"{'s' * 40}-{super()._physical_name(logical_id)}-A1B2C3D4E5F6"[:longest]
+        name = f"-{super()._physical_name(logical_id)}-A1B2C3D4E5F6"
+        return "s" * min(128, longest - len(name)) + name
 
     def _get_att(self, path: list[str]) -> str:
         kind = self.template["Resources"][path[0]]["Type"]
@@ -102,27 +109,68 @@ class NamedStack(Stack):
         return named or super()._get_att(path)
 
 
-@pytest.mark.parametrize("own", [{}, OWN_QUEUES | OWN_PARKED_QUEUE], ids=["created", "yours"])
-def test_policies_have_room_for_the_queues_and_keys_that_the_page_names(
-    own: dict[str, str],
-) -> None:
+def numbered(start: str, letter: str, width: int, count: int, end: str = "") -> str:
+    """A list of so many ARNs, whose last part has so many characters."""
+    return ",".join(f"{start}{letter * (width - 2)}{number:02}{end}" for number in range(count))
+
+
+def widest_parameters() -> dict[str, str]:
+    """Parameters that make policies as long as they can be, with what docs/install.md promises."""
     page = (ROOT / "docs" / "install.md").read_text("utf-8")
     [numbers] = re.findall(r"room for (\d+) other queues and (\d+) keys", page)
     queues, keys = (int(one) for one in numbers)
-    given = SPARK_JOB | PRESCRIBED | own
-    given |= {
-        "OtherMainQueueArns": ",".join(
-            f"arn:aws:sqs:us-east-1:210987654321:{'q' * 40}-{n:02}" for n in range(queues)
-        ),
-        "QueueKmsKeyArns": ",".join(
-            f"arn:aws:kms:us-east-1:210987654321:key/1234abcd-12ab-34cd-56ef-1234567890{n:02}"
-            for n in range(keys)
-        ),
-        "DataKmsKeyArn": f"arn:aws:kms:us-east-1:210987654321:key/{'d' * 36}",
+    # SQS allows 80 characters; the id of a key has 36.
+    key = "arn:aws:kms:us-east-1:210987654321:key/"
+    queue = "arn:aws:sqs:us-east-1:210987654321:"
+    log_group = "arn:aws:logs:us-east-1:123456789012:log-group:"
+    return {
+        **SPARK_JOB,
+        **PRESCRIBED,
+        "RolePath": LONGEST_PATH,
+        "OtherMainQueueArns": numbered(queue, "q", 80, queues),
+        "QueueKmsKeyArns": numbered(key, "k", 36, keys),
+        "DataKmsKeyArn": f"{key}{'d' * 36}",
+        "ConsumerLogGroupArns": numbered(log_group, "l", 512, 5, end=":*"),
+        "PointerBucketName": "b" * 63,
+        "SparkJobPolicyUri": f"s3://{'r' * 63}/{'k' * 900}",
+        "ArchiveRetentionDays": "90",
     }
 
-    for name, policy in NamedStack.of(TEMPLATE, given).of_type("AWS::IAM::ManagedPolicy").items():
-        text = json.dumps(policy["PolicyDocument"], separators=(",", ":"))
-        # One of the longest names of a Region.
-        text = text.replace("us-east-1", "ap-southeast-1")
-        assert len(text) <= LONGEST_CHARACTERS, (name, len(text))
+
+LONGEST_QUEUES = {
+    "MainQueueURL": f"https://sqs.us-east-1.amazonaws.com/210987654321/{'m' * 80}",
+    "DLQArn": f"arn:aws:sqs:us-east-1:210987654321:{'d' * 80}",
+    "ParkedQueueArn": f"arn:aws:sqs:us-east-1:210987654321:{'p' * 80}",
+}
+
+
+def longest_region() -> tuple[str, str]:
+    """The partition and Region whose names make the longest ARNs."""
+    session = botocore.session.get_session()
+    regions = [
+        (partition, region)
+        for partition in session.get_available_partitions()
+        for region in session.get_available_regions("sqs", partition)
+    ]
+    return max(regions, key=lambda names: len("".join(names)))
+
+
+@pytest.mark.parametrize("own", [{}, LONGEST_QUEUES], ids=["created", "yours"])
+def test_iam_has_room_for_every_policy_with_the_longest_parameters(own: dict[str, str]) -> None:
+    partition, region = longest_region()
+    stack = NamedStack.of(TEMPLATE, widest_parameters() | own)
+
+    def length(document: dict[str, Any]) -> int:
+        text = json.dumps(document, separators=(",", ":"))
+        return len(text.replace("arn:aws:", f"arn:{partition}:").replace("us-east-1", region))
+
+    managed = {
+        name: length(policy["PolicyDocument"])
+        for name, policy in stack.of_type("AWS::IAM::ManagedPolicy").items()
+    }
+    inline = {
+        name: sum(map(length, policies_of(stack, name))) for name in stack.of_type("AWS::IAM::Role")
+    }
+
+    assert max(managed.values()) <= LONGEST_MANAGED, managed
+    assert max(inline.values()) <= LONGEST_INLINE, inline
