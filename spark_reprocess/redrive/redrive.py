@@ -21,7 +21,7 @@ from dlq_replay.aws.sqs import describe
 from dlq_replay.errors import TableError
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.mask import compile_masks
-from spark_reprocess.analysis.groups.payload import parse_container, pointer_of
+from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwrap
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import chunk_count, require_unsealed
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
@@ -168,16 +168,22 @@ def _pointer_notes(
 ) -> Iterator[str]:
     """Yield how many bodies of messages to send are pointers to S3, by a sample of them.
 
-    They are those of the SQS extended client. Their objects are looked up in *bucket*.
+    Forms and envelopes are those that the report knows. Their objects are looked up in *bucket*,
+    also those whose bucket the message does not say.
     """
     to_send = dispositions.where(F.col("disposition") == Disposition.SEND)
     sampled = to_send.orderBy(F.xxhash64("message_id")).limit(_SAMPLED).select("message_id", FILE)
-    rows = messages.join(F.broadcast(sampled), ["message_id", FILE]).select("body").toArrow()
-    bodies = map(str, rows["body"].to_pylist())
-    pointers = [found for body in bodies if (found := pointer_of(parse_container(body)))]
+    columns = messages.join(F.broadcast(sampled), ["message_id", FILE]).select("body", "attributes")
+    rows = columns.toArrow()
+    pointers = []
+    for row in rows.to_pylist():
+        texts = [(name, value["string_value"]) for name, value in row["attributes"] or ()]
+        pointer = unwrap(row["body"] or "").pointer or pointer_in_attributes(texts)
+        if pointer is not None:
+            pointers.append(pointer)
     if not pointers:
         return
-    keys = [key for of_bucket, _, key in pointers if of_bucket == bucket]
+    keys = [pointer.key for pointer in pointers if bucket and pointer.bucket in (bucket, "")]
     note = f"{len(pointers)} of {counted(rows.num_rows, 'sampled message')} are pointers to S3"
     try:
         gone = gone_objects(aws_client("s3"), bucket or "", keys) if keys else 0

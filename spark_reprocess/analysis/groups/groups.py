@@ -36,7 +36,15 @@ SLIM_COLUMNS = (
     "body_bytes",
 )
 
-SIGNED = ("message_id", "body", "parked_reason", "error_type", "error_message", "error_code")
+SIGNED = (
+    "message_id",
+    "body",
+    "parked_reason",
+    "error_type",
+    "error_message",
+    "error_code",
+    "stated_kind",
+)
 """What decides about a message's group."""
 
 MOST_KEYS = 50_000
@@ -77,9 +85,10 @@ def keys_of(*columns: pa.Array, reasons: Reasons) -> pa.Array:  # type: ignore[t
     """Return the ``Signature.group_key`` of each message; *columns* are ``SIGNED``."""
     keys = []
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
-    for message_id, body, parked_reason, error_type, error_message, code in rows:
-        error = reason_of(reasons, message_id, error_type, error_message)
-        keys.append(signature_of(body or "", parked_reason, error[0], error[1], code).group_key)
+    for message_id, body, parked_reason, error_type, error_message, code, kind in rows:
+        found_type, found_message, _ = reason_of(reasons, message_id, error_type, error_message)
+        signature = signature_of(body or "", parked_reason, found_type, found_message, code, kind)
+        keys.append(signature.group_key)
     return pa.array(keys, pa.string())
 
 

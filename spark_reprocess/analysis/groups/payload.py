@@ -5,9 +5,9 @@ import binascii
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Self
 
 from spark_reprocess.analysis.groups.names import mask_ids
 
@@ -34,12 +34,27 @@ class Payload(NamedTuple):
         value: the JSON value, ``NOT_JSON`` for anything else.
         text: the content as text; empty where it is bytes.
         size: characters of the text or bytes of the content, after decompression.
+        pointer: where in S3 the body itself is, for one that is kept there.
     """
 
     wrappings: tuple[str, ...]
     value: Any
     text: str
     size: int
+    pointer: "Pointer | None" = None
+
+
+class Pointer(NamedTuple):
+    """An object in S3. *prefix* is the key up to its last slash; *bucket* is "" if nobody says."""
+
+    bucket: str
+    prefix: str
+    key: str
+
+    @classmethod
+    def of(cls, bucket: str, key: str) -> Self:
+        """Take the prefix from the key."""
+        return cls(bucket, "".join(key.rpartition("/")[:2]), key)
 
 
 Content = str | bytes | Mapping[str, Any]
@@ -50,42 +65,69 @@ Unwrapped = tuple[str, Content]
 def unwrap(body: str) -> Payload:
     """Remove the wrappings of *body*. Never raises; takes linear time."""
     wrappings: tuple[str, ...] = ()
+    pointer: Pointer | None = None
     content: Content = body
     while True:
         match content:
             case str():
-                payload = Payload(wrappings, parse_json(content), content, len(content))
+                payload = Payload(wrappings, parse_json(content), content, len(content), pointer)
             case bytes():
-                payload = Payload(wrappings, NOT_JSON, "", len(content))
+                payload = Payload(wrappings, NOT_JSON, "", len(content), pointer)
             case _:
-                payload = Payload(wrappings, content, "", 0)
+                payload = Payload(wrappings, content, "", 0, pointer)
         unwrapped: Unwrapped | None = None
         if len(wrappings) == _WRAPPINGS:
             return payload
-        if type(payload.value) is dict:
+
+        in_value = pointer_of(payload.value) or _other_pointer(payload.value)
+        pointer = pointer or in_value
+        if in_value and in_value.bucket:
+            unwrapped = "S3 pointer:", {"bucket": in_value.bucket, "prefix": in_value.prefix}
+        elif type(payload.value) is dict:
             unwrapped = _in_envelope(payload.value)
-        elif pointer := pointer_of(payload.value):
-            unwrapped = "S3 pointer:", dict(zip(("bucket", "prefix"), pointer, strict=False))
         elif type(payload.value) is str:
             unwrapped = "JSON string of", payload.value
         elif payload.value is NOT_JSON and payload.text:
             unwrapped = in_base64(payload.text)
         if unwrapped is None:
-            return payload
+            return payload._replace(pointer=pointer)
         word, content = unwrapped
         wrappings += (word,)
 
 
-def pointer_of(value: object) -> tuple[str, str, str] | None:
-    """Return bucket, prefix and key of a pointer of the SQS extended client; None of all else.
-
-    The prefix is the key up to its last slash.
-    """
+def pointer_of(value: object) -> Pointer | None:
+    """Return a pointer of the official SQS extended clients; None of all else."""
     match value:
         case [str() as name, {"s3BucketName": str() as bucket, "s3Key": str() as key}] if (
             name.endswith("S3Pointer")
         ):
-            return bucket, "".join(key.rpartition("/")[:2]), key
+            return Pointer.of(bucket, key)
+    return None
+
+
+def pointer_in_attributes(attributes: Iterable[tuple[str, str | None]]) -> Pointer | None:
+    """Return the pointer that an attribute holds; *attributes* are names and string values."""
+    for name, value in attributes:
+        if value and name in _POINTER_ATTRIBUTES:
+            with_bucket = _BUCKET_AND_KEY.fullmatch(value)
+            return Pointer.of(*with_bucket.groups()) if with_bucket else Pointer.of("", value)
+    return None
+
+
+_POINTER_ATTRIBUTES = ("S3MessageBodyKey", "S3BodyKey")
+_BUCKET_AND_KEY = re.compile(r"\(([^()]+)\)(.+)")
+"""The form of the JavaScript library sqs-extended-client."""
+
+
+def _other_pointer(value: object) -> Pointer | None:
+    """Return a pointer as other libraries write it, NServiceBus without a bucket."""
+    match value:
+        case {"s3BucketName": str() as bucket, "s3Key": str() as key}:
+            return Pointer.of(bucket, key)
+        case {"S3Payload": {"Bucket": str() as bucket, "Key": str() as key}}:
+            return Pointer.of(bucket, key)
+        case {"S3BodyKey": str() as key} if key:
+            return Pointer.of("", key)
     return None
 
 

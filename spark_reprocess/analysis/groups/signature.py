@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from dlq_replay.rules.failures import one_line
 from dlq_replay.text.normalization import mask_error, whole_words
 from dlq_replay.wire.context import KEPT_ERROR_BYTES, start_in_json
+from spark_reprocess.analysis.groups.kinds import kind_words
 from spark_reprocess.analysis.groups.names import mask_ids, mask_name, mask_names, mask_words
 from spark_reprocess.analysis.groups.payload import (
     JSON_TYPES,
@@ -35,12 +36,6 @@ TITLE_CHARACTERS = 160
 _UNKNOWN_ERROR = "Error"
 _CUT_REACH_BYTES = 40
 
-KIND_KEYS = (
-    *("type", "@type", "kind", "event", "eventType", "event_type", "eventName", "event_name"),
-    *("messageType", "message_type", "detail-type", "action", "operation"),
-)
-"""Keys whose value names the kind of message."""
-
 _CARRIERS = frozenset(
     ("data", "payload", "detail", "message", "body", "event", "record", "content")
 )
@@ -54,14 +49,12 @@ _OPEN = frozenset(
 """Keys of objects with arbitrary keys."""
 
 _LEVELS = 3
-_KIND_CHARACTERS = 64
 _KEYS = 200
 _TITLE_KEYS = 50
 _TEXT_CHARACTERS = 80
 _HEAD_CHARACTERS = 1024
 _SIZE_CLASSES = ((1024, "1 KiB"), (16 * 1024, "16 KiB"), (256 * 1024, "256 KiB"))
 
-_KIND = re.compile(r"[A-Za-z@][\w .:/@#-]*")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_=\s-]{64,}")
 _ENCODED_WORD = 48
 _WORD = re.compile(r"[^\s\"',;<>()\[\]{}|\x80-\U0010ffff]")
@@ -107,8 +100,12 @@ def signature_of(
     error_type: str | None,
     error_message: str | None,
     error_code: str | None = None,
+    stated_kind: str | None = None,
 ) -> Signature:
-    """Return the signature of a message. Never raises. With a code no text counts."""
+    """Return the signature of a message. Never raises. With a code no text counts.
+
+    *stated_kind* is that of an attribute; it counts where the shape does, without an error.
+    """
     if error_code:
         title = f"{error_type or _UNKNOWN_ERROR} ({error_code})"
         return Signature(f"{CODE}{title}", title, title)
@@ -116,8 +113,11 @@ def signature_of(
         return _error_signature(error_type, error_message)
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
+    kind = f"{mask_ids(stated_kind)} " if stated_kind else ""
     return Signature(
-        f"shape|{reason}|{shape.key}", f"{reason}: {shape.text}", f"{reason}: {shape.textless}"
+        f"shape|{reason}|{kind}{shape.key}",
+        f"{reason}: {kind}{shape.text}",
+        f"{reason}: {kind}{shape.textless}",
     )
 
 
@@ -172,7 +172,7 @@ def _shape(payload: Payload) -> Signature:
     if type(value) is dict:
         kinds_inside = tuple([_kind_inside(key, one, _LEVELS) for key, one in value.items()])
         fields, shown = _describe(tuple(value), kinds_inside)
-        words = "".join([f" {word}" for word in _kind_words(value)])
+        words = "".join([f" {word}" for word in kind_words(value)])
         title = f"JSON{words} {{{shown}}}"
         return Signature(f"JSON{words} {{{fields}}}", title, title)
     if value is NOT_JSON:
@@ -185,16 +185,6 @@ def _shape(payload: Payload) -> Signature:
 
 def _alike(text: str) -> Signature:
     return Signature(text, text, text)
-
-
-def _kind_words(value: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{key}={mask_ids(kind)}"
-        for key in KIND_KEYS
-        if type(kind := value.get(key)) is str
-        and len(kind) <= _KIND_CHARACTERS
-        and _KIND.fullmatch(kind)
-    ]
 
 
 def _kind_inside(key: str, field: object, levels: int) -> str:
@@ -214,7 +204,7 @@ def _carried(value: Mapping[str, Any], levels: int) -> str:
         return "object"
     kinds = tuple([_kind_inside(key, field, levels - 1) for key, field in value.items()])
     fields, _ = _describe(tuple(value), kinds)
-    words = "".join([f"{word} " for word in _kind_words(value)])
+    words = "".join([f"{word} " for word in kind_words(value)])
     return f"{words}{{{fields}}}"
 
 

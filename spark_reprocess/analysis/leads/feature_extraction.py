@@ -142,7 +142,9 @@ class _Extractor:
             shape = shape_of(body).key.encode("utf-8", "replace")
             extracted["shape"] = sha256(shape).hexdigest()[:16]
         if row["is_shown"]:
-            signature = signature_of(body, row["parked_reason"], *error, row["error_code"])
+            signature = signature_of(
+                body, row["parked_reason"], *error, row["error_code"], row["stated_kind"]
+            )
             text = self._title(row["group_id"], signature)
             masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
             extracted["title"] = short_title(f"{masked}…" if is_cut else masked)

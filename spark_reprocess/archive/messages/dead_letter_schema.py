@@ -14,7 +14,9 @@ import pyarrow as pa
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import body_digest
-from dlq_replay.wire.message import Message
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
+from spark_reprocess.archive.messages.self_description import stated_error, stated_kind
+from spark_reprocess.figures import UNKNOWN
 
 Row = dict[str, Any]
 
@@ -47,7 +49,10 @@ ARROW_SCHEMA = pa.schema(
         pa.field("receive_count", pa.int32()),
         pa.field("replay_count", pa.int64()),
         pa.field("first_seen_at", _TIME),
-        *(pa.field(name, pa.string()) for name in (*_OF_CONTEXT, "source_queue", "last_id")),
+        *(
+            pa.field(name, pa.string())
+            for name in (*_OF_CONTEXT, "source_queue", "last_id", "stated_kind")
+        ),
         pa.field("body_bytes", pa.int64()),
         pa.field("queue_url", pa.string()),
         pa.field("drained_at", _TIME),
@@ -78,6 +83,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
     history = message.history
     context = history.context
     first_seen = context.first_seen_seconds
+    error = context.error or stated_error(message.body, message.attributes)
     return {
         "message_id": message.message_id,
         "first_id": message.first_id,
@@ -91,18 +97,29 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "receive_count": _whole(message.system.get(_RECEIVE_COUNT), _INT32_MAX),
         "replay_count": _at_most(_INT64_MAX, history.replay_count),
         "first_seen_at": _time(_at_most(_LAST_MILLISECOND, first_seen and first_seen * 1000)),
-        "parked_reason": context.reason,
-        "error_type": context.error and context.error.type,
-        "error_code": context.error and context.error.code,
-        "error_message": context.error
-        and context.error.message.encode("utf-8", "replace").decode(),
+        "parked_reason": context.reason or _reason_without_context(message),
+        "error_type": error and (error.type or None),
+        "error_code": error and error.code,
+        "error_message": error and error.message.encode("utf-8", "replace").decode(),
         "plan_id": context.plan_id,
         "source_queue": context.source_queue,
         "last_id": context.last_id,
+        "stated_kind": stated_kind(message.attributes),
         "body_bytes": _body_bytes(message),
         "queue_url": queue_url,
         "drained_at": drained_at,
     }
+
+
+def _reason_without_context(message: Message) -> str | None:
+    """Return None for what SQS's own redrive policy parked, or somebody sent: it has no reason.
+
+    A copy with a counter that SQS did not move was parked by the replay function, and had no room
+    for the context that would say why: it has ten attributes, or nearly the greatest size.
+    """
+    is_moved_by_sqs = message.source_arn is not None
+    has_counter = REPLAY_COUNT_ATTRIBUTE in message.attributes
+    return UNKNOWN if has_counter and not is_moved_by_sqs else None
 
 
 def from_row(row: Mapping[str, Any]) -> Message:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.errors import MalformedMessageError
+from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 from spark_reprocess.archive.messages.dead_letter_schema import Row, from_row, to_row, to_table
@@ -145,3 +146,35 @@ def test_error_that_is_no_unicode_is_made_storable() -> None:
 def test_message_that_is_no_unicode_is_malformed(source: Message) -> None:
     with pytest.raises(MalformedMessageError, match="message m-1: holds text that is no Unicode"):
         row_of(source)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "source_arn", "reason"),
+    [
+        ({REPLAY_COUNT_ATTRIBUTE: "20"}, None, "unknown"),
+        ({REPLAY_COUNT_ATTRIBUTE: "20"}, queue_arn("dlq"), None),
+        ({}, None, None),
+        ({}, queue_arn("dlq"), None),
+    ],
+)
+def test_what_the_function_parked_without_a_reason_is_not_said_to_be_parked_by_sqs(
+    attributes: dict[str, str], source_arn: str | None, reason: str | None
+) -> None:
+    typed = {name: MessageAttribute("Number", text) for name, text in attributes.items()}
+    system = {"DeadLetterQueueSourceArn": source_arn} if source_arn else {}
+    parked_copy = Message("m-1", "{}", typed, system)
+
+    assert row_of(parked_copy)["parked_reason"] == reason
+
+
+def test_what_a_message_says_of_itself_becomes_columns() -> None:
+    attributes = {
+        "RequestID": MessageAttribute("String", "r-1"),
+        "ErrorMessage": MessageAttribute("String", "no rate"),
+        "JavaType": MessageAttribute("String", "shop.Placed"),
+    }
+
+    row = row_of(Message("m-1", "{}", attributes, {}))
+
+    assert (row["error_type"], row["error_message"]) == (None, "no rate")
+    assert row["stated_kind"] == "JavaType=shop.Placed"
