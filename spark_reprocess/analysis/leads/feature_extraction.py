@@ -51,6 +51,7 @@ INPUT_COLUMNS = (
     "error_type",
     "error_message",
     "error_code",
+    "stated_kind",
     FILE,
 )
 
