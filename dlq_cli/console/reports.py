@@ -16,7 +16,7 @@ from hashlib import sha256
 from dlq_cli.console.site import Console
 from spark_reprocess.analysis.outputs import read_findings
 from spark_reprocess.archive.group_records import add_statement, read_memory
-from spark_reprocess.archive.ledger.open_set import claimed_table, since_plan
+from spark_reprocess.archive.ledger.open_set import claimed_of_plan
 from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
 from spark_reprocess.errors import BusyError
 from spark_reprocess.groups.findings import Findings, GroupFinding
@@ -103,8 +103,7 @@ def read_report(console: Console, plan_id: str | None) -> Report:
     # The plan alone decides; without its summary there are no leads and no samples to show.
     findings = read_findings(file.summary())
     memory = read_memory(archive)
-    since = since_plan(plan.plan_id)
-    claimed = claimed_table(archive, console.now().timestamp(), since=since)
+    claimed = claimed_of_plan(archive, plan.plan_id, console.now().timestamp())
     outcomes = read_outcomes(archive, plan, console.failure_table, claimed)
     listed = list_groups(plan, findings, memory, {}, outcomes)
     found = {one.group_id: one for one in findings.groups} if findings else {}

@@ -129,6 +129,7 @@ def analyze(
         with progress("reading the archive", partial(counted, len(drains), "drain")):
             archived = read_messages(archive, now.timestamp())
             archived.open_set.write(archive)
+            archived.open_set.write_for_plan(archive, plan_id)
             pending = archived.pending()
         few = tuned(spark, set(map(str, pending["file"].unique().to_pylist())))
         analysis = _Analysis(spark, archive, options, masks, now, progress, pending, few)

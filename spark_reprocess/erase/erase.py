@@ -29,7 +29,7 @@ from dlq_replay.aws.sqs import describe
 from dlq_replay.retry import Retry
 from spark_reprocess.archive.ledger.claims import timestamp
 from spark_reprocess.archive.ledger.erasures import Erasure, erasures, mark_done, record_erasure
-from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
+from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages, stored_open_set
 from spark_reprocess.archive.ledger.run_results import clear_plans
 from spark_reprocess.archive.messages.message_index import (
     REPORTS,
@@ -351,7 +351,9 @@ def _kept_ids(archive: Archive, now_seconds: float, oldest_seconds: float) -> tu
         return pc.and_(pc.invert(is_long_ago), pc.less(drains, pa.scalar(oldest_drain)))
 
     pending = read_messages(archive, now_seconds).pending()["message_id"]
-    claimed = claimed_table(archive, now_seconds, since=oldest, wanted=acted)
+    spans = stored_open_set(archive).runs
+    without = {path for path, span in spans.items() if span.last_time < oldest}
+    claimed = claimed_table(archive, now_seconds, without=without, wanted=acted)
     return pending, claimed["message_id"]
 
 

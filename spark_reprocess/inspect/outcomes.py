@@ -13,7 +13,7 @@ from dlq_replay.replaying.returns import Returns
 from spark_reprocess.archive.ledger.claims import find_runs
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import SETTLED
-from spark_reprocess.archive.ledger.open_set import claimed_table, planned_states, since_plan
+from spark_reprocess.archive.ledger.open_set import claimed_of_plan, planned_states
 from spark_reprocess.archive.messages.message_index import shown_table
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.aws.clients import ClientFactory, require_queue, returns_table
@@ -78,7 +78,7 @@ def read_outcomes(
     """Read what became of each group of a plan, by group id; empty if its table cannot be read.
 
     *failure_table* has the counters of returns; without it what came back is not known. *claimed*
-    is ``claimed_table`` since the plan; None reads it now. With *make_client* the destinations are
+    is ``claimed_of_plan``; None reads it now. With *make_client* the destinations are
     asked how long a failure takes.
     """
     try:
@@ -86,7 +86,7 @@ def read_outcomes(
     except (ArchiveError, InputError):
         return {}
     if claimed is None:
-        claimed = claimed_table(archive, since=since_plan(plan.plan_id))
+        claimed = claimed_of_plan(archive, plan.plan_id)
     is_sent = pc.field("state") == str(Disposition.SENT)
     ours = claimed.filter(is_sent & (pc.field("plan_id") == plan.plan_id))
     states = planned_states(archive, plan.plan_id, members["message_id"], claimed=claimed)

@@ -237,8 +237,8 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     """
     archive = archive or open_archive(options.archive)
     rows = _rows_of_dead_letter(archive, options.message_id)
-    drains = {row["drain_id"] for row in rows}
-    attempts = find_attempts(archive, {row["message_id"] for row in rows}, drains)
+    sent_at = [row["sent_at"] for row in rows]
+    attempts = find_attempts(archive, {row["message_id"] for row in rows}, sent_at)
     runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
     by_id = defaultdict[str, list[Row]](list)

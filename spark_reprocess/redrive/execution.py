@@ -180,7 +180,7 @@ class TaskRunner:
             by_file = spark.createDataFrame(listed.rename_columns([FILE, *_ASSIGNED]))
         # The SQL of an edit may name any column.
         has_sql = any(edit.set_attributes for edit in context.editor.edits.values())
-        columns = ARROW_SCHEMA.names if has_sql else SENDING_COLUMNS
+        columns = ARROW_SCHEMA.names if has_sql else [*SENDING_COLUMNS, "sent_at"]
         schema = pa.schema(
             [*map(ARROW_SCHEMA.field, columns), *map(pa.field, _ADDED, _ADDED.values())]
         )

@@ -1,7 +1,8 @@
 """The open set says what all messages and all claims say, whatever came between, and how old it is.
 
-Drains, runs, erasures and analyses follow each other in any order, for weeks. After each step what
-is pending is computed from the open set and from everything.
+Drains, runs, erasures and analyses follow each other in any order, for weeks, on machines whose
+clocks are hours and days off. After each step what is pending is computed from the open set and
+from everything.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import (
     CHUNK_MESSAGES,
     OUTCOMES,
@@ -21,15 +23,17 @@ from spark_reprocess.archive.ledger.claims import (
     Ledger,
     Result,
     list_runs,
+    plan_folder,
+    sent_text,
     timestamp,
 )
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.message_state import states_among, states_in
 from spark_reprocess.archive.ledger.open_set import (
     OPEN_SET,
+    claimed_of_plan,
     claimed_table,
     read_messages,
-    since_plan,
 )
 from spark_reprocess.archive.ledger.run_results import clear_plans, close_runs
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
@@ -47,6 +51,9 @@ from tests.support.builders import message, queue_url
 from tests.support.ledgers import NOW, MemoryArchive, begin
 
 DAY = 86_400
+CLOCKS = (0.0, 0.0, 0.5, -3600.0, 5 * 3600.0, -2.0 * DAY, 3.0 * DAY, 40.0 * DAY)
+"""By how many seconds the clock of a machine is ahead."""
+
 _OUTCOMES = (*OUTCOMES, *3 * [Disposition.DISCARDED], *2 * [Disposition.IN_DOUBT])
 """More often what another attempt changes."""
 
@@ -58,14 +65,20 @@ def rows_of(archive: MemoryArchive, *columns: str) -> pa.Table:
 
 @dataclass
 class Nights:
-    """An archive, and what happens to it."""
+    """An archive, and what happens to it.
+
+    Attributes:
+        now: the time; SQS knows it.
+        ahead: by how much the clock of the machine is ahead that acts.
+        sent_at: the SentTimestamp of each message; None if it cannot be read.
+    """
 
     random: Random
     archive: MemoryArchive = field(default_factory=MemoryArchive)
     now: float = NOW
+    ahead: float = 0
     number: int = 0
-    drained: dict[str, float] = field(default_factory=dict)
-    """When each message was drained first."""
+    sent_at: dict[str, datetime | None] = field(default_factory=dict)
     drain_id: str = ""
     old: bytes = b""
     has_erased: bool = False
@@ -73,20 +86,31 @@ class Nights:
     plans: list[tuple[str, set[str]]] = field(default_factory=list)
     """When each began, and what was pending."""
 
+    @property
+    def clock(self) -> float:
+        return self.now + self.ahead
+
     def some(self, ids: "list[str]") -> "list[str]":
         return self.random.sample(ids, self.random.randint(0, min(5, len(ids))))
 
     def bring(self) -> None:
-        """New messages, and some that SQS delivers again, which it does for 14 days."""
-        again = [one for one, at in self.drained.items() if self.now - at <= 14 * DAY]
+        """New messages, and some that SQS delivers again."""
         new = [f"m-{self.number}-{n}" for n in range(self.random.randint(0, 2))]
-        self.drained |= dict.fromkeys(new, self.now)
-        at = datetime.fromtimestamp(self.now, UTC)
-        rows = [to_row(message(one), queue_url("p"), at) for one in [*new, *self.some(again)]]
+        for one in new:
+            sent_at = datetime.fromtimestamp(self.now - self.random.randint(0, 14 * DAY), UTC)
+            self.sent_at[one] = sent_at if self.random.random() < 0.95 else None
+        at = datetime.fromtimestamp(self.clock, UTC)
+        again = self.some(sorted(self.sent_at.keys() - set(new)))
+        rows = [to_row(self.message(one), queue_url("p"), at) for one in [*new, *again]]
         write_messages(self.archive, self.drain_id, self.random.randint(0, 1), rows)
 
+    def message(self, message_id: str) -> Message:
+        if not (sent_at := self.sent_at[message_id]):
+            return message(message_id)
+        return message(message_id, SentTimestamp=str(int(sent_at.timestamp() * 1000)))
+
     def new_id(self) -> str:
-        return f"{datetime.fromtimestamp(self.now, UTC):%Y%m%dT%H%M%SZ}-{self.number:06d}"
+        return f"{datetime.fromtimestamp(self.clock, UTC):%Y%m%dT%H%M%SZ}-{self.number:06d}"
 
     def drain(self) -> None:
         self.drain_id = self.new_id()
@@ -103,61 +127,68 @@ class Nights:
         rows.sort(key=lambda row: (row["drained_at"], row["drain_id"], row["file"]))
         first = {row["message_id"]: row["drain_id"] for row in reversed(rows)}
         ids = self.some(sorted(first))
+        sent = sorted(sent_text(at) for one in ids if (at := self.sent_at[one]))
+        sent = sent if len(sent) == len(ids) else []
         run_id, plan_id = f"r-{self.number}", f"p-{self.number // 4}"
         try:
-            ledger = begin(self.archive, plan_id, run_id, seconds=self.now)
+            ledger = begin(self.archive, plan_id, run_id, seconds=self.clock)
         except InputError:
             return  # Its plan is sealed.
         claim = Claim(
-            *(run_id, "me", "", "https://q", timestamp(self.now), tuple(ids), 900),
+            *(run_id, "me", "", "https://q", timestamp(self.clock), tuple(ids), 900),
             end=CHUNK_MESSAGES,
             drain_ids=tuple(first[one] for one in ids),
+            first_sent_at=min(sent, default=""),
+            last_sent_at=max(sent, default=""),
         )
         ledger.claim("u", self.number, 1, claim)
         self.unfinished.append((ledger, self.number, claim))
         if self.random.random() < 0.8:
             self.finish(-1)
             if self.random.random() < 0.8:
-                assert close_runs(self.archive, (plan_id, run_id), self.now) == ()
+                assert close_runs(self.archive, (plan_id, run_id), self.clock) == ()
 
     def finish(self, which: int = 0) -> None:
         """The result of a claim comes, maybe after its run was closed."""
         if self.unfinished:
             ledger, chunk, claim = self.unfinished.pop(which)
-            at, choose = timestamp(self.now), self.random.choice
+            at, choose = timestamp(self.clock), self.random.choice
             results = [Result(one, choose(_OUTCOMES), at) for one in claim.message_ids]
             ledger.record("u", chunk, 1, results)
 
     def close(self) -> None:
         runs = list_runs(self.archive)
         if runs:
-            assert close_runs(self.archive, self.random.choice(sorted(runs)), self.now) == ()
+            assert close_runs(self.archive, self.random.choice(sorted(runs)), self.clock) == ()
 
     def clear(self) -> None:
-        clear_plans(self.archive, timestamp(self.now))
+        clear_plans(self.archive, timestamp(self.clock))
 
     def erase(self) -> None:
-        ids, self.has_erased = self.some(sorted(self.drained)), True
+        ids, self.has_erased = self.some(sorted(self.sent_at)), True
         for drain_id in {drain_of(path) for path in self.archive.list("messages")}:
             remove_messages(self.archive, drain_id, ids, lambda: None)
         for one in ids:
             # Delivered again, it would count as decided where it was.
-            del self.drained[one]
+            del self.sent_at[one]
 
     def analyze(self) -> None:
-        found = read_messages(self.archive, self.now)
+        found, plan_id = read_messages(self.archive, self.clock), self.new_id()
         found.open_set.write(self.archive)
-        self.plans.append((self.new_id(), set(map(str, found.pending()["message_id"].to_pylist()))))
+        found.open_set.write_for_plan(self.archive, plan_id)
+        self.plans.append((plan_id, set(map(str, found.pending()["message_id"].to_pylist()))))
         self.archive.opened.clear()
-        read_messages(self.archive, self.now)
+        read_messages(self.archive, self.clock)
         # The drain of a message that was erased is read while an open run has claimed it.
         is_read = any(path.startswith("messages/") for path in self.archive.opened)
         assert not is_read or self.has_erased
 
     def lose_it(self) -> None:
-        """Somebody removes or damages it."""
-        if content := self.archive.files.pop(OPEN_SET, None):
-            self.archive.files.update(self.random.choice([{}, {OPEN_SET: content[:50]}]))
+        """Somebody removes or damages it, or what was stored for a plan."""
+        known = [f"{plan_folder(plan_id)}/known.parquet" for plan_id, _ in self.plans]
+        path = self.random.choice([OPEN_SET, *known])
+        if content := self.archive.files.pop(path, None):
+            self.archive.files.update(self.random.choice([{}, {path: content[:50]}]))
 
     def bring_an_old_one(self) -> None:
         """A writer that slept replaces it by what it read long ago."""
@@ -183,9 +214,9 @@ class Nights:
         assert len(pending) == len({one["message_id"] for one in pending})
         assert {(one["message_id"], one["file"]) for one in pending} <= files
         for plan_id, planned in self.plans:
-            # The same for its messages, without older results.
+            # The same for its messages, without the results that its analysis has read.
             of_plan = column.filter(pc.is_in(column, value_set=pa.array(planned, pa.string())))
-            newer = claimed_table(self.archive, self.now, since=since_plan(plan_id))
+            newer = claimed_of_plan(self.archive, plan_id, self.now)
             known = zip(of_plan.to_pylist(), states_among(newer, of_plan).to_pylist(), strict=True)
             assert all(state == said[str(one)] for one, state in known)
         counts = Counter[str]()
@@ -208,6 +239,7 @@ def test_open_set_says_what_everything_says(seed: int) -> None:
     for number in range(world.random.randint(1, 40)):
         world.number = number
         world.now += world.random.choice([0, 1, 1000, DAY, 6 * DAY])
+        world.ahead = world.random.choice(CLOCKS)
         world.random.choice(STEPS)(world)
         if world.random.random() < 0.3:
             world.check()

@@ -75,6 +75,9 @@ class Claim:
         step: of which step of a ramp they are, from 1; 0 outside a ramp.
         end: the first place of the chunk behind those that it covers, 1 to ``PLACES``.
         drain_ids: of each message, in their order; empty where nobody knows.
+        first_sent_at: the smallest SentTimestamp of the messages, as ``sent_text`` writes it; empty
+            if that of one of them is not known.
+        last_sent_at: the greatest one, in the same way.
     """
 
     run_id: str
@@ -88,6 +91,8 @@ class Claim:
     step: int = 0
     end: int = PLACES
     drain_ids: tuple[str, ...] = ()
+    first_sent_at: str = ""
+    last_sent_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +280,11 @@ def plan_folder(plan_id: str) -> str:
 def timestamp(now_seconds: float) -> str:
     """Format a time for the ledger: ISO 8601, UTC, to the millisecond."""
     return datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def sent_text(sent_at: datetime) -> str:
+    """Format a SentTimestamp of SQS for the ledger, so that texts sort as times do."""
+    return sent_at.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def record_run(archive: Archive, record: RunRecord) -> Probe:

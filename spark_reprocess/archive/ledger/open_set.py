@@ -3,13 +3,20 @@
 It has a row for each message that is not decided by the runs that it covers: its id, the path of
 its file, and the ``Entry`` that holds. Its metadata name what it covers: the drains, each with a
 digest of the names of its files; how many of their messages are decided, by plan and state; and the
-result files, each with the time of its last result. A run with a claim without a result is not
-covered, since the result may come; the messages of such claims keep their rows.
+result files, each with its ``ResultSpan``. A run with a claim without a result is not covered,
+since the result may come; the messages of such claims keep their rows.
 
 An analysis replaces it. A reader takes its rows of the drains that have the same files as then,
 reads the ids of the other drains, and adds what the runs say that it does not cover. So an older
 one is as right as a newer one, an erasure need not touch it, and without it, or where it is
 damaged, all ids and results are read. It has ids and paths, and no content.
+
+Clocks of machines differ, and ids have times of such clocks. So nothing here compares times of two
+machines. A drain may bring again what was decided long ago: a copy that SQS delivers twice has the
+same SentTimestamp each time, and each claim says between which SentTimestamps its messages are. An
+analysis also stores which result files it has read, and what they say of what is pending:
+``ledger/plan_id=PLAN/known.parquet``, in the same form. For the messages of its plan these files
+need not be read again.
 """
 
 import json
@@ -17,7 +24,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import groupby
 from typing import Any
@@ -26,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.ledger.claims import LEDGER
+from spark_reprocess.archive.ledger.claims import LEDGER, plan_folder, sent_text
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED
 from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.ledger.message_state import (
@@ -64,18 +70,36 @@ _SAID = pa.schema([("message_id", pa.string()), ("entry", pa.string()), ("drain_
 
 _ROWS_AT_ONCE = 20_000
 
-_REDELIVERY = timedelta(days=15)
-"""SQS keeps a message for 14 days. A drain brings nothing again that was decided before that."""
-
-_CLOCKS = timedelta(hours=1)
-"""AWS refuses requests by a clock that is wrong by 15 minutes."""
-
 
 Count = tuple[str, str, str]
 """A drain, the plan whose attempt holds, and a state; without an attempt the plan is empty."""
 
 
-_Covers: Any = tuple[dict[str, str], list[tuple[str, str, str, int]], dict[str, str]]
+SentSpan = tuple[str, str] | None
+"""The SentTimestamp of the first and of the last of some messages, both by the clock of SQS; ISO
+8601, UTC. None if that of one of them is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSpan:
+    """Which messages a result file may be about, so that nobody opens it in vain.
+
+    Attributes:
+        last_time: the greatest time of its results; ISO 8601, UTC.
+        sent: of its messages.
+    """
+
+    last_time: str
+    sent: SentSpan
+
+    def may_have(self, sent: SentSpan) -> bool:
+        """Whether a message of *sent* may be among them."""
+        if self.sent is None or sent is None:
+            return True
+        return self.sent[0] <= sent[1] and sent[0] <= self.sent[1]
+
+
+_Covers: Any = tuple[dict[str, str], list[tuple[str, str, str, int]], dict[str, ResultSpan]]
 """*drains*, *decided* and *runs* of an ``OpenSet``."""
 
 
@@ -87,24 +111,29 @@ class OpenSet:
         rows: see ``_ROWS``; *entry* is null where no run has claimed the message.
         drains: by id, the digest of the names of the files that were read.
         decided: the numbers of the messages of these drains that have no row.
-        runs: by path of the result file, when its last result was written; ISO 8601, UTC.
+        runs: by path of the result file.
     """
 
     rows: pa.Table
     drains: Mapping[str, str]
     decided: Mapping[Count, int]
-    runs: Mapping[str, str]
+    runs: Mapping[str, ResultSpan]
 
-    def write(self, archive: Archive) -> None:
+    def write(self, archive: Archive, path: str = OPEN_SET) -> None:
         """Replace the stored one. Raises ArchiveError."""
         decided = [(*key, number) for key, number in sorted(self.decided.items())]
         covers = record_bytes((self.drains, decided, self.runs))
         rows = self.rows.replace_schema_metadata({_COVERS: covers})
-        archive.write(OPEN_SET, parquet_bytes(rows))
+        archive.write(path, parquet_bytes(rows))
 
-    def newer(self, paths: Sequence[str], since: str) -> list[str]:
-        """Return those of the result files that are not known to be older; all without *since*."""
-        return [path for path in paths if self.runs.get(path, since) >= since]
+    def write_for_plan(self, archive: Archive, plan_id: str) -> None:
+        """Store what a plan of what is pending need not read again. Raises ArchiveError."""
+        claimed = self.rows.filter(pc.is_valid(self.rows["entry"]))
+        OpenSet(claimed, {}, {}, self.runs).write(archive, _known_path(plan_id))
+
+    def without(self, sent: SentSpan) -> set[str]:
+        """Return the result files that have no message of *sent*."""
+        return {path for path, span in self.runs.items() if not span.may_have(sent)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +172,16 @@ def read_messages(
     runs = {path: base.runs[path] for path in results if path in base.runs}
     covered, unsure = [_SAID.empty_table()], [_SAID.empty_table()]
 
-    def read(file: ResultFile) -> tuple[pa.Table, bool, str]:
+    def read(file: ResultFile) -> tuple[pa.Table, bool, ResultSpan]:
         claimed, is_whole = claimed_in(file, now_seconds, claim_ttl_seconds)
-        return _said(claimed), is_whole, pc.max(claimed["time"]).as_py() or ""
+        span = ResultSpan(pc.max(claimed["time"]).as_py() or "", file.sent_span())
+        return _said(claimed), is_whole, span
 
     new = [path for path in results if path not in runs]
-    for path, (said, is_whole, last) in zip(new, read_results(archive, new, read), strict=True):
+    for path, (said, is_whole, span) in zip(new, read_results(archive, new, read), strict=True):
         (covered if is_whole else unsure).append(said)
         if is_whole:
-            runs[path] = last
+            runs[path] = span
     batch = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
     unsure.append(_said(pa.Table.from_batches([batch])))
 
@@ -173,8 +203,11 @@ def read_messages(
         claimed, _ = claimed_in(file, now_seconds, claim_ttl_seconds)
         return _said(claimed.filter(is_in(claimed["message_id"], fresh["message_id"])))
 
-    older = base.newer([*base.runs.keys() & runs.keys()], time_before(*unread))
-    covered += read_results(archive, older if fresh.num_rows else [], read_of_fresh)
+    if fresh.num_rows:
+        older = sorted((base.runs.keys() & runs.keys()) - base.without(sent_span(fresh["sent_at"])))
+        covered += read_results(archive, older, read_of_fresh)
+    unclaimed = pa.nulls(fresh.num_rows, pa.string())
+    fresh = pa.table([fresh["message_id"], fresh["file"], unclaimed], schema=_ROWS)
     rows = pa.concat_tables([rows, fresh]).unify_dictionaries()
 
     known, others = _holding(covered), _holding(unsure)
@@ -193,10 +226,10 @@ def read_messages(
     return Messages(OpenSet(kept.select(_ROWS.names), digests, decided, runs), kept["now"])
 
 
-def stored_open_set(archive: Archive) -> OpenSet:
+def stored_open_set(archive: Archive, path: str = OPEN_SET) -> OpenSet:
     """Read the stored one; an empty one where there is none, or a damaged one."""
     # As a whole: an analysis may replace it between two reads of parts.
-    content = archive.read(OPEN_SET)
+    content = archive.read(path)
     try:
         file = pq.ParquetFile(pa.BufferReader(content or b""), page_checksum_verification=True)
         rows = file.read()
@@ -209,12 +242,15 @@ def stored_open_set(archive: Archive) -> OpenSet:
 
 
 def first_rows_of(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
-    """Read one row of each message of these drains: that which was drained first."""
-    paths = message_files(archive, drain_ids)
-    found = with_files(rows_by_file(archive, paths, ["message_id"]), ["message_id"])
+    """Read one row of each message of these drains: that which was drained first.
+
+    Its columns are ``message_id``, ``file`` and ``sent_at``.
+    """
+    paths, columns = message_files(archive, drain_ids), ("message_id", "sent_at")
+    found = with_files(rows_by_file(archive, paths, columns), columns)
     repeated = _repeated(found["message_id"])
     if len(repeated):
-        columns = ("message_id", "drained_at", "receive_count")
+        columns = ("message_id", "sent_at", "drained_at", "receive_count")
         of_repeated = found.filter(is_in(found["message_id"], repeated))
         paths = sorted(map(str, of_repeated["file"].unique().to_pylist()))
         again = with_files(rows_by_file(archive, paths, columns, repeated.to_pylist()), columns)
@@ -224,8 +260,15 @@ def first_rows_of(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
         first = again.take(first_rows(again, "message_id", *order)).select(found.column_names)
         once = _without(found, is_in(found["message_id"], repeated))
         found = pa.concat_tables([once, first]).unify_dictionaries()
-    entries = pa.nulls(found.num_rows, pa.string())
-    return pa.table([found["message_id"], found["file"], entries], schema=_ROWS)
+    return found.select(["message_id", "file", "sent_at"])
+
+
+def sent_span(sent_at: Any) -> SentSpan:  # noqa: ANN401 - an Arrow column
+    """Return the span of messages with these times; at least one."""
+    if sent_at.null_count:
+        return None
+    first, last = pc.min(sent_at).as_py(), pc.max(sent_at).as_py()
+    return sent_text(first), sent_text(last)
 
 
 def _repeated(ids: Any) -> Any:  # noqa: ANN401 - an Arrow column
@@ -238,39 +281,23 @@ def _repeated(ids: Any) -> Any:  # noqa: ANN401 - an Arrow column
     return pc.unique(ids.filter(pc.is_in(hashes, value_set=again)))
 
 
-def time_before(*drain_ids: str, slack: timedelta = _REDELIVERY) -> str:
-    """Return the time before which nothing was decided of what these drains brought; ISO 8601, UTC.
-
-    Empty where an id does not say when it began.
-    """
-    try:
-        began = [datetime.strptime(f"{one[:15]}+0000", "%Y%m%dT%H%M%S%z") for one in drain_ids]
-    except ValueError:
-        return ""
-    return min(one - slack for one in began).isoformat() if began else ""
-
-
-def since_plan(plan_id: str) -> str:
-    """Return the time before which nothing was decided of what is in a plan; as ``time_before``."""
-    return time_before(plan_id, slack=_CLOCKS)
-
-
 def claimed_table(
     archive: Archive,
     now_seconds: float | None = None,
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
     *,
-    since: str = "",
     by_plan: str = "",
+    without: Collection[str] = (),
     wanted: Callable[[pa.Table], Any] | None = None,
 ) -> pa.Table:
     """Read ``CLAIMED``, as of *now_seconds*: epoch seconds, None for the clock's.
 
-    *since* leaves out results that are known to be older, but for what is pending by them; see
-    ``since_plan``. *by_plan* is for the runs of one plan. *wanted* returns which rows to keep.
+    *by_plan* is for the runs of one plan. The result files of *without* are left out. *wanted*
+    returns which rows to keep.
     """
     now_seconds = time.time() if now_seconds is None else now_seconds
     paths, attempts = ledger_files(archive, by_plan)
+    paths = [path for path in paths if path not in without]
 
     def kept(claimed: pa.Table) -> pa.Table:
         return claimed.filter(wanted(claimed)) if wanted else claimed
@@ -280,14 +307,35 @@ def claimed_table(
 
     open_ones = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
     tables = [kept(pa.Table.from_batches([open_ones]))]
-    if since:
-        stored = stored_open_set(archive)
-        paths = stored.newer(paths, since)
-        rows = stored.rows.filter(pc.is_valid(stored.rows["entry"]))
-        fields = [field_in(rows["entry"], name) for name in Entry._fields]
-        columns = [rows["message_id"], *fields, drains_of(rows)]
-        tables.append(kept(pa.table(columns, names=CLAIMED.names).cast(CLAIMED)))
     return pa.concat_tables([*tables, *read_results(archive, paths, read)])
+
+
+def claimed_of_plan(
+    archive: Archive,
+    plan_id: str,
+    now_seconds: float | None = None,
+    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
+    *,
+    wanted: Callable[[pa.Table], Any] | None = None,
+) -> pa.Table:
+    """Read ``CLAIMED`` of the messages of a plan, and maybe of others; as ``claimed_table``.
+
+    What its analysis has read is taken from what it has stored. Where that is missing, or damaged,
+    all results are read.
+    """
+    known = stored_open_set(archive, _known_path(plan_id))
+    rows = known.rows
+    fields = [field_in(rows["entry"], name) for name in Entry._fields]
+    columns = [rows["message_id"], *fields, drains_of(rows)]
+    claimed = pa.table(columns, names=CLAIMED.names).cast(CLAIMED)
+    claimed = claimed.filter(wanted(claimed)) if wanted else claimed
+    without = known.runs.keys()
+    newer = claimed_table(archive, now_seconds, claim_ttl_seconds, without=without, wanted=wanted)
+    return pa.concat_tables([claimed, newer])
+
+
+def _known_path(plan_id: str) -> str:
+    return f"{plan_folder(plan_id)}/known.parquet"
 
 
 def planned_states(
@@ -299,10 +347,10 @@ def planned_states(
 ) -> Any:  # noqa: ANN401 - an Arrow column
     """Return the state of each of these messages of a plan; the archive may have lost some.
 
-    *claimed* is ``claimed_table`` since the plan, if the caller has read it before.
+    *claimed* is ``claimed_of_plan``, if the caller has read it before.
     """
     if claimed is None:
-        claimed = claimed_table(archive, now_seconds, since=since_plan(plan_id))
+        claimed = claimed_of_plan(archive, plan_id, now_seconds)
     states = states_among(claimed, message_ids)
     erased = {one for record in erasures(archive) for one in record.messages}
     is_lost = pc.and_not(is_in(message_ids, erased), is_in(states, SETTLED))

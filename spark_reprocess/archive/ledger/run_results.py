@@ -97,6 +97,12 @@ class ResultFile:
             batch_size=_ATTEMPTS_DECODED, columns=list(columns or _SCHEMA.names)
         )
 
+    def sent_span(self) -> tuple[str, str] | None:
+        """Return the first and the last SentTimestamp of its messages, None if one is unknown."""
+        spans = self.parquet.read(["first_sent_at", "last_sent_at"])
+        first, last = pc.min(spans["first_sent_at"]).as_py(), pc.max(spans["last_sent_at"]).as_py()
+        return (first, last) if first else None
+
     def attempts_with(self, field: str, ids: Collection[str]) -> Iterator[Attempt]:
         """Return the attempts in which *field* of some message is one of *ids*."""
         wanted = pa.array(ids, pa.string())

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.ledger.claims import Attempt
-from spark_reprocess.archive.ledger.open_set import stored_open_set, time_before
+from spark_reprocess.archive.ledger.open_set import sent_span, stored_open_set
 from spark_reprocess.archive.ledger.run_results import ResultFile, ledger_files, read_results
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, Row
 from spark_reprocess.archive.messages.message_store import (
@@ -191,28 +192,33 @@ def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
 
 
 def find_attempts(
-    archive: Archive, message_ids: Collection[str], drain_ids: Collection[str] = ()
+    archive: Archive, message_ids: Collection[str], sent_at: Sequence[datetime | None] = ()
 ) -> list[Attempt]:
     """Return every attempt of any plan that claimed one of these messages, the oldest first.
 
-    *drain_ids* are the drains that brought them, if they are known: older results are not read.
+    *sent_at* are their SentTimestamps, if somebody knows them: result files without such messages
+    are not opened.
     """
     wanted = set(message_ids)
+    sent = sent_span(pa.array(sent_at, ARROW_SCHEMA.field("sent_at").type)) if sent_at else None
+    without = stored_open_set(archive).without(sent)
     found = [
         attempt
-        for attempt in _attempts(archive, "message_id", wanted, time_before(*drain_ids))
+        for attempt in _attempts(archive, "message_id", wanted, without)
         if not wanted.isdisjoint(attempt.claim.message_ids)
     ]
     return sorted(found, key=lambda one: one.claim.time)
 
 
 def _attempts(
-    archive: Archive, field: str, ids: Collection[str], since: str = ""
+    archive: Archive, field: str, ids: Collection[str], without: Collection[str] = ()
 ) -> Iterator[Attempt]:
-    """Yield those of the attempts with such a *field* that result files have, and all others."""
+    """Yield those of the attempts with such a *field* that result files have, and all others.
+
+    The result files of *without* are left out.
+    """
     paths, attempts = ledger_files(archive)
-    if since:
-        paths = stored_open_set(archive).newer(paths, since)
+    paths = [path for path in paths if path not in without]
 
     def read(file: ResultFile) -> list[Attempt]:
         return list(file.attempts_with(field, ids))

@@ -14,7 +14,7 @@ from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
-from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages, since_plan
+from spark_reprocess.archive.ledger.open_set import claimed_of_plan, read_messages
 from spark_reprocess.archive.messages.frames import FILE, Held, read_some
 from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.archive.messages.message_order import (
@@ -166,11 +166,11 @@ def _dispositions(
         }
     ).select(*_NUMBERED)
     ids = read_table_columns(archive, plan.plan_id, ["message_id"], plan.snapshot.table_sha256)
-    claimed = claimed_table(
+    claimed = claimed_of_plan(
         archive,
+        plan.plan_id,
         time.time(),
         options.claim_ttl_seconds,
-        since=since_plan(plan.plan_id),
         wanted=lambda rows: is_in(rows["message_id"], ids["message_id"]),
     )
     dispositions = with_dispositions(

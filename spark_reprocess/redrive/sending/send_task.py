@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import chain, groupby
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from spark_reprocess.archive.ledger.claims import (
     Result,
     open_ranges,
     run_folder,
+    sent_text,
     timestamp,
 )
 from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
@@ -63,7 +65,7 @@ TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
 TASK_COLUMNS = (
-    *(*SENDING_COLUMNS, CHANGES, "drain_id"),
+    *(*SENDING_COLUMNS, "sent_at", CHANGES, "drain_id"),
     *("group_id", "disposition", *POSITION, TASK),
 )
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
@@ -85,6 +87,7 @@ class Item(NamedTuple):
     Attributes:
         place: in its chunk; others may have the same.
         drain_id: of the drain that brought it.
+        sent_at: its SentTimestamp; None if nobody knows it.
     """
 
     group_id: str
@@ -92,6 +95,7 @@ class Item(NamedTuple):
     disposition: str
     message: Message
     drain_id: str = ""
+    sent_at: datetime | None = None
 
     @property
     def message_id(self) -> str:
@@ -238,6 +242,8 @@ class ChunkSender:
     def _claim(self, work: Sequence[Item], end: int, claimed_at: float) -> Claim:
         edits = self.context.editor.edits
         edited = (i for i in work if i.disposition == Disposition.SEND and i.group_id in edits)
+        known = sorted(sent_text(item.sent_at) for item in work if item.sent_at)
+        is_known = len(known) == len(work)
         return Claim(
             run_id=self.context.run_id,
             who=self.context.who,
@@ -250,6 +256,8 @@ class ChunkSender:
             step=self.context.step,
             end=end,
             drain_ids=tuple(item.drain_id for item in work),
+            first_sent_at=known[0] if is_known else "",
+            last_sent_at=known[-1] if is_known else "",
         )
 
     def _act(
@@ -417,7 +425,9 @@ def _item(row: dict[str, Any], editor: Editor) -> Item:
     except EditError:
         # Resolving the plan found no fault, so an expression gave another value now: leave it.
         message, disposition = from_row(row), Disposition.EDIT_FAILED
-    return Item(row["group_id"], row["place"], disposition, message, row["drain_id"])
+    return Item(
+        row["group_id"], row["place"], disposition, message, row["drain_id"], row["sent_at"]
+    )
 
 
 class _Counts:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from spark_reprocess.archive.ledger.claims import (
     OUTCOMES,
     PLACES,
+    RESULTS,
     Attempt,
     AttemptName,
     Claim,
@@ -25,7 +26,10 @@ from spark_reprocess.archive.ledger.claims import (
     Result,
     list_runs,
     open_ranges,
+    plan_folder,
     require_unsealed,
+    run_path,
+    sent_text,
     timestamp,
 )
 from spark_reprocess.archive.ledger.disposition import Disposition
@@ -50,6 +54,7 @@ from tests.support.ledgers import (
     Try,
     attempts_of,
     begin,
+    settle,
     tries,
     write,
 )
@@ -299,24 +304,116 @@ def test_dead_run_is_closed_once_nothing_of_it_is_busy(archive: Archive) -> None
     assert list_runs(archive) == {RUN: True, run: True}
 
 
-def test_results_older_than_what_is_asked_for_are_not_read() -> None:
-    """But those of which the open set does not know how old they are."""
-    archive = MemoryArchive()
-    run_of(archive, 1, "m-1")
+def drained(archive: Archive, drain_id: str, sent_at: datetime | None, *ids: str) -> None:
+    """What a drain leaves of messages with this SentTimestamp."""
+    sent = {"SentTimestamp": str(int(sent_at.timestamp() * 1000))} if sent_at else {}
+    at = datetime.fromtimestamp(NOW, UTC)
+    rows = [to_row(message(one, **sent), queue_url("p"), at) for one in ids]
+    write_messages(archive, drain_id, 0, rows)
+
+
+def decided_by(archive: Archive, run_id: str, sent_at: datetime | None, *ids: str) -> str:
+    """A run that has sent some messages and is closed; return the path of its file."""
+    ledger = begin(archive, "p-1", run_id)
+    text = sent_text(sent_at) if sent_at else ""
+    of_run = replace(claim(*ids, run_id=run_id), first_sent_at=text, last_sent_at=text)
+    assert ledger.claim(run_id, 1, 1, of_run)
+    ledger.record(run_id, 1, 1, [sent(one) for one in ids])
+    closed(archive, ("p-1", run_id))
+    return run_path("p-1", run_id, RESULTS)
+
+
+def pending_ids(archive: Archive) -> list[str]:
+    """What an analysis finds now; it stores the open set."""
+    found = read_messages(archive, NOW)
+    found.open_set.write(archive)
+    return sorted(map(str, found.pending()["message_id"].to_pylist()))
+
+
+@pytest.mark.parametrize(
+    "drain_id", ["20200101T000000Z-00000aaaaaa", "20990101T000000Z-00000aaaaaa"]
+)
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("days", [0, 14, 15, 16, 400])
+def test_copy_that_sqs_delivers_again_is_not_pending_however_old_it_is(
+    days: int, drain_id: str, *, is_known: bool
+) -> None:
+    """The id of the drain that brings it is of a clock that may be years off."""
+    archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC) - timedelta(days=days)
+    sent_at = at if is_known else None
+    drained(archive, "d-1", sent_at, "m-1")
+    decided_by(archive, "run-1", sent_at, "m-1")
+    assert pending_ids(archive) == []
+
+    drained(archive, drain_id, sent_at, "m-1", "m-2")
+
+    assert pending_ids(archive) == ["m-2"]
+
+
+def test_results_of_messages_that_were_sent_at_another_time_are_not_read_for_a_new_drain() -> None:
+    archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC)
+    times = {"run-1": at, "run-2": at + timedelta(hours=1), "run-3": at + timedelta(hours=2)}
+    paths = {one: decided_by(archive, one, time, f"m-{one}") for one, time in times.items()}
+    paths["run-4"] = decided_by(archive, "run-4", None, "m-run-4")
+    for number, time in enumerate([*times.values(), at]):
+        drained(archive, f"d-{number}", time, f"m-run-{number + 1}")
+    assert pending_ids(archive) == []
+
+    drained(archive, "d-9", at + timedelta(hours=1), "m-9")
+    archive.opened.clear()
+    assert pending_ids(archive) == ["m-9"]
+    # Of the fourth nobody knows which messages it is about.
+    assert archive.opened & set(paths.values()) == {paths["run-2"], paths["run-4"]}
+
+    archive.opened.clear()
+    assert [one.claim.run_id for one in find_attempts(archive, ["m-run-1"], [at])] == ["run-1"]
+    assert archive.opened & set(paths.values()) == {paths["run-1"], paths["run-4"]}
+
+
+def test_claim_that_does_not_name_its_drains_has_all_drains_read_again() -> None:
+    archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC)
+    drained(archive, "d-1", at, "m-1")
+    drained(archive, "d-2", at, "m-2")
+    settle(archive, "p-1", {"m-1": Disposition.DISCARDED})
     closed(archive)
-    begin(archive, "p-2", "run-2").claim("g-1", 2, 1, claim("m-2", run_id="run-2"))
+    assert pending_ids(archive) == ["m-2"]
+
+    settle(archive, "p-2", {"m-1": Disposition.RESTORED}, "run-2")
     closed(archive, ("p-2", "run-2"))
-    for has_open_set in (False, True):
-        for since in (timestamp(NOW + 1), timestamp(NOW)):
-            archive.opened.clear()
-            claimed_table(archive, NOW, since=since)
-            is_older = has_open_set and since > timestamp(NOW)
-            assert (FILE in archive.opened) is not is_older
-            assert "ledger/runs/p-2/run-2.parquet" in archive.opened
+
+    found = read_messages(archive, NOW)
+    assert found.counts() == {("d-1", "p-2", "restored"): 1, ("d-2", "", "pending"): 1}
+
+
+def test_what_the_analysis_of_a_plan_has_read_is_not_read_again() -> None:
+    """But what it said of what is pending still counts, and what was written later is read."""
+    archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC)
+    drained(archive, "d-1", at, "m-1", "m-2")
+    doubt = Result("m-1", Disposition.IN_DOUBT, timestamp(NOW))
+    begin(archive, "p-1").claim("g-1", 1, 1, claim("m-1"))
+    Ledger(archive, "p-1").record("g-1", 1, 1, [doubt])
+    closed(archive)
+    begin(archive, "p-1", "open").claim("g-1", 2, 1, claim("m-2", run_id="open"))
+    closed(archive, ("p-1", "open"))
+    plan_id = "20991231T000000Z-00000aaaaaa"
+    read_messages(archive, NOW).open_set.write_for_plan(archive, plan_id)
+
+    def found() -> list[str]:
         archive.opened.clear()
-        find_attempts(archive, ["m-1"], ["20240101T000000Z-aaaaaa"])
-        assert (FILE in archive.opened) is not has_open_set
-        read_messages(archive, NOW).open_set.write(archive)
+        states = planned_states(archive, plan_id, pa.array(["m-1", "m-2"]), NOW)
+        return [str(state) for state in states.to_pylist()]
+
+    assert found() == ["in_doubt", "busy"]
+    # A claim without a result may get one.
+    assert FILE not in archive.opened
+    assert run_path("p-1", "open", RESULTS) in archive.opened
+    later = decided_by(archive, "run-3", at, "m-1")
+    assert found() == ["sent", "busy"]
+    assert later in archive.opened
+    assert FILE not in archive.opened
+    archive.discard(f"{plan_folder(plan_id)}/known.parquet")
+    assert found() == ["sent", "busy"]
+    assert FILE in archive.opened
 
 
 def test_of_two_that_close_a_run_one_writes_the_file(archive: Archive) -> None:

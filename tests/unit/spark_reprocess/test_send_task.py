@@ -134,6 +134,23 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
     assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
 
 
+def test_claim_says_between_which_times_its_messages_were_sent(bench: Bench) -> None:
+    """Of a later drain's messages it tells whether this claim may be about them."""
+    first, last = (datetime.fromtimestamp(NOW + seconds, UTC) for seconds in (0, 0.123))
+    known = [item("m-1")._replace(sent_at=last), item("m-2")._replace(sent_at=first)]
+    bench.settle(FakeQueue(), known)
+    unknown = item("m-3")._replace(sent_at=last), item("m-4")
+    list(bench.sender(FakeQueue()).settle("g-2", 1, unknown))
+
+    spans = [
+        (attempt.claim.first_sent_at, attempt.claim.last_sent_at)
+        for unit in ("g-1", "g-2")
+        for attempt in Ledger(bench.archive, "p-1").attempts(unit, 1)
+    ]
+
+    assert spans == [("2023-11-14T22:13:20.000+00:00", "2023-11-14T22:13:20.123+00:00"), ("", "")]
+
+
 def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
     items = [item("m-1"), item("m-2", disposition=Disposition.DISCARD)]
     first, queue = FakeQueue(), FakeQueue()
@@ -304,7 +321,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
         for n in range(CHUNK_MESSAGES)
     ]
     fields = (pa.field(name, pa.scalar(value).type) for name, value in added.items())
-    schema = pa.schema([*map(ARROW_SCHEMA.field, SENDING_COLUMNS), *fields])
+    schema = pa.schema([*map(ARROW_SCHEMA.field, [*SENDING_COLUMNS, "sent_at"]), *fields])
     assert sorted(schema.names) == sorted(TASK_COLUMNS)
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
