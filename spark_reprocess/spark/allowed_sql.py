@@ -27,6 +27,7 @@ from sqlglot.parsers.spark import SparkParser
 
 from spark_reprocess.errors import InputError, SqlError, without_sql
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, silence_query_log
+from spark_reprocess.spark.patterns import like_fault, regex_fault, replacement_fault
 
 _WHERE = "--where"
 """Where a piece of SQL comes from, unless something else is said."""
@@ -62,6 +63,21 @@ whose length is given as a number, or a text of an array: one message could fill
 
 _FUNCTIONS = frozenset(" ".join(FUNCTIONS.values()).split())
 _LAMBDAS = ("exists", "filter", "forall", "transform")
+_WITH_REGEX = (
+    "regexp_count",
+    "regexp_extract",
+    "regexp_like",
+    "regexp_replace",
+    "split",
+)
+"""Functions whose second argument is a regular expression."""
+
+_REPLACING = ("regexp_replace", "replace", "translate")
+"""Functions whose third argument replaces parts of the first."""
+
+_GROWING = ("array", "concat", *_REPLACING)
+"""Functions that make more of what they are given. In a lambda they would do so once for each
+element, or double it with each lambda around."""
 _OPERATORS = dict(
     re.findall(
         r"(\w+) (\S+)",
@@ -84,6 +100,10 @@ _TYPE = re.compile(
 _UNIT = re.compile(r"(YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)S?")
 
 _NOT_LISTED = 'is not allowed: docs/analysis.md, "What a condition may contain", lists what is'
+_NO_LITERAL = (
+    "a pattern or a replacement must be a fixed text, 'like this'; for a part of another column "
+    "use contains()"
+)
 _BRACKETS = "Spark would read this in another order; put brackets around what belongs together"
 _NOW = (
     "gives the current time, which is another one tomorrow; write a fixed time, use analyze "
@@ -265,7 +285,18 @@ def _build(node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR
         case exp.Not():
             return ~_build(node.this, scope)
         case exp.Escape(this=exp.Like() | exp.ILike()):
-            return _operator(node.this, scope, _build(node.expression, scope))
+            column = _operator(node.this, scope, _build(node.expression, scope))
+            pattern = _literal(node.this, node.this.expression)
+            _check(node, like_fault(pattern, _literal(node, node.expression)))
+            return column
+        case exp.Like() | exp.ILike():
+            column = _operator(node, scope)
+            _check(node, like_fault(_literal(node, node.expression)))
+            return column
+        case exp.RegexpLike():
+            column = _operator(node, scope)
+            _check(node, regex_fault(_literal(node, node.expression)))
+            return column
         case _ if type(node).__name__ in _OPERATORS:
             return _operator(node, scope)
     raise _refused(node)
@@ -315,11 +346,17 @@ def _called(node: exp.Expr, scope: _Scope) -> Column:
         why = _WHY.get(name, _NOT_LISTED)
         raise SqlError(f"{node.name}(): {why}", f"a function: {why}")
     if name not in _LAMBDAS:
-        return F.call_function(name, *(_build(one, scope) for one in arguments))
+        column = F.call_function(name, *(_build(one, scope) for one in arguments))
+        if name in _WITH_REGEX and len(arguments) > 1:
+            _check(node, regex_fault(_literal(node, arguments[1])))
+        if name in _REPLACING:
+            _check_replacement(node)
+        return column
     columns = [_build(one, scope) for one in arguments if not isinstance(one, exp.Lambda)]
     function = arguments[-1] if len(arguments) == 2 and len(columns) == 1 else None  # noqa: PLR2004 - array, lambda
     if not isinstance(function, exp.Lambda) or len(function.expressions) != 1:
         raise _refused(node, f"write it as {name}(an_array, x -> x = 'a')")
+    _check_lambda(function)
     variable = function.expressions[0].name.lower()
     # If each element of a new array could hold the body, one message could fill the memory.
     around = {} if name == "transform" else scope
@@ -327,9 +364,49 @@ def _called(node: exp.Expr, scope: _Scope) -> Column:
     return apply(columns[0], lambda x: _build(function.this, {**around, variable: x}))
 
 
+def _literal(node: exp.Expr, part: exp.Expr | None) -> str:
+    """Return the text that *part* of *node* is, empty for NULL; refuse it if it is neither.
+
+    Whoever sends a message must not choose what is looked for in it, or how often.
+    """
+    while isinstance(part, exp.Paren):
+        part = part.this
+    match part:
+        case exp.Null():
+            return ""
+        case exp.RawString() | exp.Literal(is_string=True):
+            return str(part.name)
+    raise _refused(node, _NO_LITERAL)
+
+
+def _check(node: exp.Expr, fault: str) -> None:
+    if fault:
+        raise _refused(node, fault)
+
+
+def _check_replacement(node: exp.Expr) -> None:
+    """Refuse a call of ``_REPLACING`` that could make a text of any length."""
+    if len(node.expressions) > 2:  # noqa: PLR2004 - text, what is replaced, replacement
+        _check(node, replacement_fault(_literal(node, node.expressions[2])))
+    for argument in node.expressions:
+        for call in argument.find_all(exp.Anonymous):
+            if call.name.lower() in _REPLACING:
+                raise _refused(node, f"{call.name}() must not stand in another replacement")
+
+
+def _check_lambda(node: exp.Lambda) -> None:
+    """Refuse what could make a long text or array of each element."""
+    for part in node.this.find_all(exp.Anonymous, exp.DPipe):
+        name = "||" if isinstance(part, exp.DPipe) else part.name.lower()
+        if name == "||" or name in _GROWING:
+            raise _refused(part, f"{name} must not stand in a lambda: it could fill the memory")
+
+
 def _refused(node: exp.Expr, why: str = _NOT_LISTED) -> InputError:
-    kind = type(node).__name__
     text = node.sql(Spark, unsupported_level=ErrorLevel.IGNORE, comments=False)
+    if isinstance(node, exp.Anonymous):
+        return SqlError(f"{text}: {why}", f"{node.name.lower()}(): {why}")
+    kind = type(node).__name__
     why = _WHY.get(kind, why)
     return SqlError(f"{text} ({kind}): {why}", f"{kind}: {why}")
 
