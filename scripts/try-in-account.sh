@@ -356,6 +356,7 @@ check_alarms() {
         --query JobRunId --output text)
     wait_for_run "$job" "$run"
     wait_minutes 45 "NothingReplayedAlarm needs 30"
+    print_values dlq-try-alarms NearestExpiryAlarm
     dlq resume --stack dlq-try-alarms
     print_states dlq-try-alarms
     run=$(aws glue start-job-run --job-name "$job" --query JobRunId --output text)
@@ -363,6 +364,7 @@ check_alarms() {
     aws lambda invoke --function-name "$reminder" --payload e30= /dev/null
     wait_minutes 10 "PendingAlarm"
     print_states dlq-try-alarms
+    print_values dlq-try-alarms NearestExpiryAlarm
     aws cloudwatch set-alarm-state --alarm-name "$(resource dlq-try-alarms ReplayErrorsAlarm)" \
         --state-value ALARM --state-reason "a test, do nothing"
 }
@@ -371,6 +373,16 @@ print_states() {
     aws cloudwatch describe-alarms --alarm-name-prefix "$1-" --query 'MetricAlarms[].[AlarmName,StateValue]'
     aws cloudwatch describe-alarm-history --history-item-type StateUpdate --max-items 100 \
         --query "AlarmHistoryItems[?starts_with(AlarmName, '$1-')].[Timestamp,AlarmName,HistorySummary]"
+}
+
+# print_values STACK ALARM: of the alarm's expression and of each metric in it, in the last two hours.
+print_values() {
+    local name queries
+    name=$(resource "$1" "$2")
+    queries=$(aws cloudwatch describe-alarms --alarm-names "$name" --query 'MetricAlarms[0].Metrics')
+    aws cloudwatch get-metric-data --metric-data-queries "${queries//\"ReturnData\": false/\"ReturnData\": true}" \
+        --start-time "$(($(date +%s) - 7200))" --end-time "$(date +%s)" \
+        --query 'MetricDataResults[].[Id,Timestamps,Values]'
 }
 
 check_pipe() {

@@ -23,6 +23,9 @@ NET_MIN_RECEIVE_COUNT = 100
 
 VISIBILITY_TIMES_TIMEOUT = 6
 FIFO_DLQ_MAX_VISIBILITY_SECONDS = 240
+LOOK_SECONDS = 1200
+"""FailedSendsAlarm and NearestExpiryAlarm count on a receive of what is left so often."""
+
 MAX_RETENTION_SECONDS = 1_209_600
 EXPIRY_ALARM_SECONDS = 172_800
 """NearestExpiryAlarm and ParkedExpiryAlarm ring 2 days before SQS deletes a message."""
@@ -282,6 +285,14 @@ def _visibility_fits(of: Installation) -> Iterator[Finding]:
             f"VisibilityTimeout is {of.dlq.visibility_timeout_seconds} s: a send that is repeated "
             "after it may fall out of the 5 minutes in which SQS removes duplicates",
             f"set it to {FIFO_DLQ_MAX_VISIBILITY_SECONDS} s or less",
+        )
+    if not of.dlq.is_fifo and of.dlq.visibility_timeout_seconds > LOOK_SECONDS:
+        yield _risk(
+            of.dlq.name,
+            f"VisibilityTimeout is {of.dlq.visibility_timeout_seconds} s: what could not be sent "
+            "on is tried again after it, so FailedSendsAlarm and NearestExpiryAlarm may stay "
+            "silent",
+            f"set it to {of.timeout_seconds * VISIBILITY_TIMES_TIMEOUT} s, six times the timeout",
         )
     consumers = [(of.main, *consumer) for consumer in of.consumers.items()]
     for queue, name, timeout in [(of.dlq, of.function_name, of.timeout_seconds), *consumers]:

@@ -325,6 +325,18 @@ def test_the_code_is_as_before_when_a_build_of_other_code_fails(account: Account
     assert code.read_text("utf-8") == "as it was\n"
 
 
+def test_the_values_of_an_alarm_are_those_of_its_own_expression(account: Account) -> None:
+    """With those of every metric in it, which the alarm itself does not return."""
+    ran = account.run("--yes", "alarms", settings=ON_PAGE["alarms"])
+    asked = [dict(pairwise(words)) for words in ran.of("aws") if words[1] == "get-metric-data"]
+
+    assert len(asked) == 2
+    for options in asked:
+        queries = json.loads(options["--metric-data-queries"])
+        assert [one["Id"] for one in queries] == ["watched", "a"]
+        assert all(one["ReturnData"] for one in queries)
+
+
 @pytest.mark.parametrize(
     ("words", "changes", "refusal"),
     [

@@ -114,6 +114,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "dlq hides for less than the function runs": {"dlq": queue("dlq", VisibilityTimeout="29")},
     "dlq hides for less than six times": {"dlq": queue("dlq", VisibilityTimeout="30")},
+    "dlq hides for as long as alarms wait": {"dlq": queue("dlq", VisibilityTimeout="1200")},
+    "dlq hides for longer than alarms wait": {"dlq": queue("dlq", VisibilityTimeout="1201")},
     "dlq keeps for 4 days": {"dlq": queue("dlq", MessageRetentionPeriod="345600")},
     "dlq has another source": {"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))},
     "parked admits main alone": {"parked": queue("parked", RedriveAllowPolicy=ONLY_MAIN)},
