@@ -125,6 +125,15 @@ def test_a_documented_command_has_a_verb_and_options_that_there_are(command: str
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
 
+def test_a_deployment_that_is_documented_as_one_command_asks_no_question() -> None:
+    """``samconfig.toml`` lets a deployment ask, and in a pipeline it would fail."""
+    pages = "\n".join(PAGES[page] for page in OF_USERS)
+    deployments = re.findall(r"^make build && \S+sam deploy (?:.*\\\n)*.*", pages, re.MULTILINE)
+
+    assert len(deployments) > 2
+    assert all("--no-confirm-changeset" in command.split() for command in deployments)
+
+
 def first_column(text: str, start: str) -> set[str]:
     """Names in the first column of the table behind *start*."""
     table = re.search(r"\n(\|.*?)\n\n", text[text.index(start) :], re.DOTALL)
