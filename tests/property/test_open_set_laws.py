@@ -137,6 +137,7 @@ class Nights:
         claim = Claim(
             *(run_id, "me", "", "https://q", timestamp(self.clock), tuple(ids), 900),
             end=CHUNK_MESSAGES,
+            lock=self.number,
             drain_ids=tuple(first[one] for one in ids),
             first_sent_at=min(sent, default=""),
             last_sent_at=max(sent, default=""),

@@ -68,6 +68,7 @@ def tries(draw: st.DrawFn) -> Try:
         edits=draw(st.dictionaries(texts, texts, max_size=2)),
         step=draw(st.integers(0, 9)),
         end=draw(st.integers(1, PLACES)),
+        lock=draw(st.sampled_from((0, 1, 2, 10, 123_456))),
         drain_ids=tuple(draw(texts) for _ in ids),
     )
     settled_at = timestamp(NOW - draw(st.sampled_from([one for one in AGES if one <= age])))
@@ -154,12 +155,13 @@ def settle(
     outcomes: Mapping[str, Disposition],
     run_id: str = "run-1",
     seconds: float = NOW,
+    lock: int = 0,
     **more: str,
 ) -> None:
     """Write what a run did with these messages, as a chunk of its own; *more* is of the results."""
     ledger, at = begin(archive, plan_id, run_id, seconds=seconds), timestamp(seconds)
     unit = f"unit-{len(archive.list('ledger'))}"
-    claim = Claim(run_id, "me@here", "why", "https://q", at, tuple(outcomes))
+    claim = Claim(run_id, "me@here", "why", "https://q", at, tuple(outcomes), lock=lock)
     assert ledger.claim(unit, 0, 1, claim)
     ledger.record(unit, 0, 1, [Result(one, word, at, **more) for one, word in outcomes.items()])
 

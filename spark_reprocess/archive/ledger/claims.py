@@ -74,6 +74,8 @@ class Claim:
         edits: by id of each message that is edited, the digest of its edit.
         step: of which step of a ramp they are, from 1; 0 outside a ramp.
         end: the first place of the chunk behind those that it covers, 1 to ``PLACES``.
+        lock: the number of its run's plan lock, see ``plan_lock``: of two runs that did not share
+            the lock, the later one has the greater number.
         drain_ids: of each message, in their order; empty where nobody knows.
         first_sent_at: the smallest SentTimestamp of the messages, as ``sent_text`` writes it; empty
             if that of one of them is not known.
@@ -90,6 +92,7 @@ class Claim:
     edits: Mapping[str, str] = field(default_factory=dict)
     step: int = 0
     end: int = PLACES
+    lock: int = 0
     drain_ids: tuple[str, ...] = ()
     first_sent_at: str = ""
     last_sent_at: str = ""

@@ -10,11 +10,12 @@
 | result ``discarded`` | ``discarded`` | 0 |
 | result ``failed`` | none: it changes nothing | |
 
-Of several attempts the strongest holds; of equally strong ones the latest, by the time of its
-result or, without one, of its claim; of equally late ones ``in_doubt``. Without any, the message is
-``PENDING``. So what was sent once stays sent. A discard settles a message in doubt, and a later
-restore without an answer puts it in doubt again. A refused attempt leaves it in doubt: an earlier
-one may have arrived.
+Of several attempts the strongest holds. Of equally strong ones that of the later run holds: of the
+run with the greater number of the plan lock, since the clocks of machines may be days off. Of those
+of one run that with the later time holds, by its result or, without one, its claim; of equally late
+ones ``in_doubt``. Without any, the message is ``PENDING``. So what was sent once stays sent. A
+discard settles a message in doubt, and a later restore without an answer puts it in doubt again. A
+refused attempt leaves it in doubt: an earlier one may have arrived.
 
 ``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow. Both take the
 greatest ``Entry``. ``open_set`` keeps it for the next reader.
@@ -56,10 +57,12 @@ class Entry(NamedTuple):
     """What one attempt says of one message. Of several the greatest holds.
 
     Attributes:
+        lock: as in ``Claim``.
         time: of the result, or of the claim where there is none; ISO 8601, UTC.
     """
 
     strength: int
+    lock: int
     time: str
     state: Disposition
     plan_id: str
@@ -77,7 +80,7 @@ def entries_of(
         for message_id in attempt.claim.message_ids:
             state, said_at = known.get(message_id, unknown)
             if (strength := STRENGTH[state]) is not None:
-                entry = Entry(strength, said_at, state, attempt.name.plan_id)
+                entry = Entry(strength, attempt.claim.lock, said_at, state, attempt.name.plan_id)
                 holding[message_id] = max(entry, holding.get(message_id, entry))
     return holding
 
@@ -90,7 +93,7 @@ def states_of(
     return {message_id: entry.state for message_id, entry in entries.items()}
 
 
-_TYPES = {"strength": pa.int32()}
+_TYPES = {"strength": pa.int32(), "lock": pa.int64()}
 CLAIMED = pa.schema(
     [(one, _TYPES.get(one, pa.string())) for one in ("message_id", *Entry._fields, "drain_id")]
 )
@@ -99,9 +102,10 @@ CLAIMED = pa.schema(
 _STATES = pa.array([str(one) for one in STRENGTH])
 _STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
 _READ = (
-    *("plan_id", "time", "has_result"),
+    *("plan_id", "lock", "time", "has_result"),
     *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "drain_id")),
 )
+_LOCK_DIGITS = 12
 BETWEEN = "\x1f"
 """Smaller than every sign of a time, a state or a plan's id, so that texts sort as entries do."""
 
@@ -147,17 +151,20 @@ def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
             f"it: {ADVICE}"
         )
     strengths = _STRENGTHS.take(known)
-    claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
+    claims = batch.select(["plan_id", "lock", "time"]).take(pc.list_parent_indices(messages))
     said_at = pc.coalesce(pc.struct_field(each, "time"), claims.column("time"))
     ids = pc.struct_field(each, "message_id")
     drain_ids = pc.struct_field(each, "drain_id")
-    columns = [ids, strengths, said_at, states, claims.column("plan_id"), drain_ids]
+    locks, plan_ids = claims.column("lock"), claims.column("plan_id")
+    columns = [ids, strengths, locks, said_at, states, plan_ids, drain_ids]
     return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
 
 
 def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
     """Return a text for each entry, in the same order: to sort a million entries takes longer."""
     fields: list[Any] = [claimed[name].cast(pa.string()) for name in Entry._fields]
+    lock = Entry._fields.index("lock")
+    fields[lock] = pc.utf8_lpad(fields[lock], _LOCK_DIGITS, "0")
     return pc.binary_join_element_wise(*fields, BETWEEN)
 
 

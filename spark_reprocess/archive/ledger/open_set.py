@@ -250,10 +250,11 @@ def first_rows_of(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
     found = with_files(rows_by_file(archive, paths, columns), columns)
     repeated = _repeated(found["message_id"])
     if len(repeated):
-        columns = ("message_id", "sent_at", "drained_at", "receive_count")
+        ordered_by = ("message_id", "sent_at", "drained_at", "receive_count")
         of_repeated = found.filter(is_in(found["message_id"], repeated))
         paths = sorted(map(str, of_repeated["file"].unique().to_pylist()))
-        again = with_files(rows_by_file(archive, paths, columns, repeated.to_pylist()), columns)
+        ids = repeated.to_pylist()
+        again = with_files(rows_by_file(archive, paths, ordered_by, ids), ordered_by)
         again = again.append_column("drain_id", drains_of(again))
         again = again.append_column("path", again["file"].cast(pa.string()))
         order = ("drained_at", "drain_id", "receive_count", "path")

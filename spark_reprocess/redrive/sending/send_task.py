@@ -255,6 +255,7 @@ class ChunkSender:
             edits={item.message_id: edits[item.group_id].digest for item in edited},
             step=self.context.step,
             end=end,
+            lock=self.context.lock.number if self.context.lock else 0,
             drain_ids=tuple(item.drain_id for item in work),
             first_sent_at=known[0] if is_known else "",
             last_sent_at=known[-1] if is_known else "",

@@ -184,6 +184,23 @@ def test_claim_counts_for_as_long_as_its_own_run_asked_or_the_reader_waits(
     assert states_of([replace(attempt(1), claim=other)], NOW, TTL) == {"m": state}
 
 
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("ahead_seconds", [3 * 86_400, -3 * 86_400])
+@pytest.mark.parametrize("words", ["discarded, in_doubt", "in_doubt, discarded"])
+def test_later_run_counts_whatever_the_clocks_say(
+    words: str, ahead_seconds: float, *, is_closed: bool
+) -> None:
+    """A message in doubt that somebody wrote off is not sent again with ``--in-doubt send``."""
+    archive, (first, second) = MemoryArchive(), map(Disposition, words.split(", "))
+    settle(archive, "p-1", {"m": first}, "run-1", NOW + ahead_seconds, lock=9)
+    settle(archive, "p-2", {"m": second}, "run-2", lock=10)
+    if is_closed:
+        closed(archive)
+
+    assert states(archive) == {"m": second}
+    assert states_of(attempts_of(archive), NOW, TTL) == {"m": second}
+
+
 outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(OUTCOMES))
 
 
@@ -306,7 +323,7 @@ def test_dead_run_is_closed_once_nothing_of_it_is_busy(archive: Archive) -> None
 
 def drained(archive: Archive, drain_id: str, sent_at: datetime | None, *ids: str) -> None:
     """What a drain leaves of messages with this SentTimestamp."""
-    sent = {"SentTimestamp": str(int(sent_at.timestamp() * 1000))} if sent_at else {}
+    sent: Any = {"SentTimestamp": str(int(sent_at.timestamp() * 1000))} if sent_at else {}
     at = datetime.fromtimestamp(NOW, UTC)
     rows = [to_row(message(one, **sent), queue_url("p"), at) for one in ids]
     write_messages(archive, drain_id, 0, rows)

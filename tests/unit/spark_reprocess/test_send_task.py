@@ -26,6 +26,7 @@ from spark_reprocess.archive.messages.dead_letter_schema import (
     SENDING_COLUMNS,
     to_row,
 )
+from spark_reprocess.archive.plan_lock import LockView
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -123,12 +124,13 @@ def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
 
 
 def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
-    queue = FakeQueue()
+    queue, locked = FakeQueue(), replace(CONTEXT, lock=LockView(7, "p-1", 120))
 
-    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["sent", "sent"]
+    assert bench.settle(queue, [item("m-1"), item("m-2")], locked) == ["sent", "sent"]
     assert sorted(entry.body for entry in queue.sent) == ["body of m-1", "body of m-2"]
     (attempt,) = Ledger(bench.archive, "p-1").attempts("g-1", 1)
     assert attempt.claim.message_ids == ("m-1", "m-2")
+    assert attempt.claim.lock == 7
     assert (attempt.claim.who, attempt.claim.reason) == ("me@here", "it is fixed")
     assert attempt.claim.ttl_seconds == REQUEST.claim_ttl_seconds
     assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
