@@ -29,7 +29,7 @@ from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Deadline
+from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Clock, Deadline
 
 STATUS_FILE = "status.json"
 """Below the archive's root: how many messages were pending at the end of the last run, which ones
@@ -38,6 +38,8 @@ it. Also the plan of a ramp that the last run did not finish: the next one goes 
 
 NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
+
+_CLOCK = Clock()
 
 _DRAIN_SHARE = 0.5
 """Of the time budget. A queue that takes longer leaves time to send what is archived."""
@@ -109,6 +111,8 @@ class RunSummary:
         policy_sha256: of the policy, in hex; None without one.
         postponed: why nothing was redriven: who acted on the same messages, or the end of the time
             budget; empty if none of these.
+        refused: why the redrive was refused, for example because a failure table cannot be read:
+            nothing was sent, and somebody must see to it; else empty.
     """
 
     run_id: str
@@ -118,6 +122,7 @@ class RunSummary:
     pending: Pending
     policy_sha256: str | None = None
     postponed: str = ""
+    refused: str = ""
 
 
 def run(
@@ -125,14 +130,16 @@ def run(
     options: RunOptions,
     *,
     progress: Progress = silent,
-    now_seconds: Callable[[], float] = time.time,
+    clock: Clock = _CLOCK,
+    announce: Callable[[str], object] = str,
 ) -> RunSummary:
-    """Run all steps.
+    """Run all steps. *announce* is that of ``redrive``.
 
     Of a time budget the drain has half at most, and the redrive what is left after the analysis.
     If SQS ends the drain early, the archived messages are still analyzed and redriven. If an
     operator or another run redrives or erases at the same time, this run may skip its redrive or
-    its analysis: the next run does it.
+    its analysis: the next run does it. A redrive that is refused costs neither: what waits in the
+    parked queue would expire there.
 
     Raises:
         InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
@@ -144,7 +151,7 @@ def run(
         options = options.with_settings(policy.run)
         options.check()
     budget = options.time_budget_seconds
-    deadline = Deadline.after(budget, now_seconds)
+    deadline = Deadline.after(budget, clock)
     archive = open_archive(options.archive)
     archive.check_writable()
     started = time.time()
@@ -155,7 +162,7 @@ def run(
         time_budget_seconds=budget and budget * _DRAIN_SHARE,
     )
     drained = drain(spark, draining, progress=progress)
-    findings, redriven, postponed = None, None, ""
+    findings, redriven, postponed, refused = None, None, "", ""
     if message_files(archive):
         try:
             analyzing = AnalyzeOptions(
@@ -168,12 +175,17 @@ def run(
                 logs_minutes=options.logs_minutes,
             )
             findings = analyze(spark, analyzing, progress=progress)
-            if policy and findings.groups and deadline.seconds_left <= 0:
-                postponed = TIME_IS_OVER
-            else:
-                redriven = _redrive(spark, options, policy, findings, progress, deadline)
         except BusyError as error:
             postponed = str(error)
+    if policy and findings and findings.groups and deadline.seconds_left <= 0:
+        postponed = TIME_IS_OVER
+    elif policy and findings:
+        try:
+            redriven = _redrive(spark, options, policy, findings, progress, deadline, announce)
+        except BusyError as error:
+            postponed = str(error)
+        except InputError as error:
+            refused = str(error)
     budget = draining.time_budget_seconds
     has_emptied = not (drained.stopped_by or drained.unreadable or drained.left) and (
         budget is None or drained.seconds < budget
@@ -183,19 +195,18 @@ def run(
     counted = count(archive, options.claim_ttl_seconds)
     pending = _pending(archive, run_id, drained_at, counted, redriven)
     used = policy.sha256 if policy else None
-    return RunSummary(run_id, drained, findings, redriven, pending, used, postponed)
+    return RunSummary(run_id, drained, findings, redriven, pending, used, postponed, refused)
 
 
 def _redrive(
     spark: SparkSession,
     options: RunOptions,
-    policy: Policy | None,
+    policy: Policy,
     findings: Findings,
     progress: Progress,
     deadline: Deadline,
+    announce: Callable[[str], object],
 ) -> RedriveSummary | None:
-    if policy is None:
-        return None
     wanted = replace(
         options,
         # Every run would select messages again that cannot carry the plan's id.
@@ -208,8 +219,8 @@ def _redrive(
         if redriven and redriven.stopped_by:
             break
         step = replace(wanted, plan=plan, time_budget_seconds=deadline.seconds_left)
-        now_seconds = deadline.now_seconds
-        redriven = redrive(spark, step, progress=progress, now_seconds=now_seconds)
+        clock = deadline.clock
+        redriven = redrive(spark, step, progress=progress, clock=clock, announce=announce)
     return redriven
 
 

@@ -161,9 +161,20 @@ class GroupMemory:
 
     @property
     def stopped(self) -> dict[str, str]:
-        """The groups that are stopped, by id: why."""
-        states = self.said.items()
-        return {one: state.stopped for one, state in states if state.stopped is not None}
+        """The groups of which nothing is sent, by id: why.
+
+        Also those whose last statement cannot be read, because it may have stopped them.
+        """
+        stopped = {
+            group_id: state.stopped
+            for group_id, state in self.said.items()
+            if state.stopped is not None
+        }
+        for path in self.unreadable:
+            group_id = path.split("/")[1]
+            if is_group_id(group_id):
+                stopped.setdefault(group_id, f"{path} cannot be read")
+        return stopped
 
     def state(self, group_id: str) -> GroupState:
         """Return what people say of a group."""

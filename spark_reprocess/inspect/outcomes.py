@@ -43,6 +43,11 @@ class Outcome:
         """Messages that need a decision now, in doubt and busy ones included."""
         return sum(count for state, count in self.counts.items() if state not in SETTLED)
 
+    @property
+    def can_be_known(self) -> bool:
+        """Whether what comes back is counted, and how long a failure takes."""
+        return self.returned is not None and self.failure_seconds is not None
+
     def is_known(self, now_seconds: float, minute_seconds: float = 60) -> bool:
         """Whether nothing more is expected: each failure had a minute more than it takes."""
         if not self.sent or self.failure_seconds is None or self.last_sent_at is None:

@@ -247,18 +247,14 @@ def look_until(
     is_over: Callable[[], bool],
     every_seconds: float,
     deadline: Deadline,
-    wait: Callable[[threading.Event, float], object],
 ) -> str:
-    """Look until *is_over*; return what ended that before: a signal or the deadline; else empty.
-
-    *wait* waits for an event, but no longer than so many seconds.
-    """
+    """Look until *is_over*; return what ended that before: a signal or the deadline; else empty."""
     is_stopping = threading.Event()
     with asking_to_stop(is_stopping.set):
         while not (is_over() or is_stopping.is_set()):
             if deadline.seconds_left <= 0:
                 return TIME_IS_OVER
-            wait(is_stopping, min(every_seconds, deadline.seconds_left))
+            deadline.clock.wait(is_stopping, min(every_seconds, deadline.seconds_left))
     return BY_SIGNAL if is_stopping.is_set() else ""
 
 

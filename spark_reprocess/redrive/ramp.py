@@ -5,9 +5,8 @@ not finished, the next one goes on with: the records of the steps say where it w
 another one at work on the same ramp ends.
 """
 
-import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -65,7 +64,6 @@ class Ramp:
         work: of this destination's messages that make work, how many of each group.
         memory: what was known of the groups when the run began.
         ended: how many steps are sent: first, when the dispositions were resolved.
-        wait: waits for an event, but no longer than so many seconds.
     """
 
     runner: TaskRunner
@@ -76,7 +74,6 @@ class Ramp:
     probe: Probe
     steps: Steps
     ended: int
-    wait: Callable[[threading.Event, float], object] = threading.Event.wait
     _groups: dict[str, GroupRamp] = field(default_factory=dict)
     _left: Counter[str] = field(default_factory=Counter)
     """By group id, how many messages this run has to send that it has found in no step yet."""
@@ -143,7 +140,7 @@ class Ramp:
         stops = {one: self.memory.state(one).stops for one in messages}
         self._blocker = _NOT_LOOKED
         # Of two runs at once the first one's record counts for both.
-        began_at = self.runner.deadline.now_seconds()
+        began_at = self.runner.deadline.clock.now_seconds()
         self.steps.create(Step(number, run_id, began_at, messages, before, stops))
         return ""
 
@@ -208,7 +205,7 @@ class Ramp:
                 return f"{_WAITS}: another run has messages of step {step.number} to send"
             if one.word in (Disposition.SENT, Disposition.SENT_BEFORE):
                 sent[one.group_id] += one.count
-        sent_at = self.runner.deadline.now_seconds()
+        sent_at = self.runner.deadline.clock.now_seconds()
         if not self.steps.create(replace(step, sent_at=sent_at, messages=sent)):
             return _IS_SHARED
         self.ended += 1
@@ -248,7 +245,7 @@ class Ramp:
         sent_at = max(step.sent_at or 0 for step in last) + queue.delay_seconds
         minute = self.probe.options.minute_seconds
         looks, ready_at = list[Reading](), sent_at
-        now_seconds = self.runner.deadline.now_seconds
+        now_seconds = self.runner.deadline.clock.now_seconds
         until = now_seconds() + PATIENCE_MINUTES * minute
 
         def is_over() -> bool:
@@ -264,9 +261,7 @@ class Ramp:
             return is_known or is_late or all(map(self._is_bad, groups))
 
         with self.runner.progress("ramp", lambda: self._blocker):
-            stopped_by = look_until(
-                is_over, minute / LOOKS_A_MINUTE, self.runner.deadline, self.wait
-            )
+            stopped_by = look_until(is_over, minute / LOOKS_A_MINUTE, self.runner.deadline)
         waiting = [one for one in self._groups.values() if one.verdict is Verdict.UNKNOWN]
         if stopped_by or not waiting:
             return stopped_by

@@ -1,7 +1,10 @@
-"""What a ramp asks AWS: queues, metrics, and what feeds the replay function. An adapter."""
+"""What a ramp asks AWS: the failure table, queues, metrics, and what feeds the replay function.
+
+An adapter.
+"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.aws.sqs import SqsQueue, describe
+from dlq_replay.errors import TableError
 from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
@@ -25,6 +29,7 @@ from spark_reprocess.aws.clients import (
     read_limit,
     region_of,
     require_queue,
+    returns_table,
 )
 from spark_reprocess.errors import InputError
 from spark_reprocess.ramp import PATIENCE_MINUTES, Reading
@@ -126,6 +131,73 @@ class Probe:
             Statistics=["Sum", "Maximum"],
         )
         return list(answer["Datapoints"])
+
+
+def find_probes(
+    options: RedriveOptions, destinations: Mapping[str, Queue], make_client: ClientFactory
+) -> tuple[dict[str, Probe], str]:
+    """Return what tells whether a step to each destination was good; none where all goes at once.
+
+    Also why there is no ramp although nobody asked for everything at once; else empty.
+
+    Raises:
+        InputError: the failure table cannot be read, or a failure would not come back where it is
+            counted, and nobody asked for everything at once.
+    """
+    table, uncounted = options.failure_table, "no --failure-table counts what comes back"
+    if options.goes_at_once:
+        return {}, "" if table or options.ramp is False else f"everything at once: {uncounted}"
+    if not table:
+        raise refused(f"--ramp: {uncounted}")
+    try:
+        returns_table(table, options.destination).read("", [""])
+    except TableError as error:
+        raise refused(f"table {table} cannot be read: {error}") from error
+    for url in destinations:
+        if fault := read_limit(table, url).fault:
+            raise refused(f"table {table} cannot be read: {fault}")
+    probes = {url: Probe(options, queue, make_client) for url, queue in destinations.items()}
+    try:
+        for probe in probes.values():
+            probe.check()
+    except InputError as error:
+        if options.ramp or options.execute:
+            raise refused(str(error)) from error
+        return {}, f"not by ramp, so only with --at-once: {error}"
+    return probes, ""
+
+
+def begin_counters(options: RedriveOptions, plan_id: str, group_ids: Collection[str]) -> str:
+    """Make the counters of what comes back of these groups; return why nobody counts, else empty.
+
+    Raises:
+        InputError: they cannot be made, and everything does not go at once. Nothing was sent.
+    """
+    if not (table := options.failure_table):
+        return ""
+    try:
+        returns_table(table, options.destination).begin(plan_id, sorted(group_ids))
+    except TableError as error:
+        fault = f"table {table} cannot be written: {error}"
+        if options.goes_at_once:
+            return f"nobody counts what comes back of this run: {fault}"
+        raise refused(fault) from error
+    return ""
+
+
+def unread_limits(options: RedriveOptions, destinations: Collection[str]) -> str:
+    """Return why limits of the circuit breaker cannot be read, and so are not kept to; else empty.
+
+    Only where everything goes at once: otherwise ``find_probes`` has refused the redrive.
+    """
+    faults = (read_limit(options.failure_table, url).fault for url in destinations)
+    fault = next(filter(None, faults), "")
+    return fault and f"no limit of a circuit breaker is kept to: it cannot be read: {fault}"
+
+
+def refused(why: str) -> InputError:
+    """Return the error of a redrive that must not begin, with the way round it."""
+    return InputError(f"{why}; nothing was sent: --at-once sends everything in one step, unseen")
 
 
 def _sum(points: Sequence[Mapping[str, float]]) -> int:

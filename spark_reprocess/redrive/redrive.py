@@ -4,11 +4,9 @@ Resolve the plan: one disposition per message. Write the dispositions into the a
 destination after the other. Summarize.
 """
 
-import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import describe
-from dlq_replay.errors import TableError
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwrap
@@ -29,21 +25,23 @@ from spark_reprocess.archive.messages.frames import FILE
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import (
     ClientFactory,
-    Queue,
     aws_client,
     read_limit,
-    returns_table,
     sqs_client,
     sqs_sender,
 )
-from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp import Forecast, Steps, ended_steps, step_sizes
 from spark_reprocess.redrive.execution import TaskRunner, begin, end, not_reached, summarize
 from spark_reprocess.redrive.ramp import Ramp
-from spark_reprocess.redrive.readings import Probe
+from spark_reprocess.redrive.readings import (
+    Probe,
+    begin_counters,
+    find_probes,
+    unread_limits,
+)
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import DESTINATION
 from spark_reprocess.redrive.resolving.editor import Editor
@@ -51,7 +49,9 @@ from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
 from spark_reprocess.redrive.resolving.queues import find_queues
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.stop_signals import Deadline, is_waiting, waiting_for
+from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, is_waiting, waiting_for
+
+_CLOCK = Clock()
 
 _SAMPLED = 100
 """So many messages are looked at for pointers to S3."""
@@ -64,10 +64,13 @@ def redrive(
     make_client: ClientFactory = sqs_client,
     make_sender: ClientFactory = sqs_sender,
     progress: Progress = silent,
-    now_seconds: Callable[[], float] = time.time,
-    wait: Callable[[threading.Event, float], object] = threading.Event.wait,
+    clock: Clock = _CLOCK,
+    announce: Callable[[str], object] = str,
 ) -> RedriveSummary:
     """Say what the plan would do now, and with ``execute`` do it. Safe to repeat at any time.
+
+    *announce* gets, before the first message is sent, a sentence for each thing that nobody watches
+    in this run. They are notes of the summary, too.
 
     Raises:
         InputError: the options, the plan, the archive or the queue do not fit together; the plan's
@@ -76,7 +79,7 @@ def redrive(
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
-    deadline = Deadline.after(options.time_budget_seconds, now_seconds)
+    deadline = Deadline.after(options.time_budget_seconds, clock)
     masks = compile_masks(options.masks)
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan(sql_check(spark))
@@ -85,7 +88,7 @@ def redrive(
         plan = plan.only(options.group)
     options.check_decisions(plan)
     queues, destinations = find_queues(options, make_client)
-    probes, why_no_ramp = _probes(options, destinations, make_client)
+    probes, why_no_ramp = find_probes(options, destinations, make_client)
     memory = read_memory(archive)
     options = replace(options, requires_room=options.requires_room or bool(probes))
     context = RunContext(
@@ -111,9 +114,9 @@ def redrive(
         notes = (
             *resolved.notes,
             *(f"group {one} is stopped: {memory.stopped[one]}; decide again" for one in stopped),
-            *([why_no_ramp] if why_no_ramp else []),
         )
         if not options.execute:
+            notes += (why_no_ramp,) if why_no_ramp else ()
             rows = resolved.messages, resolved.dispositions.frame
             return replace(
                 summarize(plan.groups, resolved, context),
@@ -125,14 +128,12 @@ def redrive(
         starting.result()  # Where Ctrl-C has cancelled it, nothing may be recorded.
         runner = TaskRunner(archive, make_sender, progress, deadline)
         groups = {t.group_id for of in work.values() for t in of if t.word == Disposition.SEND}
-        if groups and options.failure_table:
-            try:
-                with _counters(options) as counters:
-                    counters.begin(plan.plan_id, sorted(groups))
-            except InputError as error:
-                if probes:
-                    raise
-                notes += (f"what comes back of this run is not counted: {error}",)
+        if groups:
+            why_uncounted = begin_counters(options, plan.plan_id, groups)
+            unseen = filter(None, (why_no_ramp, why_uncounted, unread_limits(options, work)))
+            for note in unseen:
+                announce(note)
+                notes += (note,)
 
         context, dispositions = begin(archive, resolved, context)
 
@@ -143,7 +144,7 @@ def redrive(
             is_elsewhere = F.col("disposition").isin(*WORK) & (F.col(DESTINATION) != url)
             return Ramp(
                 *(runner, to_here, dispositions.frame.where(~is_elsewhere), work[url], memory),
-                *(probes[url], steps[url], ended[url], wait),
+                *(probes[url], steps[url], ended[url]),
             ).send()
 
         sent = _send_all(work, context, send)
@@ -207,42 +208,6 @@ def gone_objects(client: Any, bucket: str, keys: Collection[str]) -> int:  # noq
                 raise
             gone += 1
     return gone
-
-
-def _probes(
-    options: RedriveOptions, destinations: Mapping[str, Queue], make_client: ClientFactory
-) -> tuple[dict[str, Probe], str]:
-    """Return what tells whether a step to each destination was good; none where all goes at once.
-
-    Also why there is none although nobody asked for everything at once; empty if there is a reason.
-
-    Raises:
-        InputError: a ramp is asked for, and what comes back could not be seen.
-    """
-    if options.ramp is False:
-        return {}, ""
-    probes = {url: Probe(options, queue, make_client) for url, queue in destinations.items()}
-    try:
-        with _counters(options) as counters:
-            counters.read("", [""])
-        for probe in probes.values():
-            probe.check()
-    except InputError as error:
-        if options.ramp:
-            raise InputError(f"--ramp: {error}; --at-once sends everything in one step") from error
-        return {}, f"everything goes at once: {error}"
-    return probes, ""
-
-
-@contextmanager
-def _counters(options: RedriveOptions) -> Iterator[ReturnsTable]:
-    """Yield the counters of what comes back; raise InputError where they cannot be used."""
-    if options.failure_table is None:
-        raise InputError("no --failure-table counts what comes back")
-    try:
-        yield returns_table(options.failure_table, options.destination)
-    except TableError as error:
-        raise InputError(f"table {options.failure_table} cannot be used: {error}") from error
 
 
 def _forecast(

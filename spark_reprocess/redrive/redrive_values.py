@@ -60,7 +60,7 @@ class RedriveOptions(ResendOptions):
             each message's own source queue, as far as that is *main_queue_url*.
         requires_room: leave messages that have no room for the plan's id.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
-        ramp: whether to send in steps; None to do so where it can be seen what comes back.
+        ramp: whether to send in steps; None to do so where a failure table is named.
         allow_returns: how many messages of a group may come back; see ``returns_allowed``.
         minute_seconds: a period of CloudWatch; shorter in a demonstration.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
@@ -96,6 +96,8 @@ class RedriveOptions(ResendOptions):
             )
         if self.include_foreign and not self.to_queue_url:
             raise InputError("--include-foreign needs --to-queue-url: where those messages go")
+        if self.watches and not self.failure_table:
+            raise InputError("--watch needs --failure-table: nothing else counts what comes back")
         # Not super(): a dataclass with slots is another class than the one that it stands in.
         ResendOptions.check(self)
 
@@ -111,6 +113,14 @@ class RedriveOptions(ResendOptions):
     def destination(self) -> str:
         """The URL of the queue that messages go to."""
         return self.to_queue_url or self.main_queue_url or ""
+
+    @property
+    def goes_at_once(self) -> bool:
+        """Whether everything goes in one step: it is asked for, or nobody counts what comes back.
+
+        Never because something could not be read.
+        """
+        return self.failure_table is None if self.ramp is None else not self.ramp
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from spark_reprocess.aws.clients import ClientFactory, sqs_sender
 from spark_reprocess.groups.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.sending.stop_signals import Clock
 from tests.support import sqs_driver
 from tests.support.approved_plan import approve
 from tests.support.builders import NOW, context, counter, message, queue_url, text
@@ -124,4 +125,4 @@ def executed(
 ) -> RedriveSummary:
     fixed = {"execute": True, "reason": "it is fixed", "tasks": 2, "ramp": False}
     chosen = RedriveOptions(archive.root, plan, url, **{**fixed, **options})
-    return redrive(spark, chosen, make_sender=make_sender, now_seconds=now_seconds)
+    return redrive(spark, chosen, make_sender=make_sender, clock=Clock(now_seconds))

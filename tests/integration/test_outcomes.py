@@ -26,6 +26,7 @@ from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verbs.redrive import Watch
 from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.redrive.redrive_values import RedriveOptions
+from spark_reprocess.redrive.sending.stop_signals import Clock
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import Spark
 from tests.support.console_works import DeadWorks, redrive_answer
@@ -254,7 +255,7 @@ def watch_of(sending: Sending, wait: Any, exit_code: int = 0, **options: Any) ->
 
     table = sending.table.table_name
     wanted = RedriveOptions(sending.archive.root, failure_table=table, **options)
-    watch = Watch(wanted, now_seconds=clock.time, wait=waited)
+    watch = Watch(wanted, Clock(clock.time, waited))
 
     @contextmanager
     def progress(label: str, status: Callable[[], str]) -> Iterator[None]:
@@ -296,6 +297,18 @@ def test_watch_ends_early_with_its_time_budget_or_a_signal(
     shown = capsys.readouterr().err
     assert "the watch ended early: its time budget is over" in shown
     assert "the watch ended early: interrupted" in shown
+
+
+def test_watch_that_cannot_say_what_came_back_is_exit_code_1(
+    returned: Sending, capsys: Capture
+) -> None:
+    group, nobody = returned.groups[0], lambda _: None
+    _, budget = watch_of(returned, nobody, time_budget_seconds=20.0)
+    returned.table.client.delete_table(TableName=returned.table.table_name)
+    codes = [watch_of(returned, nobody, exit_code)[1] for exit_code in (0, 3, 4)]
+
+    assert (budget, codes) == (1, [1, 3, 4])
+    assert capsys.readouterr().err.count(f"{group}: nobody can say what came back") == 3
 
 
 def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(

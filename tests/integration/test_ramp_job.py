@@ -33,6 +33,7 @@ from spark_reprocess.groups.triage import Statement
 from spark_reprocess.ramp import Forecast, Step, Steps, Verdict
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.sending.stop_signals import Clock
 from spark_reprocess.run import RunOptions
 from spark_reprocess.run import run as scheduled_run
 from tests.integration.client_at import client_at
@@ -79,7 +80,7 @@ class Job:
         # By their errors, the ids of the groups.
         self.groups = {one["title"].split(":")[0]: one["id"] for one in raw["groups"]}
 
-    def run(self, **options: Any) -> RedriveSummary:
+    def run(self, announce: Callable[[str], object] = str, **options: Any) -> RedriveSummary:
         usual = RedriveOptions(
             self.archive.root,
             plan=self.plan,
@@ -96,8 +97,8 @@ class Job:
             *(self.spark, replace(usual, **options)),
             make_client=client_at,
             make_sender=client_at,
-            now_seconds=self.world.clock.time,
-            wait=lambda _, seconds: self.world.pass_time(seconds),
+            clock=Clock(self.world.clock.time, lambda _, seconds: self.world.pass_time(seconds)),
+            announce=announce,
         )
 
     def verdicts(self, summary: RedriveSummary) -> dict[str, Verdict]:
@@ -288,26 +289,39 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
     assert job.handled() == list(range(20))
 
 
-def test_ramp_whose_returns_nobody_sees_is_refused_and_is_no_default(
-    job: Job, world: RampWorld
-) -> None:
+def test_redrive_whose_returns_nobody_sees_sends_nothing(job: Job, world: RampWorld) -> None:
     job.begin(two_groups())
-    for changes, why in (
-        ({"failure_table": None}, "no --failure-table counts what comes back"),
-        ({"failure_table": "no-such-table"}, "table no-such-table cannot be used"),
-        ({"parked_queue_url": world.dlq.url}, "do not go to parked queue dlq"),
-    ):
-        with pytest.raises(InputError, match=f"--ramp: .*{why}.*; --at-once sends"):
-            job.run(**changes)
-        dry = job.run(ramp=None, execute=False, **changes)
-        assert dry.forecast is None
-        assert [why in one for one in dry.notes if "everything goes at once" in one] == [True]
+    unread = {"failure_table": "no-such-table"}
+    elsewhere = {"parked_queue_url": world.dlq.url}
+    for changes in (unread, elsewhere, {**unread, "execute": False}, {"failure_table": None}):
+        ramp = None if "failure_table" not in changes or changes["failure_table"] else True
+        with pytest.raises(InputError, match="nothing was sent: --at-once sends everything"):
+            job.run(ramp=ramp, **changes)
     assert not world.main.queue.messages()
+    assert not job.archive.list("ledger")
 
     dry = job.run(ramp=None, execute=False)
     assert dry.forecast == Forecast((1, 2, 6, 1), 12)
-    assert job.run(ramp=False).counts == {"sent": 20}
+    assert job.run(ramp=None, execute=False, **elsewhere).forecast is None
+    at_once = job.run(ramp=False, **unread)
+    assert at_once.counts == {"sent": 20}
+    assert len(at_once.notes) == 2
     assert job.handled() == list(range(20))
+
+
+def test_that_nobody_watches_is_said_before_the_first_message(job: Job, world: RampWorld) -> None:
+    job.begin(two_groups())
+    said: list[tuple[str, int]] = []
+
+    def announce(note: str) -> None:
+        said.append((note, len(world.main.queue.messages())))
+
+    summary = job.run(ramp=None, failure_table=None, announce=announce)
+
+    note = "everything at once: no --failure-table counts what comes back"
+    assert said == [(note, 0)]
+    assert summary.notes == (note,)
+    assert summary.counts == {"sent": 20}
 
 
 def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(

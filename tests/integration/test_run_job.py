@@ -60,6 +60,22 @@ def installation(
     return Installation(spark, make_queue, tmp_path, POLICY)
 
 
+def test_run_whose_failure_table_cannot_be_read_drains_and_reports_and_sends_nothing(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation.park(parked(1), parked(2))
+
+    assert main([*installation.argv, "--failure-table", "no-such-table"]) == 2
+
+    printed = capsys.readouterr()
+    assert "2 archived" in printed.out
+    assert "dlq: nothing was redriven: table no-such-table cannot be read: " in printed.err
+    assert "--at-once sends everything" in printed.err
+    assert receive_all(installation.parked) == receive_all(installation.main) == []
+    assert main([*installation.argv, "--failure-table", "no-such-table", "--at-once"]) == 0
+    assert bodies(receive_all(installation.main)) == bodies([parked(1)])
+
+
 def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     installation: Installation,
 ) -> None:

@@ -12,7 +12,7 @@ from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
-from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER
+from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Clock
 from spark_reprocess.run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
 from tests.integration.spark_world import Spark, parked, receive_all
@@ -72,7 +72,7 @@ def start(
     def start(folder: str) -> tuple[RunSummary, int]:
         """The time is over when the archive has something in this folder."""
         archive = open_archive(options.archive, creates=True)
-        summary = run(spark, options, now_seconds=clock(lambda: archive.list(folder)))
+        summary = run(spark, options, clock=Clock(clock(lambda: archive.list(folder))))
         return summary, len(receive_all(runs.main))
 
     return start

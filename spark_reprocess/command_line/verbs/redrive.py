@@ -3,10 +3,7 @@
 import argparse
 import os
 import sys
-import threading
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
@@ -23,6 +20,7 @@ from spark_reprocess.command_line.terminal import (
     print_table,
 )
 from spark_reprocess.command_line.verb import (
+    CHECK_FAILED,
     DONE,
     INTERRUPTED,
     NOT_ALL_SENT,
@@ -40,18 +38,19 @@ from spark_reprocess.plan.policy import ALLOWED_RETURNS
 from spark_reprocess.progress import Progress
 from spark_reprocess.ramp import LOOKS_A_MINUTE, Verdict, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import BY_SIGNAL, Deadline
+from spark_reprocess.redrive.sending.stop_signals import BY_SIGNAL, Clock, Deadline
 
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
 queue that it came from, and records groups with action "discard". A dry run unless --execute is
 given. You can repeat it at any time: a message that was sent is never sent again.
 
-Messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before it, when every
-failure of the step before had the time to come back and no more did than may. A group of which more
-comes back is stopped until somebody decides again: exit code 3. Where nobody can tell yet, or the
-circuit breaker limits the queue to 1 replay a minute, the run waits for up to 15 minutes and ends
-with exit code 4: the same command goes on.
+With a failure table messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before
+it, when every failure of the step before had the time to come back and no more did than may. A
+group of which more comes back is stopped until somebody decides again: exit code 3. Where nobody
+can tell yet, or the circuit breaker limits the queue to 1 replay a minute, the run waits for up to
+15 minutes and ends with exit code 4: the same command goes on. If the table cannot be read, nothing
+is sent: exit code 2.
 
 A message whose answer was lost is in doubt: it is named and left. On FIFO queues a message waits
 behind any earlier one of its message group that stays. What is left is counted and named.
@@ -71,7 +70,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="watches",
         action="store_true",
         help="after the send, say what comes back until every failure would have; exit code 3 if "
-        "more came back than may",
+        "more came back than may, 1 if nobody can say; requires --failure-table",
     )
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
@@ -117,10 +116,14 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="send 1, 2, 6, 18, ... messages of each group, each step after the one before is "
-        "known to be good (default where --failure-table and --parked-queue-url are given)",
+        "known to be good; refused where nobody could see that (default with --failure-table)",
     )
     how.add_argument(
-        "--at-once", dest="ramp", action="store_false", help="send everything in one step"
+        "--at-once",
+        dest="ramp",
+        action="store_false",
+        help="send everything in one step, also if the failure table cannot be read (default "
+        "without --failure-table)",
     )
     group.add_argument(
         "--allow-returns",
@@ -153,9 +156,10 @@ def _run(options: RedriveOptions) -> int:
     if not (sys.stdout.isatty() or AS_JSON.get()):
         options = replace(options, has_samples=False)
     watch = Watch(options) if options.watches and options.execute else None
-    summary = redrive(start_spark(), options, progress=progress_here())
+    summary = redrive(start_spark(), options, progress=progress_here(), announce=print_error)
     if not AS_JSON.get():
-        print_redrive(summary, names_plan=options.plan is None)
+        names_pace = options.ramp is None and options.failure_table is not None
+        print_redrive(summary, names_plan=options.plan is None, names_pace=names_pace)
     exit_code = exit_code_of(summary)
     if watch and exit_code != INTERRUPTED:
         exit_code = watch.run(summary.plan_id, progress_here(), exit_code)
@@ -180,41 +184,40 @@ class Watch:
     """Watches what comes back of one run; it begins before the run.
 
     Attributes:
-        wait: waits for an event, but no longer than so many seconds.
         outcomes: of the groups of which the plan has sent something, as of the last look.
     """
 
     options: RedriveOptions
-    now_seconds: Callable[[], float] = time.time
-    wait: Callable[[threading.Event, float], object] = threading.Event.wait
+    clock: Clock = field(default_factory=Clock)
     outcomes: tuple[Outcome, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise JobError where there is no such plan."""
-        self._deadline = Deadline.after(self.options.time_budget_seconds, self.now_seconds)
+        self._deadline = Deadline.after(self.options.time_budget_seconds, self.clock)
         self._before = {one.group_id: one.returned or 0 for one in self._look("")}
 
     def run(self, plan_id: str, progress: Progress, exit_code: int) -> int:
         """Look until every failure would have come back, or somebody or the deadline stops it.
 
-        Print what went wrong, and return the exit code of the watch, else that of the run.
+        Print what went wrong, and what nobody knows in the end. Return the exit code of the watch,
+        else that of the run.
         """
         from spark_reprocess.redrive.execution import look_until
 
         minute_seconds = self.options.minute_seconds
 
         def is_over() -> bool:
-            self.outcomes, now = self._look(plan_id), self.now_seconds()
+            self.outcomes, now = self._look(plan_id), self.clock.now_seconds()
             return all(one.is_known(now, minute_seconds) for one in self.outcomes)
 
         def status() -> str:
             worst = max(self.outcomes, key=lambda one: one.returned or 0, default=None)
-            return f"{worst.group_id}: {worst.sentence(self.now_seconds())}" if worst else ""
+            return f"{worst.group_id}: {worst.sentence(self.clock.now_seconds())}" if worst else ""
 
         every_seconds = minute_seconds / LOOKS_A_MINUTE
         try:
             with progress("watching", status):
-                ended_by = look_until(is_over, every_seconds, self._deadline, self.wait)
+                ended_by = look_until(is_over, every_seconds, self._deadline)
         except JobError as error:
             # The answer of the run must not be lost.
             ended_by = str(error)
@@ -228,9 +231,14 @@ class Watch:
         ]
         if bad:
             print_error(f"{', '.join(bad)}: more came back than may")
+        unknown = [one.group_id for one in self.outcomes if not one.can_be_known]
+        if unknown:
+            print_error(f"{', '.join(unknown)}: nobody can say what came back")
         if ended_by == BY_SIGNAL:
             return INTERRUPTED
-        return STOPPED if bad else exit_code
+        if bad:
+            return STOPPED
+        return exit_code or (CHECK_FAILED if ended_by or unknown else DONE)
 
     def _look(self, plan_id: str) -> tuple[Outcome, ...]:
         options, archive = self.options, open_archive(self.options.archive)
@@ -261,12 +269,17 @@ def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
 
 
 def print_redrive(
-    summary: RedriveSummary, heading: str = "group", *, names_plan: bool = False
+    summary: RedriveSummary,
+    heading: str = "group",
+    *,
+    names_plan: bool = False,
+    names_pace: bool = False,
 ) -> None:
     """Print what happened to each group or drain, or would, and why messages were left.
 
     Titles quote messages, so they are printed on a terminal only. With *names_plan* what a dry run
-    suggests names the plan, because the command did not: a newer report may come.
+    suggests names the plan, because the command did not: a newer report may come. With *names_pace*
+    it names the ramp that the dry run has promised, or that there is none.
     """
     words = columns(summary.counts)
     has_titles = sys.stdout.isatty() and any(group.title for group in summary.groups)
@@ -302,7 +315,10 @@ def print_redrive(
             f"{', '.join(map('{:,}'.format, sizes))}), at least "
             f"{duration(summary.forecast.seconds)} in all; --at-once sends everything in one step"
         )
-    print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
+    suggested = f"--plan {summary.plan_id} " if names_plan else ""
+    if names_pace:
+        suggested += "--ramp " if summary.forecast else "--at-once "
+    print_line(_format_result(summary, suggested))
 
 
 _DONE = {
@@ -315,7 +331,7 @@ _DONE = {
 }
 
 
-def _format_result(summary: RedriveSummary, plan_option: str) -> str:
+def _format_result(summary: RedriveSummary, suggested: str) -> str:
     done = [text.format(count) for one, text in _DONE.items() if (count := summary.count(one))]
     if summary.executed:
         return f"plan {summary.plan_id}, run {summary.run_id}: {', '.join(done) or 'sent 0'}"
@@ -330,7 +346,7 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     goes = f"{to_send:,} would go to {summary.destination} {pace}"
     return (
         f"dry run: nothing was sent. {', '.join([goes, *done])}; to do it, add "
-        f"{plan_option}--execute --reason 'why'"
+        f"{suggested}--execute --reason 'why'"
     )
 
 

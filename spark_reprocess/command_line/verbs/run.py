@@ -71,7 +71,7 @@ def _run(options: "RunOptions") -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.run import run
 
-    summary = run(start_spark(), options, progress=progress_here())
+    summary = run(start_spark(), options, progress=progress_here(), announce=print_error)
     if url := options.destination:
         client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
         publish_pending(client, QueueAddress.from_url(url).name, summary.pending)
@@ -83,7 +83,9 @@ def _run(options: "RunOptions") -> int:
     print_answer(fields, lambda: print_run(summary))
     if summary.postponed:
         print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
-    return _exit_code(summary)
+    if summary.refused:
+        print_error(f"nothing was redriven: {summary.refused}")
+    return exit_code_of_run(summary)
 
 
 def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "Pending") -> None:
@@ -112,11 +114,13 @@ def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "
         print_error(f"the metrics of pending messages were not published: {error}")
 
 
-def _exit_code(summary: "RunSummary") -> int:
+def exit_code_of_run(summary: "RunSummary") -> int:
     """Return the code of a stop before others; that of a drain that SQS ended early comes last."""
     redriven = summary.redriven
     if redriven and redriven.is_stopped:
         return STOPPED
+    if summary.refused:
+        return BAD_INPUT
     # A person must decide before what waits can go.
     waits = redriven.count(Disposition.WAITS) if redriven else 0
     is_cut = redriven and (

@@ -46,25 +46,38 @@ def is_waiting(stopped_by: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Clock:
+    """The driver's time.
+
+    Attributes:
+        now_seconds: epoch seconds; goes on while the machine sleeps.
+        wait: waits for an event, but no longer than so many seconds.
+    """
+
+    now_seconds: Callable[[], float] = time.time
+    wait: Callable[[threading.Event, float], object] = threading.Event.wait
+
+
+@dataclass(frozen=True, slots=True)
 class Deadline:
     """When a run ends by itself; without arguments never.
 
     Attributes:
-        until_seconds: on the clock of *now_seconds*, which goes on while the machine sleeps.
+        until_seconds: by the *clock*.
     """
 
     until_seconds: float = math.inf
-    now_seconds: Callable[[], float] = time.time
+    clock: Clock = Clock()
 
     @classmethod
-    def after(cls, seconds: float | None, now_seconds: Callable[[], float]) -> "Deadline":
+    def after(cls, seconds: float | None, clock: Clock) -> "Deadline":
         """Return the deadline so many *seconds* from now; None for no deadline."""
-        return cls(math.inf if seconds is None else now_seconds() + seconds, now_seconds)
+        return cls(math.inf if seconds is None else clock.now_seconds() + seconds, clock)
 
     @property
     def seconds_left(self) -> float:
         """The time until then: infinite without a deadline, 0 or less when it is over."""
-        return self.until_seconds - self.now_seconds()
+        return self.until_seconds - self.clock.now_seconds()
 
 
 def stop_marker(plan_id: str, run_id: str, stage: str) -> str:

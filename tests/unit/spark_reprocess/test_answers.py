@@ -11,9 +11,11 @@ from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line.terminal import print_error, print_fields, print_table
 from spark_reprocess.command_line.verbs.collect import print_analysis, print_drain
 from spark_reprocess.command_line.verbs.redrive import print_redrive
+from spark_reprocess.command_line.verbs.run import exit_code_of_run
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
+from spark_reprocess.run import Pending, RunSummary
 from tests.support.findings_builder import a_group, a_lead, some_findings
 from tests.support.golden import assert_stored, stored_rows
 
@@ -125,6 +127,44 @@ def test_answer_reads_as_it_is_stored(
 
     assert "\x07" not in text
     assert_stored("answers", name, text)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "names_pace", "pace"),
+    [
+        (Forecast((1, 2), 270), True, "--ramp "),
+        (None, True, "--at-once "),
+        (Forecast((1, 2), 270), False, ""),
+        (None, False, ""),
+    ],
+)
+def test_dry_run_suggests_a_command_that_keeps_what_it_promises(
+    forecast: Forecast | None, pace: str, capsys: pytest.CaptureFixture[str], *, names_pace: bool
+) -> None:
+    summary = replace(redriven({"send": 3}), forecast=forecast)
+    print_redrive(summary, names_plan=True, names_pace=names_pace)
+
+    suggested = f"to do it, add --plan p-1 {pace}--execute --reason 'why'"
+    assert capsys.readouterr().out.splitlines()[-1].endswith(suggested)
+
+
+DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("summary", "exit_code"),
+    [
+        (DRAINED_ONLY, 0),
+        (replace(DRAINED_ONLY, refused="table t cannot be read"), 2),
+        (replace(DRAINED_ONLY, postponed="another run"), 4),
+        (replace(DRAINED_ONLY, redriven=redriven({"stopped": 1}, "r-1")), 3),
+        (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "failed": 1}, "r-1")), 4),
+        (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "waits": 1}, "r-1")), 0),
+        (replace(DRAINED_ONLY, drained=replace(DRAINED, stopped_by="SQS")), 2),
+    ],
+)
+def test_exit_code_of_a_scheduled_run(summary: RunSummary, exit_code: int) -> None:
+    assert exit_code_of_run(summary) == exit_code
 
 
 def test_an_error_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

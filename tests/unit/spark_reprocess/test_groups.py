@@ -309,5 +309,9 @@ def test_a_damaged_file_is_named_and_stops_nothing(archive: Archive, content: by
     assert set(memory.unreadable) == damaged
     assert memory.state(GROUP).resolved_at == day(1)
     assert GROUP in memory.groups
+    # It may have stopped the group, so nothing of it is sent before somebody decides again.
+    assert memory.stopped == {GROUP: f"groups/{GROUP}/000002.json cannot be read"}
     say(archive, GROUP, 3, action="leave")
-    assert read_memory(archive).state(GROUP) == GroupState(3, "leave", None, day(1))
+    memory = read_memory(archive)
+    assert memory.state(GROUP) == GroupState(3, "leave", None, day(1))
+    assert memory.stopped == {}

@@ -1,19 +1,25 @@
 """What a ramp asks AWS, and to which queues it does not send."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
 
+from dlq_replay.errors import TableError
 from spark_reprocess.aws.clients import ClientFactory, Limit, Queue, QueueCounts
 from spark_reprocess.errors import InputError
 from spark_reprocess.ramp import Reading
 from spark_reprocess.redrive import readings
-from spark_reprocess.redrive.readings import Probe
+from spark_reprocess.redrive.readings import (
+    Probe,
+    begin_counters,
+    find_probes,
+    unread_limits,
+)
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.support.builders import queue_arn, queue_url
 
@@ -203,3 +209,130 @@ def test_queue_whose_failures_would_not_be_seen_is_refused(
 
     with pytest.raises(InputError, match=fault):
         probe_of(aws, parked_queue_url=parked and queue_url(parked)).check()
+
+
+TABLE_FAULTS = [
+    "AccessDeniedException: no right",
+    "throttled: DynamoDB left a read unprocessed",
+    "ReadTimeoutError: no answer",
+]
+
+
+@dataclass
+class FaultyTable:
+    """The failure table; *fault* is why it does not answer, empty if it does."""
+
+    fault: str = ""
+    begun: list[str] = field(default_factory=list)
+
+    def read(self, *_: Any) -> dict[str, Any]:
+        self._check()
+        return {}
+
+    def begin(self, _: str, group_ids: list[str]) -> None:
+        self._check()
+        self.begun += group_ids
+
+    def _check(self) -> None:
+        if self.fault:
+            raise TableError(self.fault)
+
+
+Table = Callable[..., FaultyTable]
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Make the table that a redrive reads; its limits have a fault of their own."""
+
+    def make(fault: str = "", fault_of_limit: str = "") -> FaultyTable:
+        made = FaultyTable(fault)
+        monkeypatch.setattr(readings, "returns_table", lambda *_: made)
+        monkeypatch.setattr(readings, "read_limit", lambda *_: Limit(fault=fault_of_limit))
+        return made
+
+    return make
+
+
+def found(aws: FakeAws, **changes: Any) -> tuple[dict[str, Probe], str]:
+    given = {"parked_queue_url": queue_url("parked"), "failure_table": "failures", **changes}
+    main = Queue(queue_url("main"), aws.queues["main"])
+    options = RedriveOptions("a", main_queue_url=main.url, **given)
+    return find_probes(options, {main.url: main}, cast("ClientFactory", aws))
+
+
+@pytest.mark.parametrize("ramp", [None, True])
+@pytest.mark.parametrize("execute", [False, True])
+@pytest.mark.parametrize("fault", TABLE_FAULTS)
+@pytest.mark.parametrize("is_of_limit", [False, True])
+def test_redrive_whose_failure_table_cannot_be_read_is_refused(
+    aws: FakeAws,
+    table: Table,
+    fault: str,
+    ramp: bool | None,
+    *,
+    execute: bool,
+    is_of_limit: bool,
+) -> None:
+    table(*(("", fault) if is_of_limit else (fault,)))
+
+    sentence = f"table failures cannot be read: {fault}; nothing was sent: --at-once sends"
+    with pytest.raises(InputError, match=f"^{sentence}"):
+        found(aws, ramp=ramp, execute=execute)
+
+
+def test_everything_goes_at_once_where_it_is_asked_for_or_no_table_is_named(
+    aws: FakeAws, table: Table
+) -> None:
+    table(TABLE_FAULTS[0], TABLE_FAULTS[0])
+
+    assert found(aws, ramp=False) == ({}, "")
+    assert found(aws, ramp=False, failure_table=None) == ({}, "")
+    assert found(aws, failure_table=None) == (
+        {},
+        "everything at once: no --failure-table counts what comes back",
+    )
+    with pytest.raises(InputError, match=r"^--ramp: no --failure-table .*; nothing was sent: --at"):
+        found(aws, ramp=True, failure_table=None)
+
+
+def test_queue_that_has_no_ramp_is_redriven_at_once_only_if_somebody_says_so(
+    aws: FakeAws, table: Table
+) -> None:
+    table()
+    assert [*found(aws)[0]] == [queue_url("main")]
+
+    aws.queues["main"] = {}
+    why = "queue main has no redrive policy, so what fails stays there"
+    assert found(aws) == ({}, f"not by ramp, so only with --at-once: {why}")
+    for asked in ({"execute": True}, {"ramp": True}):
+        with pytest.raises(InputError, match=f"^{why}; nothing was sent: --at-once sends"):
+            found(aws, **asked)
+
+
+def test_redrive_whose_returns_nobody_would_count_is_refused(table: Table) -> None:
+    denied = table(TABLE_FAULTS[0])
+    options = RedriveOptions("a", main_queue_url=queue_url("main"), failure_table="failures")
+    why = f"table failures cannot be written: {TABLE_FAULTS[0]}"
+
+    with pytest.raises(InputError, match=f"^{why}; nothing was sent: --at-once sends"):
+        begin_counters(options, "p", {"g-1"})
+    at_once = replace(options, ramp=False)
+    assert begin_counters(at_once, "p", {"g-1"}) == (
+        f"nobody counts what comes back of this run: {why}"
+    )
+    denied.fault = ""
+    assert begin_counters(options, "p", {"g-2", "g-1"}) == ""
+    assert denied.begun == ["g-1", "g-2"]
+    assert begin_counters(replace(options, failure_table=None), "p", {"g-3"}) == ""
+
+
+def test_limit_that_cannot_be_read_is_named_where_everything_goes_at_once(table: Table) -> None:
+    options = RedriveOptions("a", failure_table="failures", ramp=False)
+    table("", "throttled")
+
+    assert unread_limits(options, ["u"]) == (
+        "no limit of a circuit breaker is kept to: it cannot be read: throttled"
+    )
+    table()
+    assert unread_limits(options, ["u"]) == ""

@@ -45,6 +45,23 @@ def test_rate_of_less_than_a_message_in_ten_seconds_is_refused() -> None:
         options(max_rate=0.09).check()
 
 
+def test_watch_that_could_see_nothing_is_refused() -> None:
+    options(watches=True, failure_table="t").check()
+    with pytest.raises(InputError, match="--watch needs --failure-table"):
+        options(watches=True).check()
+
+
+@pytest.mark.parametrize(
+    ("ramp", "table", "goes_at_once"),
+    [
+        *((None, "t", False), (None, None, True), (True, "t", False), (True, None, False)),
+        *((False, "t", True), (False, None, True)),
+    ],
+)
+def test_pace(ramp: bool | None, table: str | None, *, goes_at_once: bool) -> None:
+    assert options(ramp=ramp, failure_table=table).goes_at_once is goes_at_once
+
+
 def test_plan_that_was_decided_otherwise_since_the_dry_run_is_refused() -> None:
     meant = options(decisions_sha256=PLAN.decisions_sha256)
     other = replace(PLAN, groups=(replace(PLAN.groups[0], action=Action.DISCARD),))
