@@ -66,6 +66,9 @@ _BUSY_TABLE = Retry(max_attempts=8)
 _Key = dict[str, dict[str, str]]
 _IDS = ("message_id", "first_id", "last_id")
 _DAY_SECONDS = 86_400
+_MARK_OF_OTHER_KEYS = "#"
+"""The failure table also has items that are no failures, ``breaker#QUEUE`` and ``returns#…``."""
+
 _TIME = r"^\d{4}-\d\d-\d\dT"
 
 FEWEST_DAYS = 15
@@ -93,6 +96,12 @@ class EraseOptions:
         """Raise InputError if the options contradict each other."""
         if [bool(self.ids), self.where is not None, self.is_by_age].count(True) != 1:
             raise InputError("erase needs --id or --where or --older-than-days: what is to go")
+        for message_id in self.ids:
+            if _MARK_OF_OTHER_KEYS in message_id:
+                raise InputError(
+                    f"--id {message_id}: no message id has a {_MARK_OF_OTHER_KEYS}; in the failure "
+                    "table such a key is a circuit breaker's, or a redrive's"
+                )
         if self.older_than_days is not None and self.older_than_days < FEWEST_DAYS:
             raise InputError(
                 f"--older-than-days must be at least {FEWEST_DAYS}: SQS may deliver a message "
@@ -447,8 +456,15 @@ def _delete_recorded(table: str, message_ids: Collection[str]) -> None:
 def _in_batches(
     table: str, message_ids: Collection[str], size: int, call: Callable[[list[_Key]], Any]
 ) -> None:
-    """Call with the keys of these messages, and again with those that DynamoDB leaves."""
-    keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
+    """Call with the keys of these messages, and again with those that DynamoDB leaves.
+
+    A producer can write any first id into a context, also the key of an item that is no failure.
+    """
+    keys = [
+        {"message_id": {"S": message_id}}
+        for message_id in sorted(message_ids)
+        if _MARK_OF_OTHER_KEYS not in message_id
+    ]
     for start in range(0, len(keys), size):
         if _BUSY_TABLE.finish(call, keys[start : start + size]):
             raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run again")

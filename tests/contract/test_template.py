@@ -283,15 +283,16 @@ def test_in_the_table_each_changes_items_of_its_own_kind(breaker: str) -> None:
     """Consumers write failures, the function breakers and returns, a redrive begins returns."""
     stack = Stack.of(TEMPLATE, SPARK_JOB | {"CircuitBreaker": breaker})
     names = {"consumer": "RecordFailuresPolicy", "operator": "OperatorPolicy"}
-    names |= {"function": "ReplayRole", "job": "SparkJobRole"}
+    names |= {"function": "ReplayRole", "job": "SparkJobRole", "eraser": "EraserPolicy"}
     holders = {holder: statements_of(stack, name) for holder, name in names.items()}
 
     def who_may(action: str, *keys: str) -> set[str]:
         call = Call(f"dynamodb:{action}", FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
         return {name for name, allowed in holders.items() if is_allowed(call, allowed)}
 
-    redriving, everyone = {"job", "operator"}, holders.keys() - {"consumer"}
-    assert who_may("PutItem", "m-1") == who_may("BatchWriteItem", "m-1", "m-2") == {"consumer"}
+    redriving, everyone = {"job", "operator"}, holders.keys() - {"consumer", "eraser"}
+    assert who_may("PutItem", "m-1") == {"consumer"}
+    assert who_may("BatchWriteItem", "m-1", "m-2") == {"consumer", "eraser"}
     for ours in ("breaker#orders", "breaker#orders#unknown", "returns#plan#group"):
         assert who_may("PutItem", ours) == who_may("BatchWriteItem", "m-1", ours) == set()
         assert who_may("BatchGetItem", ours) == everyone
@@ -300,7 +301,7 @@ def test_in_the_table_each_changes_items_of_its_own_kind(breaker: str) -> None:
     assert who_may("UpdateItem", "breaker#orders", "returns#plan#group") == {"function"}
     assert who_may("UpdateItem", "m-1") == who_may("UpdateItem", "returns#p#g", "m-1") == set()
     # Who reads dead letters may read why they failed.
-    assert who_may("BatchGetItem", "m-1") == {"function", "operator"}
+    assert who_may("BatchGetItem", "m-1") == {"function", "operator", "eraser"}
     for action in ("DeleteItem", "Query", "Scan"):
         assert who_may(action, "returns#plan#group") == set()
 

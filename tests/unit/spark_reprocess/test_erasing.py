@@ -8,6 +8,7 @@ from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -516,6 +517,7 @@ def test_erasure_is_unfinished_until_it_is_marked_and_never_changes(archive: Arc
         ({"ids": ["a"], "older_than_days": 1}, "erase needs --id or --where or --older-than-days"),
         ({"older_than_days": 14}, "must be at least 15: SQS may deliver a message again"),
         ({"ids": ["a"], "execute": True}, "--execute needs --reason"),
+        ({"ids": ["a", "breaker#orders"]}, "--id breaker#orders: no message id has a #"),
         ({"ids": ["a"]}, "holds no messages; collect some first"),
     ],
 )
@@ -538,6 +540,28 @@ def test_failure_table_that_stays_busy_ends_the_erase(monkeypatch: pytest.Monkey
 
     with pytest.raises(ArchiveError, match="failure table t: DynamoDB is too busy; run again"):
         erase_module._delete_recorded("t", {"a"})  # noqa: SLF001 - its client is made up
+
+
+def test_no_item_of_a_breaker_or_a_redrive_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer can write its key into a context, as the first id of a message."""
+    asked: list[str] = []
+
+    def answer(**call: Any) -> dict[str, object]:
+        requests = call["RequestItems"]["t"]
+        keys = requests["Keys"] if "Keys" in requests else deleted(requests)
+        asked.extend(key["message_id"]["S"] for key in keys)
+        return {"Responses": {}}
+
+    def deleted(requests: list[Any]) -> list[Any]:
+        return [request["DeleteRequest"]["Key"] for request in requests]
+
+    table = SimpleNamespace(batch_get_item=answer, batch_write_item=answer)
+    monkeypatch.setattr(erase_module, "aws_client", lambda *_: table)
+    ids = {"a", "breaker#orders", "returns#plan#group"}
+    erase_module._recorded("t", ids)  # noqa: SLF001 - its client is made up
+    erase_module._delete_recorded("t", ids)  # noqa: SLF001 - its client is made up
+
+    assert asked == ["a", "a"]
 
 
 # --- reports and plans
