@@ -1,6 +1,7 @@
 """The verb ``analyze``: pending messages, grouped by failure; a report and a plan."""
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ from spark_reprocess.archive.messages.message_store import drain_of, is_in, requ
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import (
     Archive,
+    clock_note,
     new_id,
     open_archive,
     open_folder,
@@ -118,7 +120,8 @@ def analyze(
     """
     archive = open_archive(options.archive)
     masks = compile_masks(options.masks, shows_values=options.has_samples)
-    plan_id = new_id(time.time(), archive.list(REPORTS))
+    earlier = archive.list(REPORTS)
+    plan_id = new_id(time.time(), earlier)
     reports = open_folder(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
     # From before the first message is read until the report is written: an erase comes before, and
@@ -135,6 +138,7 @@ def analyze(
         analysis = _Analysis(spark, archive, options, masks, now, progress, pending, few)
         with explained(options.condition):
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
+        findings = replace(findings, clock=clock_note(now.timestamp(), [*earlier, *drains]))
         rules: Mapping[str, Rule] = {}
         if options.policy:
             by_count = groups_table(_counted_by_family(findings))
@@ -230,8 +234,7 @@ class _Analysis:
     def _reasons(self, messages: pa.Table, plan_id: str) -> tuple[dict[str, Any], str]:
         """Return errors that logs have, now or from earlier, of messages without one."""
         files = map(str, self.pending["file"].unique().to_pylist())
-        oldest = min(map(drain_of, files), default="")
-        reasons, note = read_reasons(self.archive, oldest), ""
+        reasons, note = read_reasons(self.archive, set(map(drain_of, files))), ""
         if self.options.logs:
             rows, options = read_some(self.spark, self.archive, self.pending), self.options
             unknown = messages.filter(pc.invert(is_in(messages["message_id"], [*reasons])))
@@ -242,9 +245,14 @@ class _Analysis:
                     *(rows, unexplained, options.logs, options.logs_minutes, self.masks),
                     is_few=self.is_few,
                 )
-            if found:
-                write_reasons(self.archive, plan_id, found)
-                reasons.update((row["message_id"], row) for row in found)
+            reasons.update((row["message_id"], row) for row in found)
+            found_ids = [row["message_id"] for row in found]
+            explained_now = self.pending.filter(is_in(self.pending["message_id"], found_ids))
+            by_drain = defaultdict[str, list[Mapping[str, Any]]](list)
+            for row in explained_now.to_pylist():
+                by_drain[drain_of(row["file"])].append(reasons[row["message_id"]])
+            for drain_id, rows_of_drain in by_drain.items():
+                write_reasons(self.archive, plan_id, drain_id, rows_of_drain)
         return reasons, note
 
     def _found(

@@ -157,6 +157,7 @@ class Findings:
         sampled: how many messages the leads were found in; all where they are few.
         left_for_people: what a person last said of groups that a rule would have decided, by id,
             see ``triage.WORDS``; or ``unreadable``.
+        clock: what is wrong with the clock of the machine, see ``clock_note``; empty for nothing.
         families: groups that are alike, by id: the oldest of each family; that one is left out.
     """
 
@@ -176,6 +177,7 @@ class Findings:
     left_for_people: Mapping[str, str] = field(default_factory=dict)
     stack: str | None = None
     logs: str = ""
+    clock: str = ""
     families: Mapping[str, str] = field(default_factory=dict)
     group_by: str = ""
 

@@ -176,7 +176,7 @@ def show_group(options: ShowOptions) -> GroupPlaces:
     found = rows_by_file(archive, sorted(files), ("message_id", "last_id"), ids)
     rows = {row["message_id"]: row for _, part in found for row in part.to_pylist()}
     frames, fault = _recorded_frames(options.failure_table, rows.values())
-    logged = read_reasons(archive, min(map(drain_of, files), default=""))
+    logged = read_reasons(archive, set(map(drain_of, files)))
     for message_id in rows.keys() & logged.keys():
         # Behind where it was found, and a link.
         lines = logged[message_id]["logged"].split("\n")[1:]
@@ -242,9 +242,8 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
     by_id = defaultdict[str, list[Row]](list)
-    oldest = min((row["drain_id"] for row in rows), default="")
     without = [row for row in rows if not (row["error_type"] or row["error_message"])]
-    reasons = read_reasons(archive, oldest) if without else {}
+    reasons = read_reasons(archive, {row["drain_id"] for row in without}) if without else {}
     for row in without:
         if reason := reasons.get(row["message_id"]):
             error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}

@@ -13,6 +13,7 @@ from spark_reprocess.archive.group_records import add_statement, read_memory, re
 from spark_reprocess.archive.ledger.claims import Claim, Result
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_index import write_reasons
+from spark_reprocess.archive.messages.message_store import drain_ids
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.groups.triage import Statement
@@ -313,7 +314,8 @@ def test_a_message_shows_the_error_of_a_log_and_links_to_it(tmp_path: Path) -> N
     archive = archive_with(tmp_path, [a_dead_letter(0, error=None)])
     logged = "found by id in <g>\nhttps://eu.console.aws.amazon.com/x\nTax.rate"
     row = {"message_id": "m-0000", "log_error_type": "NoVat", "log_error_message": "no VAT"}
-    write_reasons(archive, "20991121T040000Z-00ff00", [{**row, "logged": logged}])
+    [drain_id] = drain_ids(archive)
+    write_reasons(archive, "20200101T040000Z-00ff00", drain_id, [{**row, "logged": logged}])
 
     page = opened(console_of(archive)).get("/messages/m-0000").text
 

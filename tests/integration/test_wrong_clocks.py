@@ -9,7 +9,8 @@ import pytest
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS
 from spark_reprocess.inspect.status import count
 from tests.integration.desk import MakeDesk, standard
-from tests.integration.spark_world import reported
+from tests.integration.spark_world import analyzed, reported
+from tests.support.approved_plan import approve
 
 DAY = 86_400
 real_time = time.time
@@ -26,7 +27,9 @@ def test_plan_of_a_clock_that_is_off_sends_nothing_that_another_plan_sent(
         of_wrong_clock = reported(desk.spark, desk.archive)
     assert desk.redrive(of_wrong_clock, limit=4).count("sent") == 4
 
-    next_one = reported(desk.spark, desk.archive)
+    findings = analyzed(desk.spark, desk.archive)
+    assert ("of this machine is 2 d 23 h behind an id" in findings.clock) is (ahead > 0)
+    next_one = str(approve(Path(findings.plan_path)))
     is_after = Path(next_one).parent.name > Path(of_wrong_clock).parent.name
     assert is_after, "an analysis is numbered after those that there are"
     dry_run = desk.redrive(of_wrong_clock, execute=False, reason="")

@@ -3,11 +3,13 @@
 Message ids are random, so the files' statistics exclude none: the tables of plans say which files
 to open. ``analysis.message_table`` describes a plan's table and writes it. It has each message's
 group and file, its first id and what people sort by. So a group's list costs the reading of one
-table, not of the whole archive. ``reports/<plan id>/reasons.parquet`` has the errors that the
-analysis found in logs: a part of a report, so that an erase removes it.
+table, not of the whole archive. ``reports/<plan id>/reasons/<drain id>.parquet`` has the errors
+that the analysis found in logs for a drain's messages: a part of a report, so that an erase removes
+it.
 """
 
 import pickle
+import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -243,7 +245,7 @@ def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
     return {r.new_message_id for r in results if r.message_id in wanted and r.new_message_id}
 
 
-_REASONS_FILE = "reasons.parquet"
+_REASONS_FILE = re.compile(rf"{REPORTS}/[^/]+/reasons/(?P<drain_id>[^/]+)\.parquet")
 REASONS = pa.schema(
     [
         (name, pa.string())
@@ -253,17 +255,22 @@ REASONS = pa.schema(
 """``logged`` says in lines how and where it was found, with a link and frames."""
 
 
-def write_reasons(archive: Archive, plan_id: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Keep what an analysis found."""
+def write_reasons(
+    archive: Archive, plan_id: str, drain_id: str, rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Keep what an analysis found of messages of one drain."""
     table = pa.Table.from_pylist(list(rows), schema=REASONS)
-    archive.write(f"{REPORTS}/{plan_id}/{_REASONS_FILE}", parquet_bytes(table))
+    archive.write(f"{REPORTS}/{plan_id}/reasons/{drain_id}.parquet", parquet_bytes(table))
 
 
-def read_reasons(archive: Archive, oldest_drain: str) -> dict[str, dict[str, Any]]:
-    """Return what was found last of messages of this drain or later ones, by their id."""
+def read_reasons(archive: Archive, drain_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return what was found last of messages of these drains, by their id."""
     found: dict[str, dict[str, Any]] = {}
-    for path in sorted(one for one in archive.list(REPORTS) if one.endswith(f"/{_REASONS_FILE}")):
-        if path.split("/")[1] < oldest_drain or (content := archive.read(path)) is None:
+    for path in archive.list(REPORTS):
+        match = _REASONS_FILE.fullmatch(path)
+        if match is None or match["drain_id"] not in drain_ids:
+            continue
+        if (content := archive.read(path)) is None:
             continue
         with damage_named(archive, path, PARQUET_DAMAGE, "remove it"):
             rows = pq.read_table(pa.BufferReader(content)).select(REASONS.names).to_pylist()

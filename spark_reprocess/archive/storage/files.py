@@ -15,6 +15,7 @@ from pathlib import Path
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.archive.storage.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.figures import duration, second
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -27,6 +28,9 @@ COMMANDS = "commands"
 _ID_TIME = re.compile(r"(2[0-9]{7}T[0-9]{6})Z-([0-9a-f]{5})")
 _FORMAT_FILE = "format"
 _FORMAT = b"1\n"
+
+CLOCK_SECONDS = 60.0
+"""Clocks that agree to within so much are right."""
 
 NEW_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6,11}")
 """What ``new_id`` makes."""
@@ -44,11 +48,30 @@ def new_id(now_seconds: float, after: Iterable[str] = ()) -> str:
 
 def _times_after(paths: Iterable[str]) -> Iterator[datetime]:
     """Yield the first moment after each id in these paths."""
-    for second, microseconds in _ID_TIME.findall("\n".join(paths)):
+    for until_second, microseconds in _ID_TIME.findall("\n".join(paths)):
         # Digits that are no time are no id.
         with suppress(ValueError):
-            time = datetime.strptime(f"{second}+0000", "%Y%m%dT%H%M%S%z")
+            time = datetime.strptime(f"{until_second}+0000", "%Y%m%dT%H%M%S%z")
             yield time + timedelta(microseconds=int(microseconds, 16) + 1)
+
+
+def clock_note(now_seconds: float, paths: Iterable[str]) -> str:
+    """Say that this machine's clock is behind an id in these paths; empty if it is not.
+
+    Less than ``CLOCK_SECONDS`` is no news.
+    """
+    times = list(_times_after(paths))
+    if not times:
+        return ""
+    newest = max(times)
+    behind_seconds = newest.timestamp() - now_seconds
+    if behind_seconds < CLOCK_SECONDS:
+        return ""
+    return (
+        f"the clock of this machine is {duration(behind_seconds)} behind an id of the archive, of "
+        f"{second(newest)} UTC: this clock is behind, or another one was ahead. Times in reports "
+        "and answers may be wrong; what is sent does not depend on them"
+    )
 
 
 Archive = LocalArchive | S3Archive

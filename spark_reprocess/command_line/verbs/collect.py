@@ -172,7 +172,7 @@ def print_drain(summary: "DrainSummary") -> None:
 
 _FIELDS = (
     *("plan_id", "archive", "analyzed_at", "messages"),
-    *("statuses", "unreadable", "left_for_people", "logs"),
+    *("statuses", "unreadable", "left_for_people", "logs", "clock"),
 )
 _GROUP = ("group_id", "count", "share", "trend", "status")
 _GROUPS_IN_A_LOG = 30
@@ -202,6 +202,8 @@ def print_analysis(findings: Findings) -> None:
         print_line(f"groups: {format_statuses(findings.statuses)}")
     if findings.logs:
         print_line(findings.logs)
+    if findings.clock:
+        print_line(f"note: {findings.clock}")
     for path in findings.unreadable:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")
     if left := findings.left_for_people:

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.storage.files import Archive, new_id, open_archive, open_folder
+from spark_reprocess.archive.storage.files import (
+    Archive,
+    clock_note,
+    new_id,
+    open_archive,
+    open_folder,
+)
 from spark_reprocess.errors import ArchiveError, InputError
+from tests.support.builders import NOW
 
 
 @pytest.fixture
@@ -52,6 +59,26 @@ def test_ids_sort_after_those_at_the_end_of_a_second(taken: str) -> None:
     second = new_id(0, [first])
 
     assert taken < first < second
+
+
+@pytest.mark.parametrize(
+    ("ahead", "note"),
+    [
+        (-86_400, ""),
+        (0, ""),
+        (59, ""),
+        (61, " behind an id of the archive, of 2023-11-14 22:14:21"),
+        (3 * 86_400, "is 3 d behind an id of the archive, of 2023-11-17 22:13:20 UTC: this"),
+    ],
+)
+def test_clock_behind_an_id_of_the_archive_is_named(ahead: float, note: str) -> None:
+    ids = [new_id(NOW - 1000), new_id(NOW + ahead)]
+
+    found = clock_note(NOW, [f"reports/{ids[0]}/plan.yaml", ids[1], "reports/no-id/plan.yaml"])
+
+    assert note in found
+    assert bool(note) is bool(found)
+    assert clock_note(NOW, []) == ""
 
 
 def test_unfinished_file_is_listed_nowhere(archive: Archive, tmp_path: Path) -> None:

@@ -14,7 +14,14 @@ import pytest
 
 from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_index import files_with, find_rows, read_members
+from spark_reprocess.archive.messages.message_index import (
+    REASONS,
+    files_with,
+    find_rows,
+    read_members,
+    read_reasons,
+    write_reasons,
+)
 from spark_reprocess.archive.messages.message_store import (
     message_files,
     remove_messages,
@@ -37,6 +44,22 @@ def test_members_are_those_of_the_table_that_the_plan_was_made_with(archive: Arc
 
     with pytest.raises(InputError, match="is not the table that the plan was made with"):
         read_members(archive, plan_id, "0" * 64, "g-1")
+
+
+def test_reasons_of_a_drain_are_found_whatever_the_times_in_ids(archive: Archive) -> None:
+    """The clock of the machine that began the drain was ahead of the analysis'."""
+    ahead, rest = "20991231T000000Z-aaaaaa", dict.fromkeys(REASONS.names, "x")
+    for plan_id, drain_id, logged in (
+        ("20231115T000000Z-bbbbbb", ahead, "earlier"),
+        ("20231116T000000Z-bbbbbb", ahead, "later"),
+        ("20231117T000000Z-bbbbbb", "d-other", "of another drain"),
+    ):
+        row = {**rest, "message_id": f"m-{drain_id}", "logged": logged}
+        write_reasons(archive, plan_id, drain_id, [row])
+
+    found = read_reasons(archive, {ahead})
+
+    assert {one: row["logged"] for one, row in found.items()} == {f"m-{ahead}": "later"}
 
 
 def drain(archive: Archive, drain_id: str, *numbers: int) -> str:
