@@ -302,6 +302,9 @@ check_vpc() {
     run=$(aws glue start-job-run --job-name "$job" --query JobRunId --output text)
     wait_for_run "$job" "$run"
     aws lambda invoke --function-name "$function" --payload e30= /dev/null
+    wait_minutes 10 "Glue deletes the network interfaces of the run"
+    aws ec2 describe-network-interfaces --query 'NetworkInterfaces[].[NetworkInterfaceId,Status]' \
+        --filters Name=subnet-id,Values="$SUBNET" Name=tag-key,Values=aws-glue-service-resource
 }
 
 check_spark_job() {

@@ -61,6 +61,7 @@ def _is_like(value: str, expected: list[str]) -> bool:
 
 _OPERATORS: Mapping[str, Callable[[str, list[str]], bool]] = {
     # A call without the key has it as an empty string here.
+    "ArnLikeIfExists": lambda value, expected: not value or _is_like(value, expected),
     "Null": lambda value, expected: [str(not value).lower()] == expected,
     "StringEquals": lambda value, expected: value in expected,
     "StringLike": _is_like,

@@ -306,6 +306,27 @@ def test_in_the_table_each_changes_items_of_its_own_kind(breaker: str) -> None:
         assert who_may(action, "returns#plan#group") == set()
 
 
+def test_the_job_deletes_no_network_interface_but_those_that_glue_made_for_it() -> None:
+    statements = statements_of(Stack.of(TEMPLATE, ALL_PARTS), "SparkJobRole")
+    interface = "arn:aws:ec2:us-east-1:123456789012:network-interface/eni-1"
+    subnets = "arn:aws:ec2:us-east-1:123456789012:subnet"
+    ours, other = f"{subnets}/subnet-0a1b2c3d4e5f60718", f"{subnets}/subnet-1"
+    tagged = {"aws:ResourceTag/aws-glue-service-resource": "glue"}
+    tagging = {"aws:TagKeys": ("aws-glue-service-resource",)}
+
+    def may(action: str, **context: Any) -> bool:
+        call = Call(f"ec2:{action}", interface, context)
+        return is_allowed(call, statements)
+
+    assert may("DeleteNetworkInterface", **tagged, **{"ec2:Subnet": ours})
+    assert not may("DeleteNetworkInterface", **tagged, **{"ec2:Subnet": other})
+    assert not may("DeleteNetworkInterface", **{"ec2:Subnet": ours})
+    assert may("CreateTags", **tagging, **{"ec2:Subnet": ours})
+    assert not may("CreateTags", **tagging, **{"ec2:Subnet": other})
+    # AWS may leave the subnet out of a request.
+    assert may("DeleteNetworkInterface", **tagged)
+
+
 def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
     stack = Stack.of(TEMPLATE, ALL_PARTS)
     roles = stack.of_type("AWS::IAM::Role")
