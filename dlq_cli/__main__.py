@@ -16,6 +16,7 @@ from rich_argparse import RawDescriptionRichHelpFormatter
 
 from dlq_replay import __version__
 from spark_reprocess.command_line import cli
+from spark_reprocess.command_line.terminal import while_it_is_read
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
     PROGRAM,
@@ -117,7 +118,8 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         cli.unknown_word("verb", name, ALL_VERBS)
     if name not in ALL_VERBS:
         # Help, the version or a completion script: argparse answers and exits.
-        _overview(has_arguments=_COMPLETION in name).parse_args(words or ["--help"])
+        with while_it_is_read():
+            _overview(has_arguments=_COMPLETION in name).parse_args(words or ["--help"])
         return BAD_INPUT
     place, _ = _place_parser().parse_known_args(rest)
     token = STACK.set(place.stack)

@@ -3,7 +3,6 @@
 The run reads its command in the archive, and writes its answer there; see ``glue_job``.
 """
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dlq_cli.stack_values import aws_errors, read_stack
 from spark_reprocess.archive.storage.files import Archive, open_folder
 from spark_reprocess.command_line.cli import VERBS
-from spark_reprocess.command_line.terminal import print_error, print_line
+from spark_reprocess.command_line.terminal import print_error, print_line, print_note
 from spark_reprocess.command_line.verb import CHECK_FAILED, progress_here
 from spark_reprocess.errors import ArchiveError, BusyError, InputError, JobError
 from spark_reprocess.figures import duration
@@ -134,7 +133,7 @@ def run_job(
         )
         return CHECK_FAILED
     for line in result.errors.splitlines():
-        print_line(line, sys.stderr)
+        print_note(line)
     for line in result.answer.splitlines():
         print_line(line)
     return result.exit_code

@@ -31,8 +31,10 @@ def on_stderr(before: str, after: str, every_seconds: float) -> Progress:
     @contextmanager
     def writing(label: str, status: Callable[[], str]) -> Iterator[None]:
         def write(line: str) -> None:
-            sys.stderr.write(line)
-            sys.stderr.flush()
+            # Optional: work goes on where nobody reads this.
+            with suppress(OSError):
+                sys.stderr.write(line)
+                sys.stderr.flush()
 
         def show(seconds: float, text: str) -> None:
             parts = filter(None, (f"{label}: {figures.duration(seconds)}", text))

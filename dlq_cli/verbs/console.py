@@ -16,7 +16,7 @@ from dlq_cli.stack_values import read_stack
 from spark_reprocess.aws.actor import actor
 from spark_reprocess.command_line.arguments import add_shared, whole_number
 from spark_reprocess.command_line.cli import ARCHIVE_VARIABLE, default_archive
-from spark_reprocess.command_line.terminal import print_line
+from spark_reprocess.command_line.terminal import print_line, while_it_is_read
 from spark_reprocess.command_line.verb import DONE, Verb, option
 from spark_reprocess.errors import InputError
 
@@ -87,7 +87,8 @@ def _run(options: argparse.Namespace) -> int:
         root = console.archive.root
         print_line(f"note: archive {root}: does not exist; the first Collect begins it")
     print_line(f"  {session.address}")
-    sys.stdout.flush()
+    with while_it_is_read():
+        sys.stdout.flush()
     if options.opens_browser and sys.stdout.isatty():
         threading.Thread(target=open_in_browser, args=[session], daemon=True).start()
     # It handles Ctrl-C and SIGTERM itself, and then lets open requests end.

@@ -8,9 +8,11 @@ import argparse
 import difflib
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn, Self
@@ -51,7 +53,8 @@ SETTINGS = """\
 Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
 
 exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much
-of a redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted"""
+of a redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted;
+141 nobody reads the output any more"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +114,41 @@ def exit_code_of(call: Callable[[], int]) -> int:
         print_error(text_of(error))
         return BAD_INPUT
     except KeyboardInterrupt:
-        print_error("interrupted; nothing is lost, run the same command again")
+        # Another Ctrl-C has nothing to stop any more.
+        with _handling_ctrl_c(signal.SIG_IGN):
+            print_error("interrupted; nothing is lost, run the same command again")
         return INTERRUPTED
 
 
 def end_process(exit_code: int) -> NoReturn:
-    """Stop Spark, if it was started, flush the output, and end the process.
+    """Flush the output, stop Spark, if it was started, and end the process.
 
-    A reader of the output, such as head, may be gone. Python is not shut down: a thread of Arrow
-    that frees an object of it afterwards would end the process with SIGABRT, although all is done
-    (https://github.com/apache/arrow/issues/34314).
+    A reader of the output, such as head, may be gone. Ctrl-C ends the process at once, without a
+    word: all is done. Python is not shut down: a thread of Arrow that frees an object of it
+    afterwards would end the process with SIGABRT (https://github.com/apache/arrow/issues/34314).
     """
-    if "pyspark" in sys.modules:
-        from spark_reprocess.spark.session import end_session
+    with _handling_ctrl_c(lambda *_: os._exit(exit_code)):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BrokenPipeError):
+                stream.flush()
+        if "pyspark" in sys.modules:
+            from spark_reprocess.spark.session import end_session
 
-        end_session()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(BrokenPipeError):
-            stream.flush()
-    os._exit(exit_code)
+            end_session()
+        os._exit(exit_code)
+
+
+@contextmanager
+def _handling_ctrl_c(handler: Any) -> Iterator[None]:  # noqa: ANN401 - as signal.signal takes it
+    """Give SIGINT another handler in the block, if this is the thread that gets signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 class Parser(argparse.ArgumentParser):

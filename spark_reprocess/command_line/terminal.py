@@ -5,17 +5,19 @@ On a terminal with colours and frames (rich), in a pipe as aligned plain text.
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from spark_reprocess.command_line.verb import READER_GONE
 from spark_reprocess.figures import visible
 
 _LONGEST_LINE = 100_000
@@ -24,17 +26,40 @@ _LONGEST_LINE = 100_000
 _DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
-def print_line(text: str, stream: TextIO | None = None) -> None:
-    """Print a line of the answer, to standard output unless *stream* is another one.
+@contextmanager
+def while_it_is_read() -> Iterator[None]:
+    """End the program without a word if the reader of standard output, such as head, has ended.
+
+    Raises:
+        SystemExit: with ``READER_GONE``.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise SystemExit(READER_GONE) from None
+
+
+def print_line(text: str) -> None:
+    """Print a line of the answer to standard output.
 
     Texts of messages are printed, and a terminal would act on control characters in them.
+
+    Raises:
+        SystemExit: nobody reads it any more, see ``while_it_is_read``.
     """
-    print(visible(text), file=stream)
+    with while_it_is_read():
+        sys.stdout.write(f"{visible(text)}\n")
+
+
+def print_note(text: str) -> None:
+    """Print a line to standard error. A run goes on where nobody reads that."""
+    with suppress(BrokenPipeError):
+        sys.stderr.write(f"{visible(text)}\n")
 
 
 def print_error(text: str) -> None:
-    """Print a line to standard error."""
-    print_line(f"dlq: {text}", sys.stderr)
+    """Print a line of the command's own to standard error."""
+    print_note(f"dlq: {text}")
 
 
 AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)

@@ -42,6 +42,7 @@ BAD_INPUT = 2
 STOPPED = REHEARSAL_FAILED = 3
 NOT_ALL_SENT = 4
 INTERRUPTED = 130
+READER_GONE = 141
 """Exit codes; see ``cli.main``."""
 
 

@@ -5,16 +5,21 @@ whose workers find this package and which prints errors only.
 """
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pyspark
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from spark_reprocess.errors import InputError
+from spark_reprocess.spark.interrupts import asking_to_stop
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -69,28 +74,15 @@ def get_session() -> SparkSession:
     Raises:
         InputError: Spark finds no Java that it can start, is another version than 4.1, or runs with
             a setting that we cannot change.
+        KeyboardInterrupt: SIGINT or SIGTERM came while Spark started. Its Java has ended.
     """
     if fault := version_fault():
         raise InputError(fault)
-    builder: SparkSession.Builder = SparkSession.builder
     try:
         if SparkContext._active_spark_context is None:  # noqa: SLF001 - no public way
-            settings = {**_EVERYWHERE, _SPECULATION: "false"}
-            if "PYSPARK_GATEWAY_PORT" not in os.environ:
-                settings |= _LOCAL
-                # Otherwise the workers use the first python3 on the PATH.
-                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-                # The JVM knows a container's limits, and a session cannot change its tasks later.
-                SparkContext._ensure_initialized(conf=SparkConf().setAll([*settings.items()]))  # noqa: SLF001
-                jvm: Any = SparkContext._jvm  # noqa: SLF001 - no public way
-                if jvm.System.getProperty("spark.master") == "local[*]":
-                    processors = jvm.Runtime.getRuntime().availableProcessors()
-                    settings["spark.master"] = f"local[{processors * 3 // 2}]"
-                    # Not on a cluster: its machines may get this package with the first task only.
-                    settings["spark.python.daemon.module"] = "spark_reprocess.worker_daemon"
-            for name, value in settings.items():
-                builder = builder.config(name, value)
-        session = builder.getOrCreate()
+            session = _started_session()
+        else:
+            session = SparkSession.builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
@@ -104,6 +96,94 @@ def get_session() -> SparkSession:
     for name, value in _EVERYWHERE.items():
         session.conf.set(name, value)
     return session
+
+
+def _started_session() -> SparkSession:
+    settings = {**_EVERYWHERE, _SPECULATION: "false"}
+    java = _Java()
+    with java.ending_with_the_start():
+        with asking_to_stop(java.end):
+            if "PYSPARK_GATEWAY_PORT" not in os.environ:
+                settings |= _LOCAL
+                # Otherwise the workers use the first python3 on the PATH.
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+                # The JVM knows a container's limits, and a session cannot change its tasks later.
+                SparkContext._ensure_initialized(conf=SparkConf().setAll([*settings.items()]))  # noqa: SLF001
+                jvm: Any = SparkContext._jvm  # noqa: SLF001 - no public way
+                if jvm.System.getProperty("spark.master") == "local[*]":
+                    processors = jvm.Runtime.getRuntime().availableProcessors()
+                    settings["spark.master"] = f"local[{processors * 3 // 2}]"
+                    # Not on a cluster: its machines may get this package with the first task only.
+                    settings["spark.python.daemon.module"] = "spark_reprocess.worker_daemon"
+            SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))
+        # The context has replaced the handler of SIGINT.
+        with asking_to_stop(java.end):
+            return SparkSession.builder.getOrCreate()
+
+
+class _Java:
+    """The Java that pyspark starts, from before its first answer.
+
+    pyspark lets it ignore SIGINT, and has no handle of it until it has answered: a command that is
+    interrupted before that would leave it behind.
+    """
+
+    def __init__(self) -> None:
+        """Know of no process yet."""
+        self._processes: list[Popen[bytes]] = []
+        self._is_asked = False
+
+    def end(self) -> None:
+        """End it now, or as soon as it is started. A call of Spark that waits for it then fails."""
+        self._is_asked = True
+        for process in self._processes:
+            if process.poll() is None:
+                _kill(process.pid)
+
+    @contextmanager
+    def ending_with_the_start(self) -> Iterator[None]:
+        """End it if the block, which starts it, is interrupted.
+
+        Raises:
+            KeyboardInterrupt: ``end`` was called in the block, which may have failed for that
+                reason.
+        """
+        java_gateway.Popen = self._start  # type: ignore[assignment, misc]
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                self.end()
+            if not self._is_asked:
+                raise
+        finally:
+            java_gateway.Popen = Popen  # type: ignore[misc]
+        if self._is_asked:
+            # Nobody may ask, or stop, a context whose Java has ended.
+            SparkContext._active_spark_context = SparkContext._gateway = None  # noqa: SLF001
+            raise KeyboardInterrupt
+
+    def _start(self, *words: Any, **settings: Any) -> "Popen[bytes]":  # noqa: ANN401 - Popen's
+        process = Popen(*words, **settings)  # noqa: S603 - what pyspark starts
+        self._processes.append(process)
+        if self._is_asked:
+            self.end()
+        return process
+
+
+def _kill(pid: int) -> None:
+    """Kill a process and, on Linux, those that it has started.
+
+    ``spark-submit`` is a script. It starts a Java that computes the words of the command, then it
+    becomes the Java of that command.
+    """
+    children = ""
+    with suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    for child in children.split():
+        _kill(int(child))
 
 
 def version_fault() -> str:

@@ -1,5 +1,7 @@
+import io
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,4 +135,19 @@ def test_work_goes_on_where_its_progress_cannot_be_written(
     status, asked = twice(iter([]))
 
     with in_file(tmp_path / "no" / "folder")("draining", status):
+        assert asked.wait(60)
+
+
+class UnreadStream(io.StringIO):
+    """Standard error as a pipe whose reader has ended."""
+
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+def test_work_goes_on_where_nobody_reads_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", UnreadStream())
+    status, asked = twice(iter(["1 of 2 messages"]))
+
+    with OFTEN("draining", status):
         assert asked.wait(60)

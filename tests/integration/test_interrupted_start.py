@@ -1,0 +1,135 @@
+"""Ctrl-C while Spark starts: a sentence, exit code 130, and no Java that stays behind.
+
+The Java of these tests does not answer, so that it is interrupted at a known point. A real one that
+is left behind would end late or, because the folder for its answer is gone, never.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dlq_cli.console.work import Works
+from spark_reprocess.command_line import cli
+from tests.support.parked_orders import archived, order
+from tests.support.processes import Family
+from tests.support.small_jobs import ANALYZE
+
+ROOT = Path(__file__).parents[2]
+
+WAITS = "sleep 60; touch '{ended}'"
+JAVA = """\
+#!/bin/sh
+case "$*" in
+  *org.apache.spark.launcher.Main*) {launcher};;
+  *) {gateway};;
+esac
+"""
+"""Spark's script starts one Java that computes the words of the command, and then becomes it."""
+
+
+@pytest.fixture
+def family() -> Iterator[Family]:
+    family = Family()
+    yield family
+    family.kill()
+
+
+@pytest.fixture(params=["launcher", "gateway"])
+def environment(request: pytest.FixtureRequest, tmp_path: Path, family: Family) -> dict[str, str]:
+    """The environment of a command whose Java waits at one of its two points."""
+    real = shutil.which("java")
+    if real is None:
+        pytest.skip("no Java")
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    waits = WAITS.format(ended=tmp_path / "ended")
+    launcher = {"launcher": waits, "gateway": f'exec {real} "$@"'}[request.param]
+    java.write_text(JAVA.format(launcher=launcher, gateway=waits))
+    java.chmod(0o700)
+    return {
+        **os.environ,
+        **family.environment,
+        "JAVA_HOME": str(java.parents[1]),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
+    }
+
+
+def is_waiting(family: Family) -> bool:
+    return any("sleep" in one.command for one in family.alive())
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait as long as it takes: the time of the whole test is limited."""
+    while not is_so():
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_start_leaves_no_java_behind(
+    tmp_path: Path, environment: dict[str, str], family: Family, number: signal.Signals
+) -> None:
+    archive = archived(tmp_path, [order(1)])
+    command = [sys.executable, "-m", "dlq_cli", *ANALYZE, "--archive", archive.root]
+    errors = tmp_path / "errors"
+    with (
+        errors.open("w") as stream,
+        subprocess.Popen(command, cwd=ROOT, env=environment, stderr=stream) as process,
+    ):
+        wait_until(lambda: is_waiting(family))
+        process.send_signal(number)
+
+    assert process.returncode == 130
+    assert errors.read_text() == "dlq: interrupted; nothing is lost, run the same command again\n"
+    wait_until(lambda: family.alive() == [])
+    assert not (tmp_path / "ended").exists()
+
+
+def test_a_work_of_the_console_that_is_stopped_while_it_starts_leaves_no_java_behind(
+    tmp_path: Path,
+    environment: dict[str, str],
+    family: Family,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    archive = archived(tmp_path, [order(1)])
+    works = Works(tmp_path / "state" / "work")
+    work_id = works.start(works.make_id(), [*ANALYZE, "--archive", archive.root]).work_id
+    wait_until(lambda: is_waiting(family))
+
+    works.stop(work_id, 1)
+    wait_until(lambda: family.alive() == [])
+
+    work = works.get(work_id)
+    assert work
+    assert (work.exit_code, work.status) == (130, "stopped")
+    assert work.errors() == "dlq: interrupted; nothing is lost, run the same command again\n"
+    assert not (tmp_path / "ended").exists()
+
+
+def test_another_ctrl_c_while_the_first_is_answered_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers: list[str] = []
+
+    def answer(text: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        answers.append(text)
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "print_error", answer)
+    handler = signal.getsignal(signal.SIGINT)
+
+    assert cli.exit_code_of(interrupted) == 130
+
+    assert answers == ["interrupted; nothing is lost, run the same command again"]
+    assert signal.getsignal(signal.SIGINT) == handler
