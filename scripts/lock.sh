@@ -1,11 +1,13 @@
 #!/bin/sh
 # Locks each requirements/*.in, and the layer's, with hashes and without the URL of a package index.
+# What locks is itself locked, in requirements/lock.txt: a changed uv could write any hash.
 set -eu
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 "$(scripts/find-python.sh)" -m venv "$tools"
-"$tools/bin/python" -m pip install --quiet uv
-for source in requirements/pip.in requirements/demo.in requirements/dev.in requirements/sam.in \
+"$tools/bin/python" -m pip install --quiet --require-hashes --requirement requirements/pip.txt
+"$tools/bin/python" -m pip install --quiet --require-hashes --requirement requirements/lock.txt
+for source in requirements/pip.in requirements/lock.in requirements/demo.in requirements/dev.in requirements/sam.in \
     requirements/job.in layers/core/requirements.in; do
     target="${source%.in}.txt"
     "$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 \
