@@ -344,7 +344,9 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     s3 = boto3.client("s3")
     for bucket in (BUCKET, "policybucket", "payloads"):
         s3.create_bucket(Bucket=bucket)
-    s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=REDRIVE_ALL)
+    # The DLQ feeds no parked queue, so no ramp is possible.
+    at_once = f"{REDRIVE_ALL}run: {{ramp: false}}\n"
+    s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=at_once)
     for n in range(10):
         body, source = f'{{"order": {n}}}', "Invoices" if n else "MainQueue"
         known = context(body, reason="attempts_exhausted", source_queue=source)
@@ -381,7 +383,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "1"
     assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "9"
     assert archive.list("commands") == []
-    # The DLQ feeds no parked queue, so all went at once. A ramp also asks for what this reads.
+    # A ramp also asks for what this reads.
     main = Queue(queues["MainQueue"].url, queues["MainQueue"].describe())
     function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
     asked = RedriveOptions("a", main_queue_url=main.url, function_arn=function)
