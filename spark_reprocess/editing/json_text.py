@@ -5,6 +5,7 @@ Numbers keep their digits (``1.10``, ``1e400``, 30-digit integers), objects the 
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
@@ -47,9 +48,13 @@ class Number(RawJSON):
 Json: TypeAlias = "dict[str, Json] | list[Json] | Number | str | bool | None"
 """What ``read_json`` returns."""
 
+_Pairs: TypeAlias = "list[tuple[str, Json]]"
 
-def read_json(text: str) -> Json:
+
+def read_json(text: str, object_of: Callable[[_Pairs], dict[str, Json]] | None = None) -> Json:
     """Read a JSON text into dicts, lists, str, bool, None and ``Number``.
+
+    *object_of* makes an object of its keys and values; by default one that refuses repeated keys.
 
     Raises:
         JsonTextError: the text is not JSON (``NaN`` is not), is nested too deeply, or repeats a
@@ -62,7 +67,7 @@ def read_json(text: str) -> Json:
             parse_int=Number,
             parse_float=Number,
             parse_constant=_refuse,
-            object_pairs_hook=_object,
+            object_pairs_hook=object_of or _object,
         )
     except JsonTextError:
         raise
@@ -104,7 +109,7 @@ def indented_json(text: str) -> str | None:
         return None
 
 
-def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _object(pairs: _Pairs) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise JsonTextError("repeats a key of an object")

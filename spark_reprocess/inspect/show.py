@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError
 
 from dlq_replay.aws.failure_table import FailureTable, table_client_config
 from dlq_replay.aws.sqs import describe
-from spark_reprocess.analysis.groups.mask import compile_masks
+from spark_reprocess.analysis.groups.mask import Masks, compile_masks
 from spark_reprocess.archive.ledger.claims import Attempt, Result, RunRecord, find_runs, run_records
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, states_of
@@ -44,6 +44,7 @@ class ShowOptions:
     message_id: str
     has_body: bool = False
     is_unmasked: bool = False
+    masks: tuple[str, ...] = ()
     claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
     plan: str | None = None
@@ -226,15 +227,18 @@ def show_run(options: ShowOptions) -> RunHistory | None:
     return RunHistory(run, tuple(outcomes.values()))
 
 
-def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHistory:
+def show(
+    options: ShowOptions, archive: Archive | None = None, masks: Masks | None = None
+) -> DeadLetterHistory:
     """Find every archived copy of a dead letter, and every run that claimed one.
 
-    Recorded error messages are masked unless *is_unmasked*: consumers put payloads into them.
-    *archive* is that of the options, if the caller has opened it before.
+    All that messages and their consumers say is masked unless *is_unmasked*. *archive* and *masks*
+    are those of the options, if the caller has them already.
 
     Raises:
-        InputError: the archive does not have the message.
+        InputError: the archive does not have the message, or a mask is no regular expression.
     """
+    masks = masks or compile_masks(options.masks)
     archive = archive or open_archive(options.archive)
     rows = _rows_of_dead_letter(archive, options.message_id)
     sent_at = [row["sent_at"] for row in rows]
@@ -255,9 +259,10 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     copies = [
         _copy(
             of_one,
-            options,
-            str(states.get(message_id, PENDING)),
-            tuple(_entries(message_id, attempts, runs)),
+            None if options.is_unmasked else masks,
+            has_content=options.has_body or options.is_unmasked,
+            state=str(states.get(message_id, PENDING)),
+            entries=tuple(_entries(message_id, attempts, runs)),
         )
         for message_id, of_one in by_id.items()
     ]
@@ -288,27 +293,56 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
     return find_rows(archive, first_ids | {row["message_id"] for row in rows})
 
 
+_OF_CONSUMER = ("error_type", "error_code", "error_message", "logged", "frames")
+"""What a consumer wrote: free text, whatever it should be."""
+
+
 def _copy(
-    rows: Sequence[Row], options: ShowOptions, state: str, entries: tuple[LedgerEntry, ...]
+    rows: Sequence[Row],
+    masks: Masks | None,
+    *,
+    has_content: bool,
+    state: str,
+    entries: tuple[LedgerEntry, ...],
 ) -> ArchivedCopy:
     row = min(rows, key=lambda row: (row["drained_at"], row["drain_id"]))
-    mask = str if options.is_unmasked else compile_masks(()).text
+    attributes = from_row(row).attributes
     shown = {one.name: row[one.name] for one in fields(ArchivedCopy) if one.name in row}
-    attributes, error = from_row(row).attributes, row["error_message"]
     shown |= {
         "state": state,
         "drain_ids": tuple(sorted({one["drain_id"] for one in rows})),
         "redriven_by": row["plan_id"],
-        "error_message": None if error is None else mask(error),
         "attributes": {name: one.data_type for name, one in attributes.items()},
         "entries": entries,
         "body": None,
     }
-    if options.has_body or options.is_unmasked:
-        values = ((name, one.value) for name, one in attributes.items())
-        texts = {name: one if isinstance(one, str) else one.hex() for name, one in values}
-        shown |= {"body": mask(row["body"] or ""), "values": {n: mask(t) for n, t in texts.items()}}
-    return ArchivedCopy(**shown)
+    if has_content:
+        shown["body"] = row["body"] or ""
+        shown["values"] = {name: one.value for name, one in attributes.items()}
+    return ArchivedCopy(**(_unmasked(shown) if masks is None else _masked(shown, masks)))
+
+
+def _unmasked(shown: Row) -> Row:
+    values = shown.get("values")
+    if values is None:
+        return shown
+    texts = {name: one if isinstance(one, str) else one.hex() for name, one in values.items()}
+    return {**shown, "values": texts}
+
+
+def _masked(shown: Row, masks: Masks) -> Row:
+    """Mask each value of a copy that somebody else wrote."""
+    masked = dict(shown)
+    for name in _OF_CONSUMER:
+        if shown.get(name):
+            masked[name] = masks.text(shown[name])
+    if shown["message_group_id"]:
+        masked["message_group_id"] = masks.value("message_group_id", shown["message_group_id"])
+    if shown["body"] is not None:
+        masked["body"] = masks.value("body", shown["body"])
+        values = shown["values"].items()
+        masked["values"] = {name: masks.value(f"attribute.{name}", one) for name, one in values}
+    return masked
 
 
 def _entries(

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from starlette.responses import Response
 
 from dlq_cli.console import reports
-from dlq_cli.console.site import GROUPS, PAGE_ROWS, Console, Visit, page_route
+from dlq_cli.console.site import GROUPS, PAGE_ROWS, Visit, page_route
 from dlq_replay.replaying.returns import Returns
-from spark_reprocess.analysis.groups.mask import excerpt
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.archive.ledger.open_set import planned_states
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
@@ -35,22 +34,16 @@ from spark_reprocess.report.views import View, group_view, shown_sample
 _MOST_STATEMENTS = 50
 """Of a group's history, the newest."""
 
-_BODY_CHARACTERS = 8_000
-"""Of a body at most; ``dlq show`` has all of it."""
-
 PREVIEW_MESSAGES = 20
 
 
-def _masked(console: Console, copy: ArchivedCopy) -> tuple[View, str]:
-    """Return body and attributes of a copy, and its recorded error, as a reader may see them."""
-    body, error, values = copy.body or "", copy.error_message or "", copy.values or {}
-    if not console.is_unmasked:
-        masks = console.masks
-        body, error = excerpt(body, masks, _BODY_CHARACTERS), masks.text(error)
-        values = {name: masks.value(f"attribute.{name}", value) for name, value in values.items()}
+def _content(copy: ArchivedCopy) -> tuple[View, str]:
+    """Return body and attributes of a copy as a sample, and its recorded error."""
+    values = copy.values or {}
     attributes = {f"{name} ({copy.attributes[name]})": one for name, one in values.items()}
-    sample = shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
-    return sample, ": ".join(filter(None, (copy.error_type, copy.error_code, error)))
+    sample = shown_sample(Sample(copy.message_id, copy.sent_at, copy.body or "", attributes))
+    error = filter(None, (copy.error_type, copy.error_code, copy.error_message))
+    return sample, ": ".join(error)
 
 
 def _planned(visit: Visit, plan_id: str | None) -> tuple[Plan, PlannedGroup]:
@@ -135,14 +128,18 @@ def _say(visit: Visit) -> Response:
 
 def _message(visit: Visit) -> Response:
     console, message_id = visit.console, visit.request.path_params["message_id"]
-    # Read as it is, and masked here as samples are: fields by their names, too.
-    options = ShowOptions(console.archive.root, message_id, is_unmasked=True)
-    history = show(options, console.archive)
-    words = ["--unmasked"] if console.is_unmasked else ["--body"]
+    options = ShowOptions(
+        console.archive.root,
+        message_id,
+        has_body=True,
+        is_unmasked=console.is_unmasked,
+    )
+    history = show(options, console.archive, console.masks)
+    words = ["--unmasked"] if console.is_unmasked else ["--body", *console.mask_words]
     return visit.page(
         "message.html.jinja",
         history=history,
-        copies=[(one, *_masked(console, one)) for one in history.copies],
+        copies=[(one, *_content(one)) for one in history.copies],
         group_id=visit.query.get("group", ""),
         shown_plan=visit.query.get("plan", ""),
         command=console.command("show", message_id, *words),

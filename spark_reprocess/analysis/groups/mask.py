@@ -3,17 +3,22 @@
 ``dlq_replay.text.masks`` has the patterns. Masks cannot recognize names, addresses and free text.
 """
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
-from dlq_replay.text.masks import MASKED, NAMES_OF_FIELDS, mask_start, mask_text
-from spark_reprocess.analysis.groups.payload import NOT_JSON, in_base64, parse_container, parse_json
+from dlq_replay.text.masks import MASKED, mask_start, mask_text
+from dlq_replay.text.secret_names import is_secret_name
+from spark_reprocess.analysis.groups.payload import NOT_JSON, in_base64
 from spark_reprocess.analysis.leads.features import COLUMNS
+from spark_reprocess.editing.json_text import (
+    Json,
+    JsonTextError,
+    Number,
+    read_json,
+    write_json,
+)
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import cut
 
@@ -46,31 +51,39 @@ class Masks:
         masked, is_cut = mask_start(text, characters, self.text)
         return shorten(f"{masked}…" if is_cut else masked, characters)
 
-    def value(self, field: str, text: str, characters: int | None = None) -> str:
+    def value(self, field: str, value: str | bytes, characters: int | None = None) -> str:
         """Return a field's value as it may be shown: all of it, parts, or ``***``.
 
-        With *characters* it is its start, up to this number, on one line.
+        What is shown of messages, wherever it is, comes from here: bodies, attributes, leads. JSON
+        stays JSON, with ``***`` in place of each field that is not to be shown. JSON in a text, and
+        text in base64, is masked likewise. Of bytes only their number is shown.
+
+        With *characters* it is shortened to this number: long texts, long arrays and deep objects
+        within JSON, and other texts to one line.
         """
         if not self.shows_values or self.hides(field):
             return MASKED
-        return self.text(text) if characters is None else self.start(text, characters)
+        if isinstance(value, bytes):
+            return f"{len(value):,} bytes"
+        if characters is None:
+            return _Masker(self).whole(field, value)
+        # A larger body needs more cuts.
+        least = sum(len(value) > characters * _SHRINKS**power for power in range(1, 4))
+        for limits in _CUTS[least:]:
+            shown = _Masker(self, characters, *limits).whole(field, value)
+            if len(shown) <= characters:
+                return shown
+        return shorten(shown, characters)
 
-    def tree(self, field: str, value: object) -> Any:  # noqa: ANN401 - as JSON as it came
-        """Return a JSON value with ``***`` in place of each field that is not to be shown."""
-        if self.hides(field):
-            return MASKED
-        match value:
-            case dict():
-                return {name: self.tree(f"{field}.{name}", one) for name, one in value.items()}
-            case list():
-                return [self.tree(f"{field}[]", one) for one in value]
-        return value
+    def tree(self, field: str, value: Json) -> Json:
+        """Return what ``read_json`` returns, masked as by ``value``."""
+        return _Masker(self).value(field, value, 0)
 
     def hides(self, field: str) -> bool:
         """Whether *field* (``body.customer.name``) is not to be shown, whatever its value is."""
         plain = field.replace("[]", "")
         is_below = any(plain == one or plain.startswith(f"{one}.") for one in self.fields)
-        return is_below or any(map(is_secret_key, plain.split(".")))
+        return is_below or any(map(is_secret_name, plain.split(".")))
 
 
 def compile_masks(masks: Sequence[str], *, shows_values: bool = True) -> Masks:
@@ -94,113 +107,137 @@ def _is_path(mask: str) -> bool:
     return mask in COLUMNS or _PATH.fullmatch(mask) is not None
 
 
-@lru_cache(maxsize=4096)
-def is_secret_key(key: str) -> bool:
-    """Return whether values under *key* are hidden: ``apiKey``, ``DB_PASSWORD``, ``dob``."""
-    words = [word.lower() for word in _WORD.findall(key)]
-    pairs = {f"{first}{second}" for first, second in pairwise(words)}
-    return not _SECRET.isdisjoint((*words, *pairs))
-
-
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SECRET = frozenset(NAMES_OF_FIELDS.replace("_", "").split())
-
-
 def shorten(text: str, characters: int) -> str:
     """Cut *text* to so many characters, on one line, marked where it was cut."""
     return cut(" ".join(text.split()), characters)
 
 
 SAMPLE_CHARACTERS = 1500
+"""Of a body in a sample."""
 
-_HALF_PAIR = re.compile(r"[\ud800-\udfff]")
-"""JSON can contain half of a surrogate pair (``\\ud83d``), which UTF-8 cannot encode."""
-
+_LEVELS = 100
+"""What is nested more deeply is not shown: Python could not write it."""
 
 _CUTS = ((12, 200, 20, 400), (6, 60, 5, 200), (4, 30, 3, 100), (3, 15, 2, 60), (1, 8, 1, 40))
-"""How much of a body is shown: levels, fields of an object, elements, characters of a text."""
+"""How much of JSON is shown: levels, fields of an object, elements, characters of a text."""
 
 _SHRINKS = 4
 """Each cut leaves about a fourth of what the previous one leaves of a large body."""
 
-
-def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str:
-    """Return *body* masked, up to *characters*.
-
-    JSON stays JSON, with long texts, long arrays and deep objects shortened.
-    """
-    value = parse_json(body)
-    if value is not NOT_JSON:
-        return _json_excerpt(value, masks, characters, len(body))
-    packed = in_base64(body)
-    if packed is None:
-        return masks.start(body, characters)
-    word, held = packed
-    if isinstance(held, bytes):
-        return f"{word} {len(held):,} bytes"
-    return f"{word} {excerpt(held, masks, characters - len(word) - 1)}"
-
-
-def _json_excerpt(value: object, masks: Masks, characters: int, size: int) -> str:
-    first = sum(size > characters * _SHRINKS**power for power in range(1, 4))
-    for limits in _CUTS[first:]:
-        shown = _Shortener(masks, *limits).value(value, "body", 0)
-        text = _HALF_PAIR.sub(
-            lambda half: f"\\u{ord(half[0]):04x}", json.dumps(shown, ensure_ascii=False)
-        )
-        if len(text) <= characters:
-            return text
-    return shorten(text, characters)
+_KEY_CHARACTERS = 80
+_ALL = 10**9
+_BODY = "body"
 
 
 @dataclass(frozen=True, slots=True)
-class _Shortener:
-    masks: Masks
-    levels: int
-    fields: int
-    elements: int
-    characters: int
+class _Masker:
+    """Masks one value, and shortens JSON to so much of it.
 
-    def value(self, value: object, field: str, level: int) -> object:
-        if field and self.masks.hides(field):
+    Attributes:
+        most: characters of a text that is not JSON; None for all of it, then nothing is shortened.
+        characters: of a text within JSON.
+    """
+
+    masks: Masks
+    most: int | None = None
+    levels: int = _LEVELS
+    fields: int = _ALL
+    elements: int = _ALL
+    characters: int = _ALL
+
+    def whole(self, field: str, text: str) -> str:
+        """Return *text* masked, as JSON if it is JSON."""
+        value = _read(text)
+        if value is not NOT_JSON:
+            return self._json(field, text, value, 0)
+        if field == _BODY and (packed := in_base64(text)):
+            word, content = packed
+            left = None if self.most is None else self.most - len(word) - 1
+            return f"{word} {self.masks.value(field, content, left)}"
+        if self.most is None:
+            return self._text(field, text, 0, _ALL)
+        return shorten(self._text(field, text, 0, self.most), self.most)
+
+    def value(self, field: str, value: Json, level: int) -> Json:
+        if self.masks.hides(field):
             return MASKED
         match value:
             case str():
-                return self._text(value, field, level)
+                return self._text(field, value, level, self.characters)
             case dict():
-                return self._object(value, field, level)
+                return self._object(field, value, level)
             case list():
-                return self._array(value, field, level)
-            case bool() | None:
-                return value
-        shown = self.masks.text(str(value))
-        return value if shown == str(value) else shown
+                return self._array(field, value, level)
+            case Number():
+                shown = self._leaf(field, value.encoded_json, self.characters)
+                return value if shown == value.encoded_json else shown
+        return value
 
-    def _text(self, text: str, field: str, level: int) -> str:
-        if (container := parse_container(text)) is not NOT_JSON:
-            return json.dumps(self.value(container, field, level), ensure_ascii=False)
-        word, held = in_base64(text) or ("", b"")
-        if isinstance(held, str) and (shown := self._text(held, field, level)) != held:
-            return f"{word} {shown}"
-        most = self.characters
-        masked, is_cut = mask_start(text, most, self.masks.text)
-        return f"{masked[: most - 1]}…" if is_cut or len(masked) > most else masked
+    def _json(self, field: str, text: str, value: Json, level: int) -> str:
+        shown = self.value(field, value, level)
+        if self.most is None and shown == value:
+            # As it was written.
+            return self.masks.text(text)
+        return write_json(shown, (", ", ": "))
 
-    def _object(self, value: Mapping[str, Any], field: str, level: int) -> object:
+    def _text(self, field: str, text: str, level: int, characters: int) -> str:
+        # Rules out most texts without parsing them.
+        value: Any = _read(text) if text.lstrip()[:1] in ("{", "[") else NOT_JSON
+        if value is not NOT_JSON:
+            return self._json(field, text, value, level)
+        word, content = in_base64(text) or ("", b"")
+        if isinstance(content, str) and level < self.levels:
+            shown = self._text(field, content, level + 1, characters)
+            if shown != content:
+                return f"{word} {shown}"
+        return self._leaf(field, text, characters)
+
+    def _leaf(self, field: str, text: str, characters: int) -> str:
+        # The name may say what it is, as in "account: 12345678".
+        before = f"{field.rpartition('.')[2].removesuffix('[]')}: "
+
+        def mask(text: str) -> str:
+            masked = self.masks.text(f"{before}{text}")
+            is_whole = masked.startswith(before)
+            return masked.removeprefix(before) if is_whole else self.masks.text(text)
+
+        masked, is_cut = mask_start(text, characters, mask)
+        return cut(f"{masked}…" if is_cut else masked, characters)
+
+    def _object(self, field: str, value: dict[str, Json], level: int) -> Json:
         if value and level >= self.levels:
             return "{…}"
-        shown: dict[str, object] = {}
+        shown: dict[str, Json] = {}
         for name, inside in list(value.items())[: self.fields]:
-            key = self.masks.start(name, 80)
-            shown[key] = self.value(inside, f"{field}.{name}", level + 1)
+            is_whole = self.most is None
+            key = self.masks.text(name) if is_whole else self.masks.start(name, _KEY_CHARACTERS)
+            if key in shown:
+                # Two names that are masked, or cut.
+                key = f"{key} ({len(shown)})"
+            shown[key] = self.value(f"{field}.{name}", inside, level + 1)
         if len(value) > self.fields:
             shown["…"] = f"{len(value) - self.fields} more"
         return shown
 
-    def _array(self, value: list[Any], field: str, level: int) -> object:
+    def _array(self, field: str, value: list[Json], level: int) -> Json:
         if value and level >= self.levels:
             return "[…]"
-        shown = [self.value(one, f"{field}[]", level + 1) for one in value[: self.elements]]
+        shown = [self.value(f"{field}[]", element, level + 1) for element in value[: self.elements]]
         if len(value) > self.elements:
             shown.append(f"… {len(value) - self.elements} more")
         return shown
+
+
+def _read(text: str) -> Any:  # noqa: ANN401 - a JSON value, or NOT_JSON
+    try:
+        return read_json(text, _with_repeats)
+    except JsonTextError:
+        return NOT_JSON
+
+
+def _with_repeats(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """Return an object. A name that is repeated has an array of all its values."""
+    values: dict[str, list[Json]] = {}
+    for name, inside in pairs:
+        values.setdefault(name, []).append(inside)
+    return {name: inside if len(inside) > 1 else inside[0] for name, inside in values.items()}

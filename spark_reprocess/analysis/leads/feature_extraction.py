@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.text.masks import mask_start
-from spark_reprocess.analysis.groups.mask import Masks, excerpt
+from spark_reprocess.analysis.groups.mask import SAMPLE_CHARACTERS, Masks
 from spark_reprocess.analysis.groups.signature import (
     TITLE_CHARACTERS,
     Reasons,
@@ -152,10 +152,12 @@ class _Extractor:
             extracted["message_id"] = row["message_id"]
             extracted["sent_at"] = row["sent_at"]
             extracted["logged"] = logged
-            extracted["body"] = excerpt(body, self.masks) if self.masks.shows_values else None
+            shows_values = self.masks.shows_values
+            shown = self.masks.value("body", body, SAMPLE_CHARACTERS) if shows_values else None
+            extracted["body"] = shown
             extracted["attributes"] = {
                 name: self._attribute_text(name, value)
-                for name, value in (sorted(attributes) if self.masks.shows_values else ())
+                for name, value in (sorted(attributes) if shows_values else ())
                 if name not in OUR_ATTRIBUTES
             }
         return extracted
@@ -169,9 +171,8 @@ class _Extractor:
 
     def _attribute_text(self, name: str, value: dict[str, Any]) -> str:
         text = value["string_value"]
-        if text is None:
-            return f"{len(value['binary_value'] or b''):,} bytes"
-        return self.masks.value(f"attribute.{name}", text, _ATTRIBUTE_CHARACTERS)
+        held = (value["binary_value"] or b"") if text is None else text
+        return self.masks.value(f"attribute.{name}", held, _ATTRIBUTE_CHARACTERS)
 
 
 def leads_among(

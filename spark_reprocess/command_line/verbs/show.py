@@ -60,7 +60,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--body",
         dest="has_body",
         action="store_true",
-        help="show bodies and attributes, with e-mail addresses, card numbers and tokens masked",
+        help="show bodies and attributes, masked as in a report",
     )
     add(
         "--unmasked",
@@ -68,7 +68,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show bodies and attributes as they are",
     )
-    add_shared(parser, "--claim-ttl", "--failure-table")
+    add_shared(parser, "--mask", "--claim-ttl", "--failure-table")
     group = parser.add_argument_group("the messages of a group")
     group.add_argument(
         "--out", metavar="FILE", help="a file to create on this machine; - for standard output"

@@ -115,11 +115,9 @@ def _lines(message: Message, masks: Masks) -> Iterator[str]:
     try:
         body = write_indented(masks.tree("body", read_json(message.body)))
     except JsonTextError:
-        body = message.body
-    yield from masks.text(body).splitlines()
+        body = masks.value("body", message.body)
+    yield from body.splitlines()
     for name, attribute in sorted(message.attributes.items()):
         if name not in _OURS:
-            raw = attribute.value
-            text = raw if isinstance(raw, str) else f"{len(raw):,} bytes"
-            shown = masks.value(f"attribute.{name}", text)
+            shown = masks.value(f"attribute.{name}", attribute.value)
             yield f"attribute {masks.text(name)} ({attribute.data_type}): {shown}"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq_replay.text import masks
 from dlq_replay.text.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
 from spark_reprocess.analysis.groups import signature
 from spark_reprocess.analysis.groups.mask import Masks
@@ -117,10 +118,29 @@ def _reach(items: Any) -> int:
     return total
 
 
-@pytest.mark.parametrize("pattern", [one.pattern for one in PATTERNS], ids=lambda p: p.pattern[:30])
+@pytest.mark.parametrize(
+    "pattern",
+    [*(one.pattern for one in PATTERNS), masks.ELEMENT, masks.OPTION, masks.SIGN],
+    ids=lambda p: p.pattern[:30],
+)
 def test_the_time_that_a_pattern_takes_grows_with_the_text_alone(pattern: re.Pattern[str]) -> None:
     assert faults(pattern) == []
     assert reach(pattern) <= REACH_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        masks.NAME_BACKWARDS,
+        masks.PLAIN_VALUE,
+        masks.QUOTED_VALUE,
+        masks.BRACKETS_VALUE,
+        masks.COOKIES_VALUE,
+        masks.CREDENTIALS_VALUE,
+    ],
+)
+def test_a_value_is_read_once(value: re.Pattern[str]) -> None:
+    assert faults(value, is_anchored=True) == []
 
 
 def test_the_pattern_of_a_root_element_matches_in_one_way() -> None:
@@ -162,28 +182,45 @@ def test_a_secret_of_several_lines_is_hidden(text: str, masked: str) -> None:
     assert mask_text(text) == masked
 
 
+AT_END_OF_WORD = """
+    password passwords passwd passphrase passcode passwort kennwort pwd secret secrets token tokens
+    credential credentials api_key access_key secret_key private_key signing_key account_key
+    encryption_key session_id card_number ssn
+"""
 IN_TEXT = """
-    password passwd passphrase passcode pwd secret token credential credentials authorization cookie
-    api_key access_key private_key secret_key signing_key ssn iban cvv cvc card_number card_no
+    authorization cookie master_key auth_key subscription_key shared_key otp mfa_code recovery_code
+    verification_code security_code iban cvv cvc card_no
 """
 OF_FIELDS = """
-    passwords pw pin otp secrets tokens jwt bearer cookies session_id signature sig encryption_key
-    social_security passport_number national_id tax_id bban account_number account_no acct_number
-    bank_account sort_code routing_number pan credit_card phone phones phone_number telephone
-    cellphone mobile mobilephone tel fax msisdn whatsapp birth birthdate birthday dateofbirth born
-    dob geb geburtsdatum gebdatum
+    pass pw pin jwt bearer cookies signature sig senha contrasena wachtwoord motdepasse sid sessid
+    csrf xsrf dsn connection_string connection_str conn_string conn_str totp recovery_codes
+    backup_code backup_codes auth_code authorization_code code_verifier sms_code seed_phrase
+    mnemonic saml_response saml_assertion client_assertion app_key application_key service_key
+    storage_key license_key webhook_key hmac_key session_key decryption_key deploy_key write_key
+    consumer_key client_key ssh_key social_security social_insurance national_insurance national_id
+    passport nino cpf aadhaar aadhar bsn dni nif curp pesel personnummer nhs_number tax_id
+    tax_number tax_no steuer_id steuernummer drivers_license driver_license driving_licence bban
+    account_number account_no acct_number bank_account kontonummer sort_code routing_number pan
+    credit_card cc_number cc_num cc_no phone phones phone_number telephone cellphone mobile
+    mobilephone tel fax msisdn whatsapp birth birthdate birthday dateofbirth born dob geb
+    geburtsdatum gebdatum
 """
 TOKENS = """
-    ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- rk_live_
-    sk_live_ AIza
+    ghp_ gho_ ghs_ ghu_ ghr_ github_pat_ glpat- glrt- gldt- glptt- xoxa- xoxb- xoxe- xoxp- xoxr-
+    xoxs- xapp- rk_live_ sk_live_ rk_test_ sk_test_ whsec_ AIza ya29. GOCSPX- shpat_ shpca_ shppa_
+    shpss_ sq0atp- sq0csp- dop_v1_ hvs. hvb. PMAK- NRAK- rubygems_ dckr_pat_ lin_api_ figd_ glsa_
+    ATATT3 xkeysib- sntrys_ tskey- pscale_tkn_ pscale_pw_ nfp_ sbp_ ntn_ AGE-SECRET-KEY-
 """
+LONG_TOKENS = "npm_ hf_ gsk_ pypi-A sk- SG.0123456789. dapi SK 12345678:AA"
 
 
 @pytest.mark.parametrize(
     ("words", "value", "masked"),
     [
-        (IN_TEXT, "=x1", "{}=***"),
+        (AT_END_OF_WORD + IN_TEXT, ": x1", "{}: ***"),
+        (OF_FIELDS, "=x1", "{}=***"),
         (TOKENS, "0123456789", "***"),
+        (LONG_TOKENS, "0123456789abcdef" * 2, "***"),
         ("AKIA ASIA", "0123456789ABCDEF", "***"),
         ("bearer basic", " 01234567", "***"),
         ("birth born dob geb geboren geburt", " 1980-05-03", "{} ***"),
@@ -198,11 +235,34 @@ def test_what_follows_each_word_of_a_secret_is_hidden(words: str, value: str, ma
         assert mask_text(word + value) == masked.format(word)
 
 
-@pytest.mark.parametrize("name", [*IN_TEXT.split(), *OF_FIELDS.split()])
+@pytest.mark.parametrize("name", AT_END_OF_WORD.replace("_", "").split())
+def test_a_long_name_is_known_at_the_end_of_a_word(name: str) -> None:
+    assert mask_text(f"pg{name}: x1, PG{name.upper()}=x1") == f"pg{name}: ***, PG{name.upper()}=***"
+    assert Masks().hides(f"body.pg{name}")
+
+
+@pytest.mark.parametrize("name", (AT_END_OF_WORD + IN_TEXT + OF_FIELDS).split())
 def test_a_field_of_each_name_of_a_secret_is_hidden(name: str) -> None:
     for form in (name, name.replace("_", "")):
         assert mask_text(f"<{form}>x1</{form}>") == f"<{form}>***</{form}>"
         assert Masks().hides(f"body.{form}")
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        "2223003122003222",
+        "378282246310005",
+        "4111 1111 1111 1111",
+        "5555-5555-5555-4444",
+        "6011111111111117",
+    ],
+)
+def test_a_card_of_each_first_digit_is_hidden(card: str) -> None:
+    assert mask_text(f"card {card} declined, code {card[:-1]}0") == (
+        f"card *** declined, code {card[:-1]}0"
+    )
+    assert mask_text(f"paid with {card}") == "paid with ***"
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,53 @@ def test_unmasked_body_is_shown_as_it_is(archive: Archive, capsys: Capture) -> N
     assert copy["values"]["tenant"] == "acme bob@example.org"
 
 
+SECRETS = message(
+    "copy-9",
+    json.dumps({"pin": 493021, "tokens": ["493021"], "secret": {"a": "493021"}, "n": "shown"}),
+    {
+        "signature": text("493021"),
+        "password": text("493021"),
+        "event": text('{"otp": "493021", "n": "shown"}'),
+        **context(
+            first_id="copy-9",
+            error=FailureError("No user anna493021@example.com", "Cookie: a=b; c=493021 shown"),
+        ),
+    },
+)
+
+
+@pytest.mark.parametrize("words", [[], ["--body"], ["--json"], ["--body", "--json"]])
+def test_no_answer_shows_what_a_sample_hides(
+    tmp_path: Path, capsys: Capture, words: list[str]
+) -> None:
+    archive = open_archive(str(tmp_path), creates=True)
+    drained(archive, "d-1", SECRETS)
+
+    assert main(["show", "--archive", archive.root, "copy-9", *words]) == 0
+
+    answer = capsys.readouterr().out
+    assert "493021" not in answer
+    assert "No user ***" in answer
+    assert "Cookie: *** shown" in answer
+    assert answer.count("shown") >= (3 if "--body" in words else 1)
+    if words == ["--body", "--json"]:
+        [copy] = json.loads(answer)["copies"]
+        hidden = {"pin": "***", "tokens": "***", "secret": "***", "n": "shown"}
+        assert json.loads(copy["body"]) == hidden
+        assert (copy["values"]["signature"], copy["values"]["password"]) == ("***", "***")
+
+
+def test_a_mask_of_the_caller_hides_more(archive: Archive, capsys: Capture) -> None:
+    words = ["show", "--archive", archive.root, "copy-1", "--body", "--json"]
+
+    assert main([*words, "--mask", "attribute.tenant", "--mask", "body.order"]) == 0
+
+    copy = json.loads(capsys.readouterr().out)["copies"][0]
+    assert copy["values"]["tenant"] == "***"
+    assert json.loads(copy["body"])["order"] == "***"
+    assert main([*words, "--mask", "("]) == 2
+
+
 def test_empty_archive_knows_no_message(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none of the 0 drains in archive .*new brought it"):
         show(ShowOptions(str(tmp_path / "new"), "m-1"))

@@ -1,19 +1,27 @@
 import base64
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.text.masks import MASKED
+from dlq_replay.text.secret_names import is_secret_name
+from dlq_replay.wire.attributes import MessageAttribute
 from spark_reprocess.analysis.groups.mask import (
+    SAMPLE_CHARACTERS,
     Masks,
     compile_masks,
-    excerpt,
-    is_secret_key,
     shorten,
 )
+from spark_reprocess.redrive.resolving.editor import edit_sample
 from tests.property.strategies import json_of, json_values
+from tests.support.builders import message
+
+
+def excerpt(body: str, masks: Masks, characters: int = 1500) -> str:
+    return masks.value("body", body, characters)
 
 
 @pytest.mark.parametrize(
@@ -27,9 +35,9 @@ from tests.property.strategies import json_of, json_values
     ],
 )
 def test_a_key_that_names_a_secret_hides_its_value(key: str) -> None:
-    assert is_secret_key(key)
+    assert is_secret_name(key)
     assert Masks().value(f"body.{key}", "short") == MASKED
-    assert Masks().tree("body", {key: {"a": [1]}}) == {key: MASKED}
+    assert Masks().tree("body", {key: {"a": ["1"]}}) == {key: MASKED}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +48,7 @@ def test_a_key_that_names_a_secret_hides_its_value(key: str) -> None:
     ],
 )
 def test_a_key_that_only_resembles_one_does_not(key: str) -> None:
-    assert not is_secret_key(key)
+    assert not is_secret_name(key)
 
 
 @pytest.mark.parametrize(
@@ -138,3 +146,87 @@ def test_a_masked_field_is_hidden_with_all_below_it() -> None:
 
 def test_bytes_are_shown_by_their_size() -> None:
     assert excerpt(base64.b64encode(bytes(300)).decode(), Masks()) == "base64 of 300 bytes"
+
+
+HIDDEN = {
+    "a name": '{"otp": "493021", "n": "shown"}',
+    "a number": '{"pin": 493021, "n": "shown"}',
+    "a list": '{"tokens": ["493021", 493021], "n": "shown"}',
+    "an object": '{"secret": {"a": {"b": "493021"}}, "n": "shown"}',
+    "JSON in a text": '{"n": "shown", "Message": "{\\"otp\\": \\"493021\\"}"}',
+    "JSON in JSON in a text": json.dumps(
+        {"n": "shown", "m": json.dumps({"d": '{"otp": "493021"}'})}
+    ),
+    "base64": json.dumps(
+        {"n": "shown", "data": base64.b64encode(b'{"otp": "493021", "x": 1}').decode()}
+    ),
+    "a key that is a secret": '{"n": "shown", "anna493021@example.com": 1}',
+    "two keys that are secrets": '{"n": 1, "a493021@b.de": 1, "c493021@b.de": "shown"}',
+    "a key twice": '{"k": {"otp": "493021"}, "k": 1, "n": "shown"}',
+    "an account": '{"account": 493021493021, "n": "shown"}',
+    "pairs": "otp=493021&n=shown",
+    "XML": "<a><otp>493021</otp><n>shown</n></a>",
+    "not quite JSON": "{'otp': '493021', 'n': 'shown'}",
+}
+"""Texts, each with a secret that has the digits 493021, and with a word that is none."""
+
+
+def preview(body: str, attributes: dict[str, MessageAttribute]) -> str:
+    """The lines that a preview of an edit shows of all of a message."""
+    before, after = message("m-1", "", {}), message("m-1", body, attributes)
+    return "\n".join(edit_sample("g-1", before, after, Masks()).lines)
+
+
+PLACES: dict[str, Callable[[str], str]] = {
+    "a sample's body": lambda text: Masks().value("body", text, SAMPLE_CHARACTERS),
+    "a sample's attribute": lambda text: Masks().value("attribute.x", text, 200),
+    "a lead": lambda text: Masks().value("body.x", text),
+    "a whole body": lambda text: Masks().value("body", text),
+    "a whole attribute": lambda text: Masks().value("attribute.x", text),
+    "an edit's body": lambda text: preview(text, {}),
+    "an edit's attribute": lambda text: preview("", {"x": MessageAttribute("String", text)}),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("form", HIDDEN)
+def test_every_place_hides_the_same(place: str, form: str) -> None:
+    shown = PLACES[place](HIDDEN[form])
+
+    assert "493021" not in shown
+    assert MASKED in shown
+    assert "shown" in shown
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_place_changes_what_hides_nothing(place: str) -> None:
+    text = '{"n":1.10,"big":1e400,"t":"{\\"a\\":1}","k":[true,null,"ä"]}'
+
+    shown = PLACES[place](text)
+
+    for part in ("1.10", "1e400", '{\\"a\\":', "true", "null", '"ä"'):
+        assert part in shown
+
+
+@pytest.mark.parametrize("field", ["attribute.signature", "attribute.password", "body.pin"])
+def test_a_field_with_the_name_of_a_secret_is_hidden_whatever_it_holds(field: str) -> None:
+    assert [Masks().value(field, value) for value in ("short", '{"a":1}', b"abc")] == [MASKED] * 3
+
+
+def test_a_whole_value_that_hides_nothing_is_as_it_was_written() -> None:
+    for text in ('{ "a":1.10 }', '"x"', "[]", "007", "3f2b" * 16, " two  blanks\n"):
+        assert Masks().value("attribute.x", text) == text
+
+
+def test_bytes_have_a_size() -> None:
+    assert Masks().value("attribute.x", bytes(3000)) == "3,000 bytes"
+
+
+def test_json_of_any_depth_is_masked() -> None:
+    deep = '{"a":' * 90 + '{"otp":"493021","n":1}' + "}" * 90
+    deeper = '{"a":' * 3000 + '{"otp":"493021","n":1}' + "}" * 3000
+
+    for text in (deep, deeper):
+        shown = Masks().value("body", text)
+        assert "493021" not in shown
+        assert shown.startswith('{"a":')
