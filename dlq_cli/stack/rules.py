@@ -44,6 +44,7 @@ class TriggerFacts:
         reports_batch_item_failures: whether what the function wants to keep stays in the DLQ.
             That of a pipe that waits for the answer always does.
         target: the ARN of what gets the messages.
+        changed_at_seconds: when its state changed last, epoch seconds; None where AWS does not say.
     """
 
     name: str
@@ -51,6 +52,7 @@ class TriggerFacts:
     source_arn: str
     reports_batch_item_failures: bool
     target: str = ""
+    changed_at_seconds: float | None = None
 
     @property
     def is_pipe(self) -> bool:

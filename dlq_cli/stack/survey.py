@@ -1,6 +1,7 @@
 """Asks AWS for the facts of an installation. Reads only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,14 +36,7 @@ def survey(session: "Session", stack: str) -> Installation:
     values = read_stack(session, stack)
     function = values.function_arn
     client = clients_of(session)
-    with aws_errors(f"function {function}"):
-        configuration = client("lambda").get_function_configuration(FunctionName=function)
-    try:
-        settings = ReplaySettings.from_env(
-            configuration.get("Environment", {}).get("Variables", {})
-        )
-    except SettingsError as error:
-        raise InputError(f"function {function}: {error}") from error
+    configuration, settings = read_function(client, function)
     unknown: list[str] = []
 
     def ask(what: str, call: Callable[..., Fact], *args: Any, **kwargs: Any) -> Fact | None:  # noqa: ANN401 - the call's own
@@ -110,6 +104,19 @@ def survey(session: "Session", stack: str) -> Installation:
     )
 
 
+def read_function(client: Client, function: str) -> tuple[Mapping[str, Any], ReplaySettings]:
+    """Read a replay function's configuration, and the settings in it; may raise InputError."""
+    with aws_errors(f"function {function}"):
+        configuration = client("lambda").get_function_configuration(FunctionName=function)
+    try:
+        settings = ReplaySettings.from_env(
+            configuration.get("Environment", {}).get("Variables", {})
+        )
+    except SettingsError as error:
+        raise InputError(f"function {function}: {error}") from error
+    return configuration, settings
+
+
 def list_mappings(client: Client, **selection: str) -> list[TriggerFacts]:
     """List event source mappings, by ``FunctionName`` or ``EventSourceArn``."""
     pages = client("lambda").get_paginator("list_event_source_mappings").paginate(**selection)
@@ -121,6 +128,7 @@ def list_mappings(client: Client, **selection: str) -> list[TriggerFacts]:
             reports_batch_item_failures="ReportBatchItemFailures"
             in mapping.get("FunctionResponseTypes", []),
             target=mapping.get("FunctionArn", ""),
+            changed_at_seconds=_seconds(mapping.get("LastModified")),
         )
         for page in pages
         for mapping in page["EventSourceMappings"]
@@ -137,10 +145,15 @@ def list_pipes(client: Client, **selection: str) -> list[TriggerFacts]:
             source_arn=pipe["Source"],
             reports_batch_item_failures=True,
             target=pipe.get("Target", ""),
+            changed_at_seconds=_seconds(pipe.get("LastModifiedTime")),
         )
         for page in pages
         for pipe in page["Pipes"]
     ]
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
 
 
 def _other_readers(client: Client, function: str, *queues: Queue) -> tuple[TriggerFacts, ...]:

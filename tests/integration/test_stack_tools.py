@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -22,7 +23,7 @@ from dlq_cli.__main__ import main
 from dlq_cli.on_glue import STOP_SECONDS, run_job
 from dlq_cli.verbs.console import VERB as CONSOLE
 from dlq_cli.verbs.console import console_of
-from dlq_cli.verbs.trigger import switch
+from dlq_cli.verbs.trigger import ResumedQueue, pause, resume
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
 from spark_reprocess.archive.storage.files import open_archive
@@ -506,7 +507,10 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
 
     assert mapping_state() == "Disabled"
     assert "pipe ours: STOPPED\n" in paused
-    assert resumed == "pipe ours: RUNNING\n"
+    assert resumed == (
+        "pipe ours: RUNNING\nmain: no limit (the circuit breaker is off); what gathered in the DLQ "
+        "is replayed at once, after the backoff of each message\n"
+    )
     assert "paused" not in capsys.readouterr().out
 
 
@@ -537,7 +541,107 @@ def test_what_does_not_settle_in_time_is_no_success(stack: str) -> None:
     session = session_answering(answers, region_name=REGION)
 
     with pytest.raises(InputError, match="is still Disabling; run the same command again"):
-        switch(session, stack, on=False, sleep=lambda _: None)
+        pause(session, stack, sleep=lambda _: None)
+
+
+def let_gather(messages: int, **variables: str) -> None:
+    """Let the function of the installation have *variables*, and dead letters wait."""
+    function = client("lambda")
+    settings = function.get_function_configuration(FunctionName="replay")["Environment"]
+    settings["Variables"] |= variables
+    function.update_function_configuration(FunctionName="replay", Environment=settings)
+    for _ in range(messages):
+        client("sqs").send_message(QueueUrl=of_queue("dlq"), MessageBody="gathered")
+
+
+def breaker_of(name: str, now_seconds: float = 0) -> DynamoDbBreaker:
+    return DynamoDbBreaker(client("dynamodb"), "failures", name, lambda: int(now_seconds))
+
+
+WITH_BREAKER = {"FAILURE_TABLE": "failures", "BREAKER": "on"}
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_what_gathered_in_a_pause_gets_a_limit_before_the_trigger_is_on() -> None:
+    """For each main queue, three times what came in a minute of the pause."""
+    stack = make_installation("invoices")
+    create_failure_table(client("dynamodb"), "failures")
+    let_gather(90, **WITH_BREAKER)
+    session = session_answering({}, region_name=REGION)
+    pause(session, stack)
+    (mapping,) = client("lambda").list_event_source_mappings()["EventSourceMappings"]
+    now = int(mapping["LastModified"].timestamp()) + 180
+    at_start: list[Mapping[str, int]] = []
+
+    def answer(_: str) -> tuple[str, str]:
+        at_start.append(breaker_of("main").read())
+        return "application/json", "{}"
+
+    turning_on = session_answering({"lambda.UpdateEventSourceMapping": answer}, region_name=REGION)
+    with pytest.raises(InputError, match="is still Disabled"):
+        resume(turning_on, stack, sleep=lambda _: None, now_seconds=lambda: now)
+    _, queues = resume(session, stack, now_seconds=lambda: now)
+
+    limited = {"limit": 90, "full": 90, "since": now, "resumed": now}
+    assert limited.items() <= at_start[0].items()
+    assert queues == [ResumedQueue("main", 90), ResumedQueue("invoices", 90)]
+    for queue in queues:
+        assert limited.items() <= breaker_of(queue.main_queue).read().items()
+
+
+def test_a_trigger_that_came_on_late_gets_its_limit_with_the_next_resume(stack: str) -> None:
+    create_failure_table(client("dynamodb"), "failures")
+    let_gather(90, **WITH_BREAKER)
+    session = session_answering({}, region_name=REGION)
+    pause(session, stack)
+    resume(session, stack)
+    (mapping,) = client("lambda").list_event_source_mappings()["EventSourceMappings"]
+    states = iter(["Enabling", "Enabled"])
+
+    def listed(_: str) -> tuple[str, str]:
+        one = {"UUID": mapping["UUID"], "State": next(states)}
+        return "application/json", json.dumps({"EventSourceMappings": [one]})
+
+    late = session_answering({"lambda.ListEventSourceMappings": listed}, region_name=REGION)
+    later = time.time() + 150
+    _, queues = resume(late, stack, now_seconds=lambda: later)
+
+    assert queues == [ResumedQueue("main", 270)]
+    assert breaker_of("main").read()["since"] == int(later)
+
+
+@pytest.mark.parametrize(
+    ("variables", "fault"),
+    [
+        ({}, "the circuit breaker is off"),
+        (WITH_BREAKER | {"BREAKER": "off"}, "the circuit breaker is off"),
+        (WITH_BREAKER, "ResourceNotFoundException: "),
+        ({"MAX_ATTEMPTS": "x"}, "MAX_ATTEMPTS"),
+    ],
+)
+def test_a_limit_that_cannot_be_set_is_told_and_keeps_nobody_from_a_resume(
+    stack: str, variables: dict[str, str], fault: str, capsys: Capture
+) -> None:
+    let_gather(1, **variables)
+    assert run("pause", "--stack", stack) == 0
+    capsys.readouterr()
+
+    assert run("resume", "--stack", stack) == 0
+    printed = capsys.readouterr().out
+    assert mapping_state() == "Enabled"
+    (told,) = re.findall(r"main: no limit \((.*)\); what gathered in the DLQ is", printed)
+    assert fault in told
+
+
+def test_a_resume_of_what_is_on_limits_nothing(stack: str, capsys: Capture) -> None:
+    create_failure_table(client("dynamodb"), "failures")
+    let_gather(90, **WITH_BREAKER)
+
+    assert run("resume", "--stack", stack, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [trigger["state"] for trigger in answer["triggers"]] == ["Enabled"]
+    assert answer["limits"] == []
+    assert breaker_of("main").read() == {}
 
 
 CONFIG = """\

@@ -20,7 +20,7 @@ from dlq_replay.wire.message import Message
 ARRIVED, RETURNED, TURNED_AWAY, GRANTED = "n", "b", "x", "g"
 """What counters are named by: the kind and the epoch minute, as in ``n29650123``."""
 
-_LIMIT = ("limit", "since", "full", "usual", "silent_since", "read")
+_LIMIT = ("limit", "since", "full", "usual", "silent_since", "read", "resumed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,10 @@ class BreakerView:
     Attributes:
         numbers: of its item, by their names there: counters; and while there is a limit ``limit``
             (replays a minute), ``since`` (epoch seconds), ``full``, ``usual`` (deletes an hour
-            before), ``silent_since`` (epoch seconds, where the consumer deletes nothing) and
-            ``read`` (minute in which the metric was last read). ``judged`` is the minute of the
-            last judgment.
+            before), ``silent_since`` (epoch seconds, where the consumer deletes nothing),
+            ``read`` (minute in which the metric was last read), and ``resumed`` (epoch seconds,
+            where a person let replay go on after a pause). ``judged`` is the minute of the last
+            judgment.
         grants: how many replays of a batch the limit lets through.
     """
 
@@ -148,6 +149,8 @@ class BreakerView:
         replays = "1 replay" if self.limit == 1 else f"{self.limit:,} replays"
         limited = f"limited to {replays} a minute since {since:%Y-%m-%d %H:%M} UTC; the consumer"
         silent_since = self.numbers.get("silent_since")
+        if self.limit > 1 and self._resumed == self._since:
+            return limited.replace("; the consumer", ", when replay went on after a pause")
         if self.limit > 1:
             return f"{limited} works again"
         if silent_since is None:
@@ -161,7 +164,10 @@ class BreakerView:
         A first replay is what shows that the consumer works again. So that of a message that no
         limit has touched goes, unless the consumer does nothing at all.
         """
-        return self.limit is not None and ("silent_since" in self.numbers or was_replayed(message))
+        if self.limit is None:
+            return False
+        gathered = message.sent_seconds is not None and message.sent_seconds < self._resumed
+        return "silent_since" in self.numbers or gathered or was_replayed(message)
 
     def hold_seconds(self, draw_up_to: Callable[[int], int], *, is_fifo: bool) -> int:
         """Draw how long a message that the limit turns away waits before the next look; at least 1.
@@ -190,6 +196,41 @@ class BreakerView:
         count = max(0, min(wanted, left))
         expect = {seen: self.numbers.get(seen) for seen in ("limit", name)}
         return count, Update(add={name: count}, expect=expect)
+
+    def after_pause(self, gathered: int, paused_seconds: int) -> Update:
+        """Limit what gathered in the DLQ while replay was paused, before replay goes on.
+
+        A limit that there was goes on, because nobody saw the consumer meanwhile: 1 becomes full
+        when it works. Else the limit is full, of what gathered in a minute. It holds for all that
+        was sent before now, also for first replays.
+
+        Args:
+            gathered: messages that are due in the DLQ, of all its main queues.
+            paused_seconds: how long replay was off.
+        """
+        rules, numbers = self.rules, self.numbers
+        minutes = max(1, paused_seconds / rules.minute_seconds)
+        load = math.ceil(rules.full_factor * gathered / minutes)
+        is_low = numbers.get("limit") == 1
+        so_far = numbers.get("full", 0) if is_low or self.limit else 0
+        full = max(rules.full_least, so_far, load)
+        return Update(
+            put={
+                "limit": 1 if is_low else full,
+                "since": self.now_seconds,
+                "full": full,
+                "resumed": self.now_seconds,
+                "read": self.minute,
+            },
+            expect={name: numbers.get(name) for name in ("limit", "since")},
+        )
+
+    def renewed_after_pause(self) -> Update | None:
+        """Let the limit of ``after_pause`` begin now, as replay does; None if there is none."""
+        seen = {name: self.numbers.get(name) for name in ("limit", "since")}
+        if None in seen.values() or self._resumed != seen["since"]:
+            return None
+        return Update(put=dict.fromkeys(("since", "resumed"), self.now_seconds), expect=seen)
 
     def judgment_claim(self) -> Update | None:
         """The right to judge the consumer, which one worker a minute gets; None: no need."""
@@ -294,6 +335,10 @@ class BreakerView:
         """The end of the last minute with a delete; None if that is the newest one."""
         last = max((m for m, n in deleted.items() if n and m <= newest), default=min(deleted) - 1)
         return None if last == newest else (last + 1) * self.rules.minute_seconds
+
+    @property
+    def _resumed(self) -> int:
+        return self.numbers.get("resumed", 0)
 
     @property
     def _since(self) -> int:
