@@ -62,7 +62,8 @@ from spark_reprocess.plan.yaml_text import Fault, refuse
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.allowed_sql import condition, matching
-from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, explained
+from spark_reprocess.spark.evaluation import evaluated, to_arrow, where_option
+from spark_reprocess.spark.failures import explained
 
 _GROUPS_WITH_ALL_SAMPLES = 100
 """Of smaller groups one message is shown: a report must not grow without bound."""
@@ -136,7 +137,7 @@ def analyze(
             pending = archived.pending()
         few = tuned(spark, set(map(str, pending["file"].unique().to_pylist())))
         analysis = _Analysis(spark, archive, options, masks, now, progress, pending, few)
-        with explained(options.condition):
+        with explained():
             findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         findings = replace(findings, clock=clock_note(now.timestamp(), [*earlier, *drains]))
         rules: Mapping[str, Rule] = {}
@@ -169,12 +170,12 @@ class _Analysis:
     ) -> tuple[Findings, Snapshot, GroupMemory]:
         with self.progress("reading what is pending", str):
             messages = self.pending
-            if self.options.condition is not None:
+            if (where := self.options.condition) is not None:
                 rows = read_some(self.spark, self.archive, messages)
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
-                rows = matching(rows, self.options.condition, hidden=[FILE])
-                messages = rows.select("message_id", FILE).toArrow()
+                rows = matching(rows, where, hidden=[FILE]).select("message_id", FILE)
+                messages = evaluated(self.spark, partial(to_arrow, rows), *where_option(where))
         reasons, log_note = self._reasons(messages, plan_id)
         kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         known = read_memory(self.archive)
@@ -372,13 +373,8 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
         condition(frame, rule.when, "when").alias(f"rule_{n}")
         for n, rule in enumerate(policy.rules)
     ]
-    try:
-        rows = frame.select("group_id", *flags).collect()
-    except SPARK_FAILURES as error:
-        raise InputError(
-            f"a condition of the policy fails on a group: {condition_and_sentence(error)[0]}; "
-            "use forms that give null instead, e.g. try_cast"
-        ) from error
+    decided = frame.select("group_id", *flags)
+    rows = evaluated(spark, decided.collect, "a condition of the policy", row="group")
     # The first rule that matches comes last, and replaces the others.
     return {
         row["group_id"]: rule

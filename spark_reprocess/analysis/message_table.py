@@ -47,7 +47,7 @@ def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, mess
     """
     columns = ("message_id", "group_id", "unit", "position", FILE, *FOR_PEOPLE)
     rows = with_positions(grouped, in_order_units(messages)).select(*columns)
-    with explained(None):
+    with explained():
         held = rows.toArrow() if messages <= DRIVER_ROWS else rows
     return write_table(held, archive, table_folder(plan_id))
 

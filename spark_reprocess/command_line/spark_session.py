@@ -7,7 +7,12 @@ from pyspark.sql import SparkSession
 
 from spark_reprocess.command_line.terminal import print_error
 from spark_reprocess.command_line.verb import BAD_INPUT, SPARK_FAILED, progress_here
-from spark_reprocess.spark.failures import SPARK_FAILURES, archive_fault_of, condition_and_sentence
+from spark_reprocess.spark.failures import (
+    SPARK_FAILURES,
+    archive_fault_of,
+    condition_and_sentence,
+    is_end_of_jvm,
+)
 from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
 from spark_reprocess.spark.session import get_session, version_fault
 
@@ -48,6 +53,11 @@ def report_failure(error: Exception) -> int:
     condition, sentence = condition_and_sentence(error)
     if condition == CANCELLED:
         raise KeyboardInterrupt from error
+    if is_end_of_jvm(error):
+        sentence = (
+            "its JVM has ended, or needs more memory; give it more: "
+            "PYSPARK_SUBMIT_ARGS='--driver-memory 4g pyspark-shell'"
+        )
     print_error(
         f"Spark failed: {condition or sentence}; nothing is lost, run the same command again"
     )

@@ -297,12 +297,14 @@ def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
     # Only a condition needs Spark, which need not be installed.
     from spark_reprocess.archive.messages.frames import FILE, column_texts, read_rows  # noqa: PLC0415
     from spark_reprocess.spark.allowed_sql import matching  # noqa: PLC0415
-    from spark_reprocess.spark.failures import explained  # noqa: PLC0415
+    from spark_reprocess.spark.evaluation import evaluated, where_option  # noqa: PLC0415
 
-    with explained(where):
+    def first_ids() -> list[str]:
         rows, _ = read_rows(spark, archive, message_files(archive), _IDS)
         rows = matching(rows, where, hidden=[FILE])
-        return _named(archive, column_texts(rows.select("first_id").distinct()))
+        return column_texts(rows.select("first_id").distinct())
+
+    return _named(archive, evaluated(spark, first_ids, *where_option(where)))
 
 
 def _expire(

@@ -38,9 +38,9 @@ from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOption
 from spark_reprocess.redrive.resolving.dispositions import with_chunks, with_dispositions
 from spark_reprocess.redrive.resolving.editor import FAULT
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
-from spark_reprocess.redrive.resolving.resolve import is_selected, resolve
+from spark_reprocess.redrive.resolving.resolve import ResolvedPlan, is_selected, resolve
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.spark.failures import explained
+from spark_reprocess.spark.evaluation import evaluated, where_option
 
 
 def restore(
@@ -69,10 +69,14 @@ def restore(
         # A power of two, so that it is the same in most restores although drains go on: a task of
         # a killed restore that wakes meets the claims of the next one.
         chunks = 1 << (chunk_count(rows) - 1).bit_length()
-        with progress("resolving each message", str), explained(options.where):
+
+        def resolving() -> ResolvedPlan:
             dispositions = _dispositions(messages, archive, options, rows, to_fifo=is_fifo)
             held = with_chunks(Held.of(dispositions, rows, stack), chunks)
-            resolved = resolve(messages, held, rows, options, stack, to_fifo=is_fifo)
+            return resolve(messages, held, rows, options, stack, to_fifo=is_fifo)
+
+        with progress("resolving each message", str):
+            resolved = evaluated(spark, resolving, *where_option(options.where))
         # Each drain is a group of the summary, as if a plan said to send all of it.
         drains = sorted({tally.group_id for tally in resolved.planned})
         groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]

@@ -6,14 +6,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, PythonException
 from pyspark.logger import PySparkLogger
 
 from spark_reprocess.errors import ArchiveError, SqlError
 from spark_reprocess.spark.interrupts import CANCELLED
 
-SPARK_FAILURES = (PySparkException, Py4JJavaError)
+SPARK_FAILURES = (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError)
+"""What pyspark raises where Spark fails, or where its JVM has ended."""
+
+_JVM_ERRORS = ("java.lang.OutOfMemoryError", "java.lang.StackOverflowError")
+_PY4J_LOGS = ("py4j/java_gateway.py", "py4j/clientserver.py")
+_SHUT_DOWN = "SparkContext was shut down"
+SMALLER = (
+    "use contains() or fewer repetitions in a pattern, and shorten what it looks at: left(body, n)"
+)
 
 _UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
 _RAISED_IN_A_TASK = re.compile(
@@ -31,13 +39,15 @@ def archive_fault_of(error: BaseException) -> ArchiveError | None:
 
 
 @contextmanager
-def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[None]:
-    """Convert errors while Spark evaluates *where*, such as a bad cast, to ours.
+def explained(*sources: str, row: str = "message") -> Iterator[None]:
+    """Convert errors of Spark, such as a bad cast, to ours.
 
-    *expressions* name other SQL expressions of operators that are evaluated here.
+    *sources* say where the operators' SQL comes from that is evaluated here, if any is, and *row*
+    what it looks at.
 
     Raises:
-        SqlError: one of them fails on a message. The text does not quote the message.
+        SqlError: the SQL fails on a message, or ends Spark's JVM. The text does not quote the
+            message.
         ArchiveError: a file of the archive is broken.
     """
     silence_query_log()
@@ -54,17 +64,54 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
             raise ArchiveError(
                 f"the archive has a file that Spark cannot read: {sentence}"
             ) from error
-        sources = [*([] if where is None else [f"--where {where!r}"]), *expressions]
-        if not sources or condition in ("", CANCELLED):
+        if not sources or condition == CANCELLED:
             raise
-        why = f"fails on a message: {condition}; use forms that give null instead, e.g. try_cast"
-        raise SqlError(f"{' or '.join(sources)}: {why}", f"the SQL {why}") from error
+        if is_end_of_jvm(error):
+            why = f"needs more memory or stack than Spark has for some {row}; {SMALLER}"
+            raise sql_error(sources, why) from error
+        if not condition:
+            raise
+        why = f"fails on a {row}: {condition}; use forms that give null instead, e.g. try_cast"
+        raise sql_error(sources, why) from error
+
+
+def sql_error(sources: Sequence[str], why: str) -> SqlError:
+    """Return the error of SQL that comes from *sources*, any of them."""
+    return SqlError(f"{' or '.join(sources)}: {why}", f"the SQL {why}")
+
+
+def is_end_of_jvm(error: BaseException) -> bool:
+    """Return whether Spark's JVM has ended, or had too little memory or stack and may end."""
+    if isinstance(error, PySparkException):
+        return False
+    cause: Any = getattr(error, "java_exception", None)
+    if cause is None:
+        # py4j gets no answer, or cannot connect.
+        return isinstance(error, SPARK_FAILURES)
+    try:
+        while cause is not None:
+            name, text = str(cause.getClass().getName()), str(cause.getMessage())
+            if name in _JVM_ERRORS or _SHUT_DOWN in text:
+                return True
+            cause = cause.getCause()
+    except SPARK_FAILURES:
+        # It has ended since.
+        return True
+    return False
 
 
 def silence_query_log() -> None:
-    """Stop pyspark from logging such errors itself: its log lines contain parts of messages."""
+    """Stop pyspark and py4j from logging such errors themselves.
+
+    pyspark's log lines contain parts of messages. py4j's are tracebacks of errors that it raises.
+    """
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return not record.pathname.endswith(_PY4J_LOGS)
 
 
 def condition_and_sentence(error: BaseException) -> tuple[str, str]:
@@ -75,7 +122,16 @@ def condition_and_sentence(error: BaseException) -> tuple[str, str]:
     if isinstance(error, PySparkException):
         return error.getCondition() or "", _first_line(str(error))
     cause: Any = getattr(error, "java_exception", None)
-    sentence = _first_line(str(cause.getMessage()) if cause is not None else str(error))
+    if cause is None:
+        return "", _first_line(str(error))
+    try:
+        return _java_condition_and_sentence(cause)
+    except SPARK_FAILURES:
+        return "", "its JVM has ended"
+
+
+def _java_condition_and_sentence(error: Any) -> tuple[str, str]:  # noqa: ANN401 - a Java exception
+    cause = error
     while cause is not None:
         try:
             condition = cause.getCondition()
@@ -84,7 +140,7 @@ def condition_and_sentence(error: BaseException) -> tuple[str, str]:
         if condition:
             return str(condition), _first_line(str(cause.getMessage()))
         cause = cause.getCause()
-    return "", sentence
+    return "", _first_line(str(error.getMessage()))
 
 
 def _first_line(text: str) -> str:

@@ -8,6 +8,7 @@ an answer. That fails with long tracebacks, so this one uses a thread of its own
 """
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,14 +24,16 @@ CANCELLED = "SPARK_JOB_CANCELLED"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_SECONDS = 0.2
-"""Until the next try: a query that is still being planned has no job to cancel."""
+_LOOKS = 50
+"""How often to look for a job to cancel: a query that is still being planned has none yet, and one
+whose thread has died never gets one."""
 
 
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
     """Make Ctrl-C cancel the Spark job of the main thread.
 
-    Outside Spark, and the second time, Ctrl-C raises KeyboardInterrupt. Does nothing outside the
-    main thread.
+    Outside Spark, and the second time, Ctrl-C raises KeyboardInterrupt; the first time it does so
+    after about 10 s, if there is no job to cancel. Does nothing outside the main thread.
     """
     main = threading.main_thread()
     if threading.current_thread() is not main:
@@ -38,23 +41,26 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
     is_asked = threading.Event()
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
-        if is_asked.is_set() or not _is_in_spark(frame):
+        if is_asked.is_set() or not is_in_spark(frame):
             raise KeyboardInterrupt
         is_asked.set()
         threading.Thread(target=cancel, name="cancel", daemon=True).start()
 
     def cancel() -> None:
-        if not _cancelled(spark):
-            # Try again: by then there is a job, or the call has ended. The signal goes to the main
-            # thread, and wakes it while it waits for an answer.
+        for _ in range(_LOOKS):
+            if _cancelled(spark):
+                return
             time.sleep(_AGAIN_SECONDS)
-            is_asked.clear()
-            signal.pthread_kill(main.ident or 0, signal.SIGINT)
+            if not is_in_spark(sys._current_frames().get(main.ident or 0)):  # noqa: SLF001 - no public way
+                break
+        # The signal goes to the main thread, and wakes it while it waits for an answer.
+        signal.pthread_kill(main.ident or 0, signal.SIGINT)
 
     signal.signal(signal.SIGINT, interrupt)
 
 
-def _is_in_spark(frame: FrameType | None) -> bool:
+def is_in_spark(frame: FrameType | None) -> bool:
+    """Return whether the code of *frame* was called by pyspark or py4j, or is theirs."""
     if frame is None:
         return False
     names = (str(one.f_globals.get("__name__")) for one, _ in walk_stack(frame))

@@ -12,6 +12,10 @@ import re
 MOST_WILDCARDS = 4
 """So many ``%`` in one ``LIKE``. Each multiplies the steps by the length of the body."""
 
+MOST_REPETITIONS = 1000
+"""The upper bound of ``a{1,1000}``: Java recurses so often where characters above U+FFFF are among
+others."""
+
 MOST_REPLACEMENT_CHARACTERS = 100
 """The length of a replacement: it may stand in for each character of a body of 1 MiB."""
 
@@ -21,6 +25,7 @@ _TOKEN = re.compile(
     r"""
     (?P<backreference> \\ (?: [1-9] | k) )
     | (?P<control> \\c )
+    | (?P<cluster> \\[RX] )
     | (?P<escape> \\ . )
     | (?P<class_start> \[ \^? )
     | (?P<class_end> \] )
@@ -28,6 +33,7 @@ _TOKEN = re.compile(
     | (?P<lookaround> \( \? <? [=!] )
     | (?P<comments> \( \? [A-Za-z-]* x )
     | (?P<repeated_group> \) [*+{] )
+    | \{ \d* , (?P<most> \d+ ) \}
     | (?P<other> . )
     """,
     re.DOTALL | re.VERBOSE,
@@ -38,6 +44,7 @@ _FAULTS = {
     "backreference": "a backreference can take more steps than anybody waits for",
     "lookaround": "a lookaround can take more steps than anybody waits for",
     "comments": "write it without the flag x",
+    "cluster": r"write \R as [\r\n]+, and \X as .",
     "control": _FAULT_OF_CONTROL,
     "repeated_group": (
         "a repeated group overflows Spark's stack where a body is long; repeat a character or a "
@@ -48,6 +55,9 @@ _FAULTS_IN_CLASS = {
     "control": _FAULT_OF_CONTROL,
     "intersection": "write the class without &&",
 }
+_FAULT_OF_COUNT = (
+    f"repeat it {MOST_REPETITIONS:,} times at most, or without an upper bound: a{{2,}}"
+)
 _FAULT_OF_BRACKET = r"write a bracket that a class begins with as \]"
 
 
@@ -67,12 +77,19 @@ def regex_fault(pattern: str) -> str:
         faults = _FAULTS_IN_CLASS if open_classes else _FAULTS
         if kind in faults:
             return faults[kind]
+        if kind == "most" and not open_classes and _is_many(token["most"]):
+            return _FAULT_OF_COUNT
         begins_class = kind == "class_start"
         if kind == "class_start":
             open_classes += 1
         elif kind == "class_end":
             open_classes = max(0, open_classes - 1)
     return ""
+
+
+def _is_many(digits: str) -> bool:
+    significant = digits.lstrip("0")
+    return len(significant) > len(str(MOST_REPETITIONS)) or int(digits) > MOST_REPETITIONS
 
 
 def _as_letters(part: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ whose workers find this package and which prints errors only.
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from spark_reprocess.errors import InputError
+from spark_reprocess.spark.failures import SPARK_FAILURES
 from spark_reprocess.spark.interrupts import asking_to_stop
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -39,6 +41,8 @@ _EVERYWHERE = {
 _SPECULATION = "spark.speculation"
 """A task of a drain or a redrive that runs twice is safe, but the second run is useless, and keeps
 no rate. A session that runs cannot change it."""
+
+_STOP_SECONDS = 20.0
 
 _LOCAL = {
     "spark.app.name": "spark_reprocess",
@@ -61,6 +65,8 @@ _LOCAL = {
         f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
         " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:InitialRAMPercentage=25"
         " -XX:MetaspaceSize=256m"
+        # A thread that finds no memory ends; whoever waits for its answer would wait for ever.
+        " -XX:+ExitOnOutOfMemoryError"
     ),
 }
 
@@ -196,5 +202,15 @@ def version_fault() -> str:
 def end_session() -> None:
     """Stop the process's session, if it has one; for the end of a process of our own."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - as above
-    if context is not None:
-        context.stop()
+    if context is None:
+        return
+
+    def stop() -> None:
+        # Its JVM may have ended.
+        with suppress(*SPARK_FAILURES):
+            context.stop()
+
+    # Its JVM may answer nobody any more. It ends with this process.
+    stopping = threading.Thread(target=stop, name="stop Spark", daemon=True)
+    stopping.start()
+    stopping.join(_STOP_SECONDS)

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from pyspark import SparkJobInfo
 
+from spark_reprocess.spark import interrupts
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence
 from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
 from tests.integration.spark_world import Spark
@@ -59,6 +60,17 @@ def test_a_job_is_cancelled(spark: Spark) -> None:
 def test_a_call_without_a_job_is_followed_by_the_interrupt(spark: Spark) -> None:
     with pytest.raises(KeyboardInterrupt):
         call_spark_and_press(spark)
+
+
+def test_a_call_that_never_ends_is_left(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "_LOOKS", 3)
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public call without a job
+    answers = iter([False, True])
+    press_when(lambda: next(answers))
+
+    with pytest.raises(KeyboardInterrupt):
+        jvm.java.lang.Thread.sleep(3_600_000)
+    assert spark.range(3).count() == 3
 
 
 def test_the_main_thread_is_interrupted_elsewhere() -> None:

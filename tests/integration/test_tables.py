@@ -47,7 +47,7 @@ def test_tasks_name_what_they_cannot_write_or_read(spark: Spark, tmp_path: Path)
 
     with pytest.raises(ArchiveError, match="cannot write other/part"):
         write_table(spark.range(3), archive, "other")
-    with pytest.raises(ArchiveError, match="is missing"), explained(None):
+    with pytest.raises(ArchiveError, match="is missing"), explained():
         read_table(spark, archive, FOLDER, "id long", digest).count()
 
 

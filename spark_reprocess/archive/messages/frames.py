@@ -41,6 +41,7 @@ from spark_reprocess.archive.storage.table_parts import (
     read_parts,
     write_parts,
 )
+from spark_reprocess.spark.evaluation import to_arrow
 from spark_reprocess.spark.failures import explained
 
 SPARK_SCHEMA = ", ".join(
@@ -246,7 +247,7 @@ def read_files(
 
 def column_texts(column: DataFrame) -> list[str]:
     """Bring a frame of one text column to the driver."""
-    return [str(text) for text in column.toArrow().column(0).to_pylist()]
+    return [str(text) for text in to_arrow(column).column(0).to_pylist()]
 
 
 DRIVER_ROWS = 100_000
@@ -268,7 +269,7 @@ class Held:
         if isinstance(rows, DataFrame) and number > DRIVER_ROWS:
             stack.callback(rows.persist().unpersist)
         elif isinstance(rows, DataFrame):
-            rows = rows.toArrow()
+            rows = to_arrow(rows)
         return cls(rows)
 
     @property
@@ -296,7 +297,7 @@ def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> st
         The digest of the table that is there now: the SHA-256 of its manifest, in hex.
     """
     write = partial(write_parts, archive, folder)
-    with explained(None):
+    with explained():
         if isinstance(rows, pa.Table):
             written = pa.Table.from_batches(write(rows.to_batches()), PARTS)
         else:

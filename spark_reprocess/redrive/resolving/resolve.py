@@ -42,7 +42,7 @@ from spark_reprocess.redrive.resolving.editor import Editor
 from spark_reprocess.redrive.resolving.edits import with_edit_faults
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
 from spark_reprocess.spark.allowed_sql import condition
-from spark_reprocess.spark.failures import explained
+from spark_reprocess.spark.evaluation import evaluated, where_option
 
 _DETAILS = 5
 """So many causes of one problem are named."""
@@ -95,11 +95,14 @@ def resolved_plan(
     """
     edits = plan.edits.items()
     expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
-    with explained(options.where, expressions):
+    rows = plan.snapshot.messages
+
+    def resolving() -> ResolvedPlan:
         messages, dispositions = _dispositions(spark, archive, plan, options, queues, editor)
-        rows = plan.snapshot.messages
         held = with_chunks(Held.of(dispositions, rows, stack), chunk_count(rows))
-        resolved = resolve(messages, held, rows, options, stack, to_fifo=queues.is_fifo)
+        return resolve(messages, held, rows, options, stack, to_fifo=queues.is_fifo)
+
+    resolved = evaluated(spark, resolving, *where_option(options.where), *expressions)
     if queues.parked is None:
         counts = resolved.dispositions.counts("disposition", PARKED_QUEUE)
         parked = {row[PARKED_QUEUE] for row in counts if row["disposition"] in WORK} - {None}

@@ -1,0 +1,10 @@
+"""``python -m tests.support.limited_sql SECONDS VERB``: ``spark_reprocess``, its SQL limited."""
+
+import sys
+
+from spark_reprocess.command_line.cli import end_process, main
+from spark_reprocess.spark import evaluation
+
+if __name__ == "__main__":
+    evaluation.LIMIT_SECONDS = float(sys.argv[1])
+    end_process(main(sys.argv[2:]))
