@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from spark_reprocess.archive import plan_lock
 from spark_reprocess.aws import clients
 from tests.support.aws_models import parse_once
 
@@ -52,6 +53,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if not any(fnmatchcase(skip, pattern) for pattern in patterns):
             reporter.write_line(f"\nnot in {expected}: {skip}", red=True)
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def quick_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each holder of the plan lock renew it so often that nobody waits long to see that."""
+    monkeypatch.setattr(plan_lock, "_RENEWALS", 1200)
+    monkeypatch.setattr(plan_lock, "_LOOKS", 4800)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -127,7 +127,8 @@ def analyze(
     reports.check_writable()
     # From before the first message is read until the report is written: an erase comes before, and
     # nothing is read, or after, and finds the report.
-    with plan_lock(archive, LockHolder(plan_id, ANALYZE, "an analysis", actor())) as lock:
+    holder = LockHolder(plan_id, ANALYZE, "an analysis", actor())
+    with plan_lock(archive, holder, progress=progress) as lock:
         drains = require_drains(archive)
         now = datetime.now(UTC)
         with progress("reading the archive", partial(counted, len(drains), "drain")):

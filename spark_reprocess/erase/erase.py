@@ -166,7 +166,8 @@ def erase(
     options.check()
     archive, now = open_archive(options.archive), now_seconds()
     # A new id for each run, so that no two runs share a record.
-    held = plan_lock(archive, erase_holder(new_id(now), actor())) if options.execute else None
+    holder = erase_holder(new_id(now), actor())
+    held = plan_lock(archive, holder, progress=progress) if options.execute else None
     with held or nullcontext() as lock, progress("erasing" if lock else "finding", str):
         if options.older_than_days is not None:
             return _expire(archive, now, options.older_than_days, lock)
@@ -321,8 +322,8 @@ def _expire(
     oldest = pa.scalar(datetime.fromtimestamp(oldest_seconds, UTC), pa.timestamp("us", "UTC"))
     files = {drain_id: [*paths] for drain_id, paths in groupby(message_files(archive), drain_of)}
     counts, drains = Counter[str](), list[str]()
-    # A clock that was ahead lets a drain look younger, and its messages stay for longer. A drain that
-    # looks older does no harm: each message's own time counts, too.
+    # A clock that was ahead lets a drain look younger, and its messages stay for longer. A drain
+    # that looks older does no harm: each message's own time counts, too.
     old = {one for one in files if one < new_id(oldest_seconds)}
     for drain_id in files.keys() - old:
         counts["younger"] += sum(rows_named(path) or 0 for path in files[drain_id])

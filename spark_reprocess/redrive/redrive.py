@@ -102,7 +102,7 @@ def redrive(
     )
     with ExitStack() as stack:
         # Before the plan is resolved: what another plan decides after that would not be seen.
-        context = stack.enter_context(context.locked(archive))
+        context = stack.enter_context(context.locked(archive, progress))
         steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in probes}
         ended = {url: ended_steps(of.read()) for url, of in steps.items()}
         if options.execute:

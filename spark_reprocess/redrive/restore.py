@@ -64,7 +64,7 @@ def restore(
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
     context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
     with ExitStack() as stack:
-        context = stack.enter_context(context.locked(archive))
+        context = stack.enter_context(context.locked(archive, progress))
         messages = read_archive(spark, archive)
         # A power of two, so that it is the same in most restores although drains go on: a task of
         # a killed restore that wakes meets the claims of the next one.

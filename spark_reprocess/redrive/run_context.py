@@ -12,6 +12,7 @@ from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView
 from spark_reprocess.archive.storage.files import Archive, Probe, new_id
 from spark_reprocess.aws.actor import actor
 from spark_reprocess.aws.clients import Limit
+from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
 from spark_reprocess.redrive.resolving.editor import Editor
 
@@ -49,8 +50,10 @@ class RunContext:
     limit: Limit = field(default_factory=Limit)
 
     @contextmanager
-    def locked(self, archive: Archive) -> Iterator["RunContext"]:
+    def locked(self, archive: Archive, progress: Progress = silent) -> Iterator["RunContext"]:
         """Yield the context with the plan lock, held until the block ends; a dry run needs none.
+
+        *progress* says whom the run waits for.
 
         Raises:
             BusyError: another plan is being carried out, or an erase.
@@ -61,7 +64,7 @@ class RunContext:
         archive.check_writable()
         # No longer than a claim lives.
         seconds = min(LOCK_SECONDS, self.request.claim_ttl_seconds)
-        with plan_lock(archive, self.lock_holder, seconds) as lock:
+        with plan_lock(archive, self.lock_holder, seconds, progress=progress) as lock:
             yield replace(self, lock=lock.view)
 
     @property

@@ -211,6 +211,7 @@ def test_a_plan_s_condition_that_names_the_person_goes_and_the_plan_goes_on(
     assert [group.counts for group in nothing.groups] == [{}]
 
 
+@pytest.mark.usefixtures("quick_locks")
 def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_later(
     spark: Spark, tmp_path: Path
 ) -> None:

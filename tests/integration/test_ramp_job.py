@@ -324,6 +324,7 @@ def test_that_nobody_watches_is_said_before_the_first_message(job: Job, world: R
     assert summary.counts == {"sent": 20}
 
 
+@pytest.mark.usefixtures("quick_locks")
 def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
     job: Job, world: RampWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

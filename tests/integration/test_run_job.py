@@ -276,6 +276,7 @@ def test_a_run_that_meets_another_drain_leaves_its_messages(installation: Instal
     assert installation.run().pending.messages == 1
 
 
+@pytest.mark.usefixtures("quick_locks")
 def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
     installation: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:

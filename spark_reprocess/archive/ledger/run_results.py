@@ -195,14 +195,14 @@ def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[At
 def close_runs(archive: Archive, ended: RunName | None, now_seconds: float) -> tuple[str, ...]:
     """Write the result files of the run that ends and of those that died; hold the plan lock.
 
-    A run died if it does not hold the lock any more. It stays open as long as a claim of it is
-    busy. Does not raise, so that no run fails after it has sent.
+    A run died if it does not hold the lock any more, see ``running``. It stays open as long as a
+    claim of it is busy. Does not raise, so that no run fails after it has sent.
 
     Returns:
         A sentence for the operator if it failed: readers then open more files.
     """
     try:
-        is_running = running(archive, now_seconds)
+        is_running = running(archive)
         runs = [run for run, is_closed in list_runs(archive).items() if not is_closed]
         for run in sorted(runs, key=lambda run: (run != ended, run)):
             is_over = run[1] not in is_running and not any(

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from spark_reprocess.archive.ledger.claims import plan_folder
-from spark_reprocess.archive.plan_lock import LockObserver, LockView
+from spark_reprocess.archive.plan_lock import LockObserver, LockView, steady_seconds
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError
@@ -97,16 +97,16 @@ class StopSignals:
         archive: Archive,
         marker: str,
         lock: LockView | None,
-        now_seconds: Callable[[], float] = time.time,
+        steady_seconds: Callable[[], float] = steady_seconds,
     ) -> None:
         """Observe the stop *marker*, and the plan lock unless there is none.
 
-        *now_seconds* goes on while the machine sleeps, so that a task looks before it goes on.
+        *steady_seconds* goes on while the machine sleeps, so that a task looks before it goes on.
         """
         self._archive = archive
         self._marker = marker
-        self._lock = lock and LockObserver(archive, lock, now_seconds)
-        self._now_seconds = now_seconds
+        self._lock = lock and LockObserver(archive, lock, steady_seconds)
+        self._steady_seconds = steady_seconds
         self._looking = threading.Lock()
         self._looked_at = float("-inf")
         self._is_stopped = threading.Event()
@@ -117,20 +117,20 @@ class StopSignals:
         with self._looking:
             if not self.stopped_by:
                 why = self._trouble()
-                self._looked_at = self._now_seconds()
+                self._looked_at = self._steady_seconds()
                 if why:
                     self.stop_task(why)
         return not self.stopped_by
 
     def may_go_on(self) -> bool:
         """Look again if the last look is too old; return whether the task may send."""
-        age = self._now_seconds() - self._looked_at
+        age = self._steady_seconds() - self._looked_at
         return not self.stopped_by and (0 <= age < LOOK_SECONDS or self.look())
 
     def wait(self, seconds: float) -> None:
         """Wait, but no longer than the task may send."""
-        until = self._now_seconds() + seconds
-        while self.may_go_on() and (left := until - self._now_seconds()) > 0:
+        until = self._steady_seconds() + seconds
+        while self.may_go_on() and (left := until - self._steady_seconds()) > 0:
             self._is_stopped.wait(min(left, LOOK_SECONDS))
 
     def stop(self, why: str) -> None:

@@ -428,6 +428,7 @@ def test_show_says_what_the_ledger_knows_of_a_message_that_expired(
 # --- the plan lock
 
 
+@pytest.mark.usefixtures("quick_locks")
 def test_erase_that_may_wait_tries_again(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     drained(archive, D1, ["a"])
     attempted(archive, {"a": Disposition.SENT})
@@ -443,6 +444,7 @@ def test_erase_that_may_wait_tries_again(archive: Archive, monkeypatch: pytest.M
     assert ids_in(archive) == []
 
 
+@pytest.mark.usefixtures("quick_locks")
 def test_nobody_decides_while_messages_are_selected_and_removed(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

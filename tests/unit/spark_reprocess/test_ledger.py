@@ -314,8 +314,8 @@ def test_dead_run_is_closed_once_nothing_of_it_is_busy(archive: Archive) -> None
 
     assert close_runs(archive, run, NOW + 59) == ()
     assert list_runs(archive) == {RUN: False, run: True}
-    with plan_lock(archive, LockHolder("run-1", "p-1", "plan p-1", "you")) as lock:
-        assert close_runs(archive, run, lock._since) == ()  # noqa: SLF001 - its clock
+    with plan_lock(archive, LockHolder("run-1", "p-1", "plan p-1", "you")):
+        assert close_runs(archive, run, NOW + 60) == ()
         assert list_runs(archive) == {RUN: False, run: True}
     assert close_runs(archive, run, NOW + 60) == ()
     assert list_runs(archive) == {RUN: True, run: True}
@@ -447,7 +447,7 @@ def test_of_two_that_close_a_run_one_writes_the_file(archive: Archive) -> None:
 def test_two_runs_of_a_plan_have_a_file_each(archive: Archive) -> None:
     run_of(archive, 1, "m-1")
     run_of(archive, 2, "m-2", run_id="run-2")
-    with plan_lock(archive, LockHolder("run-2", "p-1", "plan p-1", "you"), now_seconds=lambda: NOW):
+    with plan_lock(archive, LockHolder("run-2", "p-1", "plan p-1", "you")):
         closed(archive)
     assert open_chunks(archive) == [2]
 

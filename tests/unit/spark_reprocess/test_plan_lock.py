@@ -3,10 +3,10 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +16,16 @@ from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.plan_lock import (
     ANALYZE,
     LOCK_SECONDS,
+    Life,
+    LockClock,
     LockHolder,
     LockObserver,
     PlanLock,
+    _Lock,
     erase_holder,
+    life_of,
     plan_lock,
+    running,
 )
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
@@ -57,24 +62,44 @@ class FaultyArchive(DisturbedArchive):
         return [path for path in super().list(folder) if path not in self.unlisted]
 
 
+RENEWAL_SECONDS = LOCK_SECONDS / 10
+
+
 @dataclass
 class Locks:
-    """The locks of an archive, at a time."""
+    """The locks of an archive, at a time. While one run waits, those that live renew theirs."""
 
     archive: FaultyArchive
     clock: VirtualClock = field(default_factory=VirtualClock)
+    living: dict[str, PlanLock] = field(default_factory=dict)
+    renewed_at: dict[str, float] = field(default_factory=dict)
+
+    def clock_of(self, ahead_seconds: float = 0) -> LockClock:
+        """The clock of a machine. Nobody else's has its moments."""
+
+        def now() -> float:
+            return self.clock.time() + ahead_seconds
+
+        return LockClock(now, self._sleep, now)
+
+    def _sleep(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        for run_id, lock in self.living.items():
+            if self.clock.time() - self.renewed_at[run_id] >= RENEWAL_SECONDS:
+                self.renewed_at[run_id] = self.clock.time()
+                with suppress(ArchiveError):
+                    lock.renew()
 
     def hold(self, holder: LockHolder) -> AbstractContextManager[PlanLock]:
-        return plan_lock(self.archive, holder, now_seconds=self.clock.time)
+        return plan_lock(self.archive, holder, clock=self.clock_of())
 
-    def take(self, holder: LockHolder) -> PlanLock:
+    def take(self, holder: LockHolder, ahead_seconds: float = 0) -> PlanLock:
         """Take the lock, as a process does that is killed before it renews or releases it."""
-        return PlanLock(self.archive, holder, LOCK_SECONDS, self.clock.time)
+        return PlanLock(self.archive, holder, clock=self.clock_of(ahead_seconds))
 
-    def try_to_take(self, holder: LockHolder) -> PlanLock | None:
-        with suppress(BusyError):
-            return self.take(holder)
-        return None
+    def live(self, run_id: str, lock: PlanLock) -> None:
+        self.living[run_id] = lock
+        self.renewed_at[run_id] = self.clock.time()
 
 
 @pytest.fixture
@@ -96,14 +121,16 @@ class Story:
     """What happens to the locks of an archive, told in steps: ``r-1 takes p-1; +60; r-1 renews``.
 
     A run takes the lock for a plan, for ``analyze`` or for ``erase``; ``ahead N`` is by a clock
-    that is N s ahead. What stands behind ``while``, joined by ``and``, happens just before the
-    next file is created or written. ``task of`` asks the observer that ``is observed`` has made.
+    that is N s ahead. While a run waits, the others renew their locks until they end or die. What
+    stands behind ``while``, joined by ``and``, happens just before the next file is created or
+    written. ``task of`` asks the observer that ``is observed`` has made.
     """
 
     locks: Locks
     held: dict[str, PlanLock] = field(default_factory=dict)
     observers: dict[str, LockObserver] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    waited: float = 0
 
     def tell(self, steps: str) -> str:
         for step in steps.split("; "):
@@ -117,28 +144,36 @@ class Story:
 
     def _all(self, steps: Sequence[str]) -> None:
         for step in steps:
+            self.waited = 0
             try:
                 result = self._do(step.split())
             except (ArchiveError, BusyError) as error:
                 result = f"{type(error).__name__}: {error}"
+            if self.waited:
+                step = f"{step} (after {self.waited:g} s)"  # noqa: PLW2901
             text = (result or "").replace(self.locks.archive.root, "ARCHIVE")
             self.lines.append(f"{step}: {text}" if text else step)
 
-    def _do(self, words: list[str]) -> str | None:  # noqa: C901 - one for each kind of step
+    def _do(self, words: list[str]) -> str | None:  # noqa: C901, PLR0912 - one for each kind of step
         archive = self.locks.archive
         match words:
             case [seconds] if seconds.startswith("+"):
                 self.locks.clock.advance(float(seconds))
             case [run_id, "takes", claims, *ahead]:
-                clock = self.locks.clock
-                if ahead:
-                    clock = VirtualClock(clock.now_ms() + 1000 * int(ahead[1]))
-                lock = PlanLock(archive, run(run_id, claims), LOCK_SECONDS, clock.time)
+                began_at = self.locks.clock.time()
+                try:
+                    lock = self.locks.take(run(run_id, claims), float(ahead[1]) if ahead else 0)
+                finally:
+                    self.waited = self.locks.clock.time() - began_at
                 self.held[run_id] = lock
+                self.locks.live(run_id, lock)
                 return lock.view.path
+            case [run_id, "dies"]:
+                del self.locks.living[run_id]
             case [run_id, "renews"]:
                 self.held[run_id].renew()
             case [run_id, "releases"]:
+                self.locks.living.pop(run_id, None)
                 self.held[run_id].release()
             case [run_id, "trouble"]:
                 self.held[run_id].require()
@@ -166,14 +201,20 @@ STORIES = {
     "runs of one plan share the lock until the last has ended": "r-1 takes p-1; r-2 takes p-1; "
     "r-1 renews; r-1 trouble; r-2 trouble; r-3 takes p-2; r-2 releases; r-3 takes p-2; "
     "r-1 releases; r-3 takes p-2",
-    "a killed run counts as alive until its life is over": "r-1 takes p-1; +119.999; "
-    "r-2 takes p-2; r-3 takes p-1; r-3 releases; +0.001; r-2 takes p-2",
+    "a killed run counts as dead after the whole life of its lock": "r-1 takes p-1; r-1 dies; "
+    "r-3 takes p-1; r-3 releases; r-2 takes p-2; r-2 releases; r-4 takes p-4",
+    "a run that was killed long ago is watched all the same": "r-1 takes p-1; r-1 dies; +3600; "
+    "r-2 takes p-2",
+    "clocks that are days apart": "r-1 takes p-1 ahead 259200; r-2 takes p-2 ahead -86400; "
+    "r-1 dies; r-2 takes p-2 ahead -86400; r-3 takes p-3 ahead 259200",
+    "of two that wait for a dead run one goes on": "r-1 takes p-1; r-1 dies; "
+    "r-2 takes p-2 while r-3 takes p-3",
     "a run that renews its lock stays alive": "r-1 takes p-1; +119; r-1 renews; r-1 trouble; +119; "
     "r-1 renews; r-1 trouble; r-2 takes p-2",
     "a plan that comes between look and creation wins": "r-2 takes p-2 while r-1 takes p-1",
     "another plan that comes before a sharer wins": "r-1 takes p-1; "
     "r-3 takes p-1 while r-1 releases and r-2 takes p-2",
-    "a sharer that comes before another plan wins": "r-1 takes p-1; +120; "
+    "a sharer that comes before another plan wins": "r-1 takes p-1; r-1 dies; "
     "r-2 takes p-2 while r-3 takes p-1",
     "a sharer that comes first is in nobody's way": "r-2 takes p-1 while r-1 takes p-1",
     "a run that ended meanwhile is in nobody's way": "r-2 takes p-2 while r-1 takes p-1 and "
@@ -197,15 +238,16 @@ STORIES = {
     "r-1 renews while +30 and r-2 takes p-2; r-1 trouble",
     "such a renewal before the next run has come": "r-1 takes p-1; +119; r-1 renews while +30; "
     "r-1 trouble",
-    "a lock that was taken by a clock that is wrong": "r-1 takes p-1; r-1 is observed; "
-    "task of r-1; r-2 takes p-2 ahead 600; r-1 renews; r-1 trouble; task of r-1; r-1 releases; "
+    "a run whose renewals nobody sees loses the lock": "r-1 takes p-1; r-1 is observed; "
+    "task of r-1; cannot_write r-1; r-2 takes p-2; r-1 trouble; task of r-1; r-1 releases; "
     "r-3 takes p-1; r-2 trouble",
     "a lock that cannot be released": "r-1 takes p-1; cannot_write r-1; r-1 releases; "
-    "r-2 takes p-2; +120; r-2 takes p-2",
+    "r-2 takes p-2",
     "reads that fail show no renewal": "r-1 takes p-1; r-1 is observed; cannot_read r-1; +59; "
     "r-1 renews; task of r-1; +1; task of r-1; readable; task of r-1",
     "a frozen task finds that another plan took the lock": "r-1 takes p-1; r-1 is observed; "
-    "task of r-1; +120; a-1 takes analyze; r-2 takes p-2; task of r-1; r-2 releases; task of r-1",
+    "task of r-1; r-1 dies; a-1 takes analyze; r-2 takes p-2; task of r-1; r-2 releases; "
+    "task of r-1",
     "a frozen task goes on if its run still holds the lock": "r-1 takes p-1; r-1 is observed; "
     "task of r-1; +60; r-1 renews; +60; r-1 renews; +60; r-1 renews; task of r-1",
     "a task stops when its run has ended": "r-1 takes p-1; r-1 is observed; task of r-1; "
@@ -245,11 +287,28 @@ def test_thread_renews_the_lock_and_no_renewal_is_written_after_the_release(lock
     assert json.loads(locks.archive.read(lock.view.path) or b"")["ended"]
 
 
+@dataclass
+class Together(Locks):
+    """Many take the lock at once; each lock is renewed whenever somebody waits."""
+
+    def _sleep(self, seconds: float) -> None:
+        del seconds
+        for lock in list(self.living.values()):
+            lock.renew()
+
+    def try_to_take(self, holder: LockHolder) -> PlanLock | None:
+        with suppress(BusyError):
+            lock = self.take(holder)
+            self.live(holder.run_id, lock)
+            return lock
+        return None
+
+
 def test_of_many_plans_that_start_together_exactly_one_goes_on(tmp_path: Path) -> None:
     holders = [run(f"r-{number}", f"p-{number}") for number in range(24)]
     with ThreadPoolExecutor(8) as executor:
         for attempt in range(10):
-            locks = Locks(FaultyArchive(str(tmp_path / str(attempt))))
+            locks = Together(FaultyArchive(str(tmp_path / str(attempt))))
             assert len([*filter(None, executor.map(locks.try_to_take, holders))]) == 1
 
 
@@ -273,7 +332,7 @@ def test_observer_counts_renewals_on_its_own_clock(locks: Locks) -> None:
     assert observer.trouble() == ""
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"run_id": "x"}', b'{"alive_until": 3}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"run_id": "x"}', b'{"lock_seconds": 3}'])
 def test_file_that_somebody_changed_is_named(locks: Locks, content: bytes) -> None:
     path = "locks/000003.json"
     locks.archive.write(path, content)
@@ -289,12 +348,81 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks
     assert content == {
         "holder": {"run_id": "r-1", "claims": "p-1", "what": "plan p-1", "who": "me@here"},
         "since": "2023-11-14T22:13:20.000+00:00",
-        "alive_until": "2023-11-14T22:15:20.000+00:00",
+        "lock_seconds": 120.0,
+        "renewals": 0,
         "ended": None,
     }
     assert locks.archive.list("") == ["locks/000001.end.json", "locks/000001.json"]
     locks.archive.cannot_read.add("locks/000001.json")
     locks.take(run("r-2", "p-2"))
+
+
+HELD = _Lock(run("r-1", "p-1"), "2023-11-14T22:13:20.000+00:00", 120.0, renewals=7)
+
+
+@pytest.mark.parametrize(
+    ("latest", "unchanged_seconds", "life"),
+    [
+        (HELD, 0, Life.UNKNOWN),
+        (HELD, 119.999, Life.UNKNOWN),
+        (HELD, 120, Life.DEAD),
+        (HELD, 1e9, Life.DEAD),
+        (replace(HELD, renewals=8), 0, Life.ALIVE),
+        # Renewed once, and maybe dead since: who waits begins anew.
+        (replace(HELD, renewals=8), 1e9, Life.ALIVE),
+        (replace(HELD, ended="2023-11-14T22:13:21.000+00:00"), 0, Life.ENDED),
+        (replace(HELD, renewals=9, ended="2023-11-14T22:13:21.000+00:00"), 1e9, Life.ENDED),
+        (None, 0, Life.ENDED),
+    ],
+)
+def test_life_of_a_holder_follows_from_two_looks(
+    latest: _Lock | None, unchanged_seconds: float, life: Life
+) -> None:
+    assert life_of(HELD, latest, unchanged_seconds) is life
+
+
+def test_life_that_counts_is_that_of_the_lock_which_is_watched(locks: Locks) -> None:
+    PlanLock(locks.archive, run("r-1", "p-1"), 30, locks.clock_of())
+    began_at = locks.clock.time()
+
+    locks.take(run("r-2", "p-2"))
+
+    assert 30 <= locks.clock.time() - began_at < 31
+
+
+def test_run_that_waits_for_the_lock_says_for_whom_and_how_long(locks: Locks) -> None:
+    locks.take(run("r-1", "p-1"))
+    lines = []
+
+    @contextmanager
+    def progress(label: str, status: Callable[[], str]) -> Iterator[None]:
+        lines.append(f"{label}: {status()}")
+        yield
+        lines.append(f"{label}: {status()}")
+
+    PlanLock(locks.archive, run("r-2", "p-2"), clock=locks.clock_of(), progress=progress)
+
+    first, last = lines
+    assert first == (
+        "waiting: plan p-1 by me@here (run r-1) holds the plan lock, and counts as dead if it does "
+        "not renew it for 120 s more"
+    )
+    assert last == "waiting: "
+    lines.clear()
+    PlanLock(locks.archive, run("r-3", "p-2"), clock=locks.clock_of(), progress=progress)
+    assert lines == []
+
+
+def test_runs_that_may_hold_the_lock_are_those_that_nobody_found_dead(locks: Locks) -> None:
+    """A run that shares the lock does not watch those that it shares it with."""
+    for run_id in ("r-1", "r-2"):
+        locks.take(run(run_id, "p-1"))
+    locks.take(run("a-1", "analyze"))
+    assert running(locks.archive) == {"r-1", "r-2", "a-1"}
+
+    with locks.hold(run("r-3", "p-3")):
+        assert running(locks.archive) == {"a-1", "r-3"}
+    assert running(locks.archive) == {"a-1"}
 
 
 MARKER = stop_marker("p-1", "r-1", "s-1")
