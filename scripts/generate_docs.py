@@ -21,6 +21,7 @@ from dlq_cli.simulation import (
     lambda_dollars,
     simulate,
 )
+from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.replaying.measures import Metric
 from dlq_replay.rules.breaker import BreakerRules
 from dlq_replay.rules.decision import ParkReason
@@ -33,11 +34,15 @@ PAGES = [ROOT / "README.md", ROOT / "README-SAR.md", *sorted((ROOT / "docs").glo
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 
 ALARM_METRIC, CUSTOM_METRIC, DASHBOARD = 0.10, 0.30, 3.00
+METRIC_READ = 0.01e-3
 S3_PUT, S3_GB_MONTH, DPU_HOUR = 0.005e-3, 0.023, 0.308
 """List prices in dollars; docs/growth.md says where they come from."""
 
 POLLS = 5 * 3 * 60 * 24 * 30
 """Of an empty queue in a month: five pollers, three long polls a minute."""
+
+MINUTES = 60 * 24 * 30
+"""Of a month."""
 
 FREE_ALARM_METRICS = 10
 MESSAGE_GB = 2048e-9
@@ -92,6 +97,25 @@ def watched_metrics() -> int:
     )
 
 
+def metrics_read() -> int:
+    """Return how many metrics of a main queue the circuit breaker reads at once."""
+    counts = []
+
+    class Client:
+        """Counts what is asked for, and has no answer."""
+
+        def get_metric_statistics(self, **_: object) -> None:
+            counts.append(1)
+            raise RuntimeError
+
+        def get_metric_data(self, **asked: Sequence[object]) -> None:
+            counts.append(len(asked["MetricDataQueries"]))
+            raise RuntimeError
+
+    read_deletions(Client, "main", 0, 60)
+    return sum(counts)
+
+
 def costs() -> Lines:
     """What it costs: README."""
     polling, watched = POLLS * SQS_PER_REQUEST, watched_metrics()
@@ -104,7 +128,7 @@ def costs() -> Lines:
     looks, tries = 21, 21 * 5
     never = (3 * looks + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
     never += lambda_dollars(looks * MILLION / EVENT_MESSAGES, looks * MILLION)
-    rules = BreakerRules()
+    rules, reads = BreakerRules(), metrics_read()
     holds = 2 * rules.hold_limit_seconds[1] / sum(rules.hold_seconds)
     never_held = never + holds * batched
     parked = MILLION * (REQUESTS_PER_PARKED * SQS_PER_REQUEST + PUTS_PER_PARKED * S3_PUT)
@@ -119,6 +143,10 @@ def costs() -> Lines:
 | the Glue job each night, 10 minutes | **{dollars(30 * 2 / 6 * DPU_HOUR)}** a month more |
 | metrics of a main queue | at most {metrics} of ${CUSTOM_METRIC:.2f} a month, \
 for the hours in which they are written: nothing without dead letters |
+| the circuit breaker of a main queue | at most **{dollars(MINUTES * reads * METRIC_READ)}** a \
+month: {MINUTES:,} reads of its metrics, one in each minute of an hour in which \
+{rules.least_returns} messages came back, as where some always fail, or while there is a limit; \
+otherwise nothing |
 | a million replays | **{dollars(batched)}** if messages arrive in full batches, \
 **{dollars(single)}** if one by one |
 | a million messages of an outage of an hour | **{dollars(unheld.dollars_per_million)}**, with the \
@@ -140,7 +168,7 @@ request count as one |
 | Lambda | ${LAMBDA_PER_INVOCATION * MILLION:.2f} per million requests, \
 ${LAMBDA_ARM64_PER_GB_SECOND:.10f} per GB-second on arm64 |
 | CloudWatch | ${CUSTOM_METRIC:.2f} per metric and month, ${ALARM_METRIC:.2f} per metric in an \
-alarm, {dollars(DASHBOARD)} per dashboard |
+alarm, {dollars(DASHBOARD)} per dashboard, ${METRIC_READ * 1000:.2f} per 1,000 metrics read |
 | DynamoDB, on demand | $0.625 per million write units of 1 KB, $0.125 per million read units of \
 8 KB |
 | Glue 6.0 | ${DPU_HOUR} per DPU-hour |

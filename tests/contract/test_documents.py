@@ -16,6 +16,7 @@ from dlq_cli.stack.trial import Check
 from dlq_cli.stack_values import StackValues, stack_options
 from dlq_cli.verbs.rehearse import Outcome, Rehearsal
 from dlq_replay.wire.context import FailureError, ReplayContext
+from scripts import generate_docs
 from spark_reprocess.archive.ledger.claims import RunRecord
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
@@ -132,6 +133,17 @@ def test_a_deployment_that_is_documented_as_one_command_asks_no_question() -> No
 
     assert len(deployments) > 2
     assert all("--no-confirm-changeset" in command.split() for command in deployments)
+
+
+def test_what_the_circuit_breaker_reads_is_in_the_costs() -> None:
+    """Once a minute, for as long as some messages come back in each hour."""
+    a_month = 43_200 * generate_docs.metrics_read() * 0.01 / 1_000
+    (row,) = re.findall(
+        r"^\| the circuit breaker of a main queue .*", PAGES[ROOT / "README.md"], re.MULTILINE
+    )
+
+    assert generate_docs.metrics_read() > 0
+    assert f"${a_month:.2f}" in row
 
 
 def first_column(text: str, start: str) -> set[str]:
