@@ -104,6 +104,20 @@ def test_the_limit_begins_anew_when_replay_goes_on_and_only_then() -> None:
     assert BreakerView(set_since, later).renewed_after_pause() is None
 
 
+def test_an_outage_soon_after_a_resume_is_seen_within_minutes() -> None:
+    """By what was usual before: the resume itself asked for no metric."""
+    view = resumed({})
+    later = MINUTE + 20
+    last = range(later - 8, later - 3)
+    metric = dict.fromkeys(range(later - 130, last.start), 60) | dict.fromkeys(last, 0)
+    failed = {f"n{minute}": 60 for minute in last} | {f"b{later - 4}": 5, f"x{later}": 1}
+    before = BreakerView(dict(view.numbers) | failed, later * 60)
+    after = changed(dict(before.numbers), before.judge(metric), later * 60)
+
+    assert before.limit == 1_800
+    assert after.limit == 1
+
+
 def test_the_limit_reads_as_what_it_is() -> None:
     words = resumed({}).in_words
 

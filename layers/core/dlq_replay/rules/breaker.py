@@ -296,12 +296,13 @@ class BreakerView:
     def _judged_minutes(self, deleted: Mapping[int, int], newest: int) -> tuple[range, int]:
         """The newest minutes in which enough deletes are usual, and what is usual in an hour.
 
-        That is what was deleted in the hour before them, or before the limit was set.
+        That is what was deleted in the hour before them, or before the limit was set. A resume that
+        set it did not ask for the metric.
         """
         hour, usual = self.rules.hour, self.numbers.get("usual", 0)
         for first in range(newest, newest - hour, -1):
             minutes = range(first, newest + 1)
-            if self.limit is None:
+            if self.limit is None or "usual" not in self.numbers:
                 usual = _total(deleted, range(first - hour, first))
             if usual * len(minutes) >= self.rules.judged_deletes * hour:
                 break
