@@ -33,7 +33,7 @@ from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
 from spark_reprocess.archive.messages.message_store import drain_of, rows_of_file
 from spark_reprocess.archive.storage.files import Archive, Probe
 from spark_reprocess.aws.actor import caller
-from spark_reprocess.aws.clients import ClientFactory, region_of
+from spark_reprocess.aws.clients import ClientFactory, Limit, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress, repeating
@@ -62,8 +62,10 @@ from spark_reprocess.redrive.sending.stop_signals import (
     TIME_IS_OVER,
     Deadline,
     StopSignals,
+    TableWatch,
     is_waiting,
     stop_marker,
+    waiting_for,
 )
 from spark_reprocess.spark.interrupts import asking_to_stop
 
@@ -77,7 +79,8 @@ _ADDED: dict[str, pa.DataType] = {
 
 _GO = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED)
 _BATCH_ROWS = 1000
-_TROUBLE_SECONDS = 2.0
+_TIME_SECONDS = 2.0
+_TROUBLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +107,8 @@ class TaskRunner:
         reached.
 
         *dispositions* has one row per message; *planned* counts what goes here. *stage* names this
-        call among those of the run; it is part of a path. *trouble* is asked every two seconds, and
-        says why nothing more may be sent; empty if all is well.
+        call among those of the run; it is part of a path. *trouble* is asked every ten seconds, and
+        says why nothing more may be sent; empty if all is well. So tasks need no way to its answer.
         """
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
@@ -129,15 +132,20 @@ class TaskRunner:
             # In a thread: a signal handler must not wait for S3.
             threading.Thread(target=signals.stop, args=(why,), name="stop", daemon=True).start()
 
-        def look() -> None:
-            if why := TIME_IS_OVER if self.deadline.seconds_left <= 0 else trouble():
+        def look_at_time() -> None:
+            if self.deadline.seconds_left <= 0:
                 # And again until the tasks have ended: to write a marker may fail.
+                stop(TIME_IS_OVER)
+
+        def look_for_trouble() -> None:
+            if why := trouble():
                 stop(why)
 
         with (
             ExitStack() as stack,
             asking_to_stop(partial(stop, BY_SIGNAL)),
-            repeating(look, _TROUBLE_SECONDS, "trouble"),
+            repeating(look_at_time, _TIME_SECONDS, "deadline"),
+            repeating(look_for_trouble, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
             rows, windows = self._rows(dispositions, total, context, stack)
@@ -256,6 +264,22 @@ def look_until(
                 return TIME_IS_OVER
             deadline.clock.wait(is_stopping, min(every_seconds, deadline.seconds_left))
     return BY_SIGNAL if is_stopping.is_set() else ""
+
+
+def known_limit(watch: TableWatch, every_seconds: float, deadline: Deadline) -> tuple[Limit, str]:
+    """Read the limit of a destination until it is known, as far as it must be known.
+
+    Return also why nothing may be sent there now; empty if something may.
+    """
+    limit = Limit()
+
+    def is_over() -> bool:
+        nonlocal limit
+        limit = watch.limit()
+        return not (limit.fault and watch.is_needed) or bool(watch.lost())
+
+    stopped_by = look_until(is_over, every_seconds, deadline)
+    return limit, stopped_by or watch.lost() or waiting_for(limit)
 
 
 def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:

@@ -27,7 +27,7 @@ from spark_reprocess.archive.messages.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.aws.clients import read_limit, returns_table
+from spark_reprocess.aws.clients import returns_table
 from spark_reprocess.groups.triage import GroupMemory, Statement, is_group_id
 from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,
@@ -42,12 +42,17 @@ from spark_reprocess.ramp import (
     group_ramp,
     step_size,
 )
-from spark_reprocess.redrive.execution import TaskRunner, look_until, not_reached
+from spark_reprocess.redrive.execution import (
+    TaskRunner,
+    known_limit,
+    look_until,
+    not_reached,
+)
 from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.stop_signals import WAITING, waiting_for
+from spark_reprocess.redrive.sending.stop_signals import WAITING, TableWatch
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"
 _WAITS = f"{WAITING} for the ramp"
@@ -64,6 +69,7 @@ class Ramp:
         work: of this destination's messages that make work, how many of each group.
         memory: what was known of the groups when the run began.
         ended: how many steps are sent: first, when the dispositions were resolved.
+        watch: sees whether the failure table can be read.
     """
 
     runner: TaskRunner
@@ -74,6 +80,7 @@ class Ramp:
     probe: Probe
     steps: Steps
     ended: int
+    watch: TableWatch
     _groups: dict[str, GroupRamp] = field(default_factory=dict)
     _left: Counter[str] = field(default_factory=Counter)
     """By group id, how many messages this run has to send that it has found in no step yet."""
@@ -108,6 +115,10 @@ class Ramp:
         ]
         tallies = (*first.tallies, *self._tallies, *left)
         return Sent(tallies, stopped_by, tuple(self._groups.values()))
+
+    @property
+    def _look_seconds(self) -> float:
+        return self.probe.options.minute_seconds / LOOKS_A_MINUTE
 
     @property
     def _in_order(self) -> bool:
@@ -171,8 +182,8 @@ class Ramp:
     def _execute(self, steps: Sequence[Step]) -> str:
         """Send what is left of the last step, and write down that it is sent; else return why."""
         step = steps[-1]
-        limit = read_limit(self.probe.options.failure_table, self.context.destination)
-        if why := waiting_for(limit):
+        limit, why = known_limit(self.watch, self._look_seconds, self.runner.deadline)
+        if why:
             return why
         rows = self._rows(step)
         counted = rows.groupBy("group_id", "disposition").count().collect()
@@ -181,6 +192,8 @@ class Ramp:
         self._left -= Counter({one.group_id: one.count for one in work})
 
         def trouble() -> str:
+            if why := self.watch.trouble(limit):
+                return why
             is_bad = any(one.verdict is Verdict.BAD for one in self._states(steps))
             return f"{_WAITS}: more messages came back than may" if is_bad else ""
 
@@ -258,10 +271,12 @@ class Ramp:
             self._decide(steps)
             is_known = not self._blocker and all(one in returned for one in groups)
             is_late = max(now_seconds(), ready_at) > until
-            return is_known or is_late or all(map(self._is_bad, groups))
+            is_lost = bool(self.watch.lost())
+            return is_known or is_late or is_lost or all(map(self._is_bad, groups))
 
         with self.runner.progress("ramp", lambda: self._blocker):
-            stopped_by = look_until(is_over, minute / LOOKS_A_MINUTE, self.runner.deadline)
+            stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
+        stopped_by = stopped_by or self.watch.lost()
         waiting = [one for one in self._groups.values() if one.verdict is Verdict.UNKNOWN]
         if stopped_by or not waiting:
             return stopped_by
@@ -305,6 +320,8 @@ class Ramp:
         table = returns_table(self.probe.options.failure_table or "", self.context.destination)
         try:
             found = table.read(self.context.plan_id, groups)
-        except TableError:
+        except TableError as error:
+            self.watch.saw(str(error))
             return {}
+        self.watch.saw("")
         return {group_id: returns.returned for group_id, returns in found.items()}

@@ -82,7 +82,10 @@ class Probe:
 
     def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
         options, url = self.options, self.queue.url
-        yield read_limit(options.failure_table, url).sentence
+        limit = read_limit(options.failure_table, url)
+        yield limit.sentence
+        if limit.fault:
+            yield f"the limit of replays cannot be read: {limit.fault}"
         # The function publishes for the stack's main queue what concerns its whole DLQ.
         stack_queue = QueueAddress.from_url(options.main_queue_url or url).name
         ours = NAMESPACE, {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: stack_queue}

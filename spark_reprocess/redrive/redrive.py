@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -33,8 +34,15 @@ from spark_reprocess.aws.clients import (
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.ramp import Forecast, Steps, ended_steps, step_sizes
-from spark_reprocess.redrive.execution import TaskRunner, begin, end, not_reached, summarize
+from spark_reprocess.ramp import LOOKS_A_MINUTE, Forecast, Steps, ended_steps, step_sizes
+from spark_reprocess.redrive.execution import (
+    TaskRunner,
+    begin,
+    end,
+    known_limit,
+    not_reached,
+    summarize,
+)
 from spark_reprocess.redrive.ramp import Ramp
 from spark_reprocess.redrive.readings import (
     Probe,
@@ -49,7 +57,7 @@ from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
 from spark_reprocess.redrive.resolving.queues import find_queues
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, is_waiting, waiting_for
+from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch, is_waiting
 
 _CLOCK = Clock()
 
@@ -137,17 +145,23 @@ def redrive(
 
         context, dispositions = begin(archive, resolved, context)
 
-        def send(to_here: RunContext) -> Sent:
+        def send(to_here: RunContext, watch: TableWatch) -> Sent:
             url = to_here.destination
             if not probes:
-                return runner.execute(dispositions, work[url], to_here, _name(url))
+                return runner.execute(
+                    dispositions,
+                    work[url],
+                    to_here,
+                    _name(url),
+                    lambda: watch.trouble(to_here.limit),
+                )
             is_elsewhere = F.col("disposition").isin(*WORK) & (F.col(DESTINATION) != url)
             return Ramp(
                 *(runner, to_here, dispositions.frame.where(~is_elsewhere), work[url], memory),
-                *(probes[url], steps[url], ended[url]),
+                *(probes[url], steps[url], ended[url], watch),
             ).send()
 
-        sent = _send_all(work, context, send)
+        sent = _send_all(work, options, context, deadline, send)
         summary = end(plan.groups, resolved, context, runner, sent)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
@@ -222,22 +236,33 @@ def _forecast(
 
 
 def _send_all(
-    work: Mapping[str, Sequence[Tally]], context: RunContext, send: Callable[[RunContext], Sent]
+    work: Mapping[str, Sequence[Tally]],
+    options: RedriveOptions,
+    context: RunContext,
+    deadline: Deadline,
+    send: Callable[[RunContext, TableWatch], Sent],
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow.
 
-    A limit of the circuit breaker, or a ramp that waits, stops its own destination alone. Limited
-    ones come last.
+    A limit of the circuit breaker, a failure table that cannot be read for a minute, or a ramp that
+    waits, stops its own destination alone. Limited ones come last.
     """
     sent: dict[str, Sent] = {}
-    table = context.request.failure_table
-    for url in sorted(work, key=lambda url: (bool(read_limit(table, url).sentence), url)):
-        limit = read_limit(table, url)
-        why = waiting_for(limit)
-        if why or any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
-            sent[url] = Sent(tuple(not_reached(work[url], ())), why)
+    # Whoever asks for everything at once does without the table.
+    patience_seconds = None if options.goes_at_once else options.minute_seconds
+    table, every_seconds = options.failure_table, options.minute_seconds / LOOKS_A_MINUTE
+    is_limited = {url: bool(read_limit(table, url).sentence) for url in work}
+    for url in sorted(work, key=lambda url: (is_limited[url], url)):
+        if any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
+            sent[url] = Sent(tuple(not_reached(work[url], ())))
             continue
-        sent[url] = send(replace(context, destination=url, limit=limit))
+        read = partial(read_limit, table, url)
+        watch = TableWatch(read, deadline.clock.now_seconds, patience_seconds)
+        limit, why = known_limit(watch, every_seconds, deadline)
+        if why:
+            sent[url] = Sent(tuple(not_reached(work[url], ())), why)
+        else:
+            sent[url] = send(replace(context, destination=url, limit=limit), watch)
     return {url: sent[url] for url in work}
 
 

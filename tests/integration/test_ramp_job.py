@@ -309,6 +309,25 @@ def test_redrive_whose_returns_nobody_sees_sends_nothing(job: Job, world: RampWo
     assert job.handled() == list(range(20))
 
 
+def test_table_that_nobody_can_read_any_more_ends_the_run_and_a_later_one_goes_on(
+    job: Job, world: RampWorld, dynamodb: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.begin(two_groups())
+    address = dynamodb.meta.endpoint_url
+
+    def lose_the_way() -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:1")
+
+    after_each_step(monkeypatch, lambda step: step.number == 2 and lose_the_way())
+    first = job.run()
+
+    assert first.stopped_by.startswith("waiting for the failure table: it could not be read for ")
+    assert first.counts == {"sent": 2, "not_reached": 18}
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", address)
+    assert job.run().counts == {"sent_before": 2, "sent": 18}
+    assert job.handled() == list(range(20))
+
+
 def test_that_nobody_watches_is_said_before_the_first_message(job: Job, world: RampWorld) -> None:
     job.begin(two_groups())
     said: list[tuple[str, int]] = []

@@ -1,28 +1,23 @@
 """A redrive keeps to the limit that a circuit breaker set, in a real Spark session."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.rules.breaker import Update
 from dlq_replay.wire.message import Message
-from spark_reprocess.aws.clients import aws_client, breaker_table, sqs_sender
+from spark_reprocess.aws.clients import aws_client, breaker_table
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark, archive_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, message
 from tests.support.failure_table import create_failure_table
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
 
 TABLE = "failures-of-a-redrive"
 
@@ -35,15 +30,9 @@ def run(spark: Spark, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = aws_client("dynamodb")
     create_failure_table(client, TABLE)
-    sender = partial(sender_that_knows, moto_endpoint)
-    yield partial(executed, spark, make_sender=sender, failure_table=TABLE)
+    # Only the driver reads it: Spark's workers were started without its address.
+    yield partial(executed, spark, failure_table=TABLE)
     client.delete_table(TableName=TABLE)
-
-
-def sender_that_knows(dynamodb_url: str, queue_url: str) -> "SQSClient":
-    """Make a client in a task, which was started without the address of the table."""
-    os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = dynamodb_url
-    return sqs_sender(queue_url)
 
 
 def limit(queue: SqsQueue, per_minute: int | None) -> None:

@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
@@ -47,10 +47,9 @@ from spark_reprocess.archive.ledger.message_state import states_of
 from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import arrow_fields
-from spark_reprocess.aws.clients import CONCURRENT_CALLS, ClientFactory, read_limit
+from spark_reprocess.aws.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import repeating
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RestoreOptions, Tally
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
 from spark_reprocess.redrive.run_context import RunContext
@@ -375,13 +374,7 @@ class SendTask:
                 for (unit, chunk), of_chunk in of_chunks
             )
             limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)
-            with ThreadPoolExecutor(CONCURRENT_CALLS, "send") as executor, ExitStack() as stack:
-                if table := context.request.failure_table:
-
-                    def look() -> None:
-                        signals.keep_to(context.limit, read_limit(table, context.destination))
-
-                    stack.enter_context(repeating(look, _LIMIT_SECONDS, "breaker"))
+            with ThreadPoolExecutor(CONCURRENT_CALLS, "send") as executor:
                 for settled in self._sender(signals, limiter, executor).settle_all(chunks):
                     counts.add(settled)
         tallies = map(asdict, counts.tallies(signals.stopped_by))

@@ -18,6 +18,7 @@ from spark_reprocess.archive.plan_lock import LockObserver, LockView, steady_sec
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.figures import duration
 
 LOOK_SECONDS = 1.0
 """The age from which a look is repeated before a call."""
@@ -38,6 +39,72 @@ def waiting_for(limit: Limit) -> str:
     At a limit of 1 nothing is sent: the consumer does not work.
     """
     return f"{WAITING} for the breaker: {limit.sentence}" if limit.per_minute == 1 else ""
+
+
+def fallen(began_with: Limit, now: Limit) -> str:
+    """Return why a send stops: the circuit breaker's limit is lower than when it began; else empty.
+
+    A task may be ahead of its share of the lower limit: a new run divides that one.
+    """
+    before = began_with.per_minute or math.inf
+    after = now.per_minute or math.inf
+    return f"{WAITING} for the breaker: {now.sentence}" if after < before else ""
+
+
+class TableWatch:
+    """The failure table, as the driver sees it while it sends to one destination.
+
+    Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        read_limit: Callable[[], Limit],
+        now_seconds: Callable[[], float],
+        patience_seconds: float | None,
+    ) -> None:
+        """Begin with a table that was read just now.
+
+        *patience_seconds*: how long nobody may be able to read it; None where that stops nothing.
+        """
+        self._read_limit = read_limit
+        self._now_seconds = now_seconds
+        self._patience_seconds = patience_seconds
+        self._known_at = now_seconds()
+        self._fault = ""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether nothing may be sent without the table."""
+        return self._patience_seconds is not None
+
+    def saw(self, fault: str) -> None:
+        """Note a look at the table: *fault* is why it could not be read, empty if it could."""
+        self._fault = fault
+        if not fault:
+            self._known_at = self._now_seconds()
+
+    def limit(self) -> Limit:
+        """Read the limit of the destination now."""
+        limit = self._read_limit()
+        self.saw(limit.fault)
+        return limit
+
+    def lost(self) -> str:
+        """Return why nothing more may be sent: nobody could read the table for too long."""
+        if self._patience_seconds is None or not self._fault:
+            return ""
+        seconds = self._now_seconds() - self._known_at
+        if seconds < self._patience_seconds:
+            return ""
+        return (
+            f"{WAITING} for the failure table: it could not be read for {duration(seconds)}: "
+            f"{self._fault}"
+        )
+
+    def trouble(self, began_with: Limit) -> str:
+        """Look once; return why a send that began with this limit must stop, else empty."""
+        return fallen(began_with, self.limit()) or self.lost()
 
 
 def is_waiting(stopped_by: str) -> bool:
@@ -139,16 +206,6 @@ class StopSignals:
         # Where the archive cannot be written, the other tasks meet the same error themselves.
         with suppress(ArchiveError):
             self._archive.create(self._marker, why.encode())
-
-    def keep_to(self, began_with: Limit, now: Limit) -> None:
-        """Stop this task where the circuit breaker's limit has fallen since the send began.
-
-        Another task may be ahead of its share: a new run divides the lower limit. What is not known
-        stops nothing, for example because executors do not reach the table.
-        """
-        before, after = (one.per_minute or math.inf for one in (began_with, now))
-        if not now.fault and after < before:
-            self.stop_task(f"{WAITING} for the breaker: {now.sentence}")
 
     def stop_task(self, why: str) -> None:
         """Stop this task alone. The first reason is the one that counts."""

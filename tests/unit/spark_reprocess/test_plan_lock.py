@@ -497,23 +497,6 @@ def test_stop_ends_a_wait(archive: Archive) -> None:
         waiting.result(60)
 
 
-@pytest.mark.parametrize(
-    ("began", "now", "is_stopped"),
-    [
-        *((None, Limit(), False), (90, Limit(90), False), (90, Limit(120), False)),
-        *((90, Limit(), False), (90, Limit(1, "limited"), True), (None, Limit(1, "limited"), True)),
-        (90, Limit(1, fault="no way to the table"), False),
-    ],
-)
-def test_a_task_stops_where_the_limit_falls(
-    archive: Archive, began: int | None, now: Limit, *, is_stopped: bool
-) -> None:
-    signals = StopSignals(archive, MARKER, None)
-
-    signals.keep_to(Limit(began), now)
-    assert signals.stopped_by == ("waiting for the breaker: limited" if is_stopped else "")
-
-
 def test_a_limit_is_a_rate() -> None:
     assert (Limit(90).least_rate(None), Limit(90).least_rate(1)) == (1.5, 1)
     assert (Limit().least_rate(None), Limit().least_rate(7)) == (None, 7)

@@ -173,10 +173,19 @@ def test_obstacles(aws: FakeAws, changes: dict[str, Any], obstacle: str) -> None
         assert probe_of(aws, function_arn=None).read(HOUR_AGO, NOW).obstacle == ""
 
 
-def test_limit_of_the_breaker_is_an_obstacle(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings, "read_limit", lambda *_: Limit(1, "paused"))
+@pytest.mark.parametrize(
+    ("limit", "obstacle"),
+    [
+        (Limit(1, "paused"), "paused"),
+        (Limit(fault="denied"), "the limit of replays cannot be read: denied"),
+    ],
+)
+def test_limit_of_the_breaker_is_an_obstacle(
+    aws: FakeAws, monkeypatch: pytest.MonkeyPatch, limit: Limit, obstacle: str
+) -> None:
+    monkeypatch.setattr(readings, "read_limit", lambda *_: limit)
 
-    assert probe_of(aws).read(HOUR_AGO, NOW).obstacle == "paused"
+    assert probe_of(aws).read(HOUR_AGO, NOW).obstacle == obstacle
 
 
 @pytest.mark.parametrize(("days", "period"), [(0.9, 60), (1.1, 300), (5.5, 600), (60, 3900)])

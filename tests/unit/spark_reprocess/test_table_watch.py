@@ -1,0 +1,89 @@
+"""What a driver does while it sends and the failure table does not answer."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from local_sqs.clock import VirtualClock
+from spark_reprocess.aws.clients import Limit
+from spark_reprocess.redrive.execution import known_limit
+from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch, fallen
+
+DENIED = Limit(fault="AccessDeniedException")
+PAUSED = Limit(1, "limited to 1 replay a minute")
+WAITS = "waiting for the breaker: limited to 1 replay a minute"
+LOST = "waiting for the failure table: it could not be read for 1 min: AccessDeniedException"
+EVERY_SECONDS = 10
+
+
+@pytest.mark.parametrize(
+    ("began", "now", "why"),
+    [
+        *((Limit(), Limit(), ""), (Limit(90), Limit(90), ""), (Limit(90), Limit(120), "")),
+        *((Limit(90), Limit(), ""), (Limit(90), PAUSED, WAITS), (Limit(), PAUSED, WAITS)),
+        # What is not known has not fallen; that it is not known is another question.
+        (Limit(90), DENIED, ""),
+    ],
+)
+def test_a_send_stops_where_the_limit_falls(began: Limit, now: Limit, why: str) -> None:
+    assert fallen(began, now) == why
+
+
+def watch_of(
+    clock: VirtualClock, answers: Iterator[Limit], patience_seconds: float | None = 60
+) -> TableWatch:
+    return TableWatch(lambda: next(answers), clock.time, patience_seconds)
+
+
+@pytest.mark.parametrize(
+    ("answers", "patience_seconds", "whys"),
+    [
+        # Six looks of 10 s are a minute.
+        ([DENIED] * 7, 60, [""] * 5 + [LOST, LOST.replace("1 min", "1 min 10 s")]),
+        ([*[DENIED] * 5, Limit(), *[DENIED] * 5], 60, [""] * 11),
+        ([DENIED] * 99, None, [""] * 99),
+        # A limit that falls counts in any case.
+        ([DENIED, PAUSED], None, ["", WAITS]),
+    ],
+)
+def test_a_table_that_nobody_can_read_for_a_minute_stops_a_send_that_needs_it(
+    answers: list[Limit], patience_seconds: float | None, whys: list[str]
+) -> None:
+    clock = VirtualClock()
+    watch = watch_of(clock, iter(answers), patience_seconds)
+    seen = []
+    for _ in answers:
+        clock.advance(EVERY_SECONDS)
+        seen.append(watch.trouble(Limit()))
+
+    assert seen == whys
+
+
+@pytest.mark.parametrize(
+    ("answers", "patience_seconds", "limit", "why"),
+    [
+        ([Limit()], 60, Limit(), ""),
+        ([PAUSED], 60, PAUSED, WAITS),
+        ([Limit(90, "90")], 60, Limit(90, "90"), ""),
+        ([*[DENIED] * 3, Limit(90)], 60, Limit(90), ""),
+        ([DENIED] * 9, 60, DENIED, LOST),
+        ([DENIED], None, DENIED, ""),
+    ],
+)
+def test_nothing_is_sent_before_the_limit_is_known(
+    answers: list[Limit], patience_seconds: float | None, limit: Limit, why: str
+) -> None:
+    clock = VirtualClock()
+    watch = watch_of(clock, iter(answers), patience_seconds)
+    deadline = Deadline(math.inf, Clock(clock.time, lambda _, seconds: clock.advance(seconds)))
+
+    assert known_limit(watch, EVERY_SECONDS, deadline) == (limit, why)
+
+
+def test_wait_for_a_limit_ends_with_the_time_of_the_run() -> None:
+    clock = VirtualClock()
+    deadline = Deadline(clock.time() + 15, Clock(clock.time, lambda _, s: clock.advance(s)))
+    watch = watch_of(clock, iter([DENIED] * 9))
+
+    assert known_limit(watch, EVERY_SECONDS, deadline) == (DENIED, "its time budget is over")
