@@ -26,7 +26,8 @@ class RunContext:
         destination: URL of the queue that messages go to.
         editor: makes messages of rows; the copy that it finds too large has no context.
         cut: how messages are divided into chunks. Runs of a plan share the lock only if it is the
-            same, because other chunks' claims keep nobody away. Empty: shared with no other run.
+            same, because other chunks' claims keep nobody away; and if they leave what is in doubt,
+            because another run may be sending that. Empty: shared with no other run.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
         step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
         unproven_groups: ids of the groups whose messages are parked at their first return.
@@ -70,7 +71,8 @@ class RunContext:
     @property
     def lock_holder(self) -> LockHolder:
         """Who holds the plan lock for this run."""
-        claims = f"{self.plan_id} {self.cut or self.run_id}"
+        shares = bool(self.cut) and self.request.in_doubt == "leave"
+        claims = f"{self.plan_id} {self.cut if shares else self.run_id}"
         return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
 
     @property

@@ -3,7 +3,10 @@
 ``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.from-00000.claim.json`` names the messages that
 somebody is about to send, before the first is sent; ``....result.jsonl`` says what became of each.
 Claims are made by create-if-absent, so of several runs, tasks or retries exactly one gets each. A
-claim without a result is busy while young; after that its messages are in doubt.
+claim without a result is busy while young; after that its messages are in doubt. The clocks of
+machines may be days off, so a claim may look old while its run is sending. So what is in doubt is
+sent again, or counted as arrived, only by a run that shares the plan lock with no other run: then
+the run that made the claim has ended, or is dead.
 
 Each message has a place in its chunk. It depends on the plan alone, and messages may share one. A
 claim covers the places from the one in its name to its end, which whoever makes it chooses by its
@@ -166,10 +169,13 @@ class Attempt:
     results: tuple[Result, ...] | None
 
     def is_busy(self, now_seconds: float, claim_ttl_seconds: float) -> bool:
-        """Whether its run may still be sending; *claim_ttl_seconds* is the reader's own limit."""
+        """Whether its run may still be sending; *claim_ttl_seconds* is the reader's own limit.
+
+        A claim that is so far in the future is of a clock that was ahead: nobody waits for that.
+        """
         claimed = datetime.fromisoformat(self.claim.time).timestamp()
         busy_seconds = max(self.claim.ttl_seconds, claim_ttl_seconds)
-        return self.results is None and now_seconds - claimed < busy_seconds
+        return self.results is None and abs(now_seconds - claimed) < busy_seconds
 
 
 def chunk_count(messages: int) -> int:

@@ -34,6 +34,7 @@ from dlq_replay.replaying.sending import (
 from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import (
     POSITION,
+    Attempt,
     Claim,
     Ledger,
     Result,
@@ -160,7 +161,7 @@ class ChunkSender:
         attempts = self.ledger.attempts(unit, chunk)
         now, ttl = self.now_seconds(), self.context.request.claim_ttl_seconds
         left = deque(items)
-        if any(attempt.is_busy(now, ttl) for attempt in attempts):
+        if any(self._may_be_sent(attempt, now, ttl) for attempt in attempts):
             yield self._busy(left)
             return
         # Another run may have acted since this one was resolved.
@@ -191,6 +192,12 @@ class ChunkSender:
                 yield [
                     Settled(item, word) if word else done[item.message_id] for item, word in part
                 ]
+
+    def _may_be_sent(self, attempt: Attempt, now: float, ttl: float) -> bool:
+        """Whether somebody may be sending the messages of this attempt at this moment."""
+        # An executor that seems lost may still work for this run, and its clock may be off.
+        is_ours = attempt.results is None and attempt.claim.run_id == self.context.run_id
+        return is_ours or attempt.is_busy(now, ttl)
 
     def _next_part(
         self,

@@ -173,6 +173,10 @@ def test_state_follows_from_all_attempts(attempts: str, state: str | None) -> No
         (2000, 1999, Disposition.BUSY),
         (2000, 2000, Disposition.IN_DOUBT),
         (60, 100, Disposition.BUSY),
+        # Of a clock that is ahead.
+        (60, -899, Disposition.BUSY),
+        (60, -900, Disposition.IN_DOUBT),
+        (60, -3 * 86_400, Disposition.IN_DOUBT),
     ],
 )
 def test_claim_counts_for_as_long_as_its_own_run_asked_or_the_reader_waits(

@@ -199,6 +199,19 @@ def test_claim_without_result_is_busy_and_when_it_is_old_its_messages_are_in_dou
     assert [entry.body for entry in queue.sent] == sent
 
 
+@pytest.mark.parametrize("age", [10, 901, 3 * 86_400, -3 * 86_400])
+def test_task_that_runs_again_leaves_what_its_first_attempt_may_be_sending(
+    bench: Bench, age: float
+) -> None:
+    """An executor that seems lost may go on, and its clock may be days off."""
+    claim = Claim("run-1", "me", "", "", timestamp(time.time() - age), ("m-1",))
+    assert Ledger(bench.archive, "p-1").claim("g-1", 1, 1, claim)
+    queue, again = FakeQueue(), replace(CONTEXT, request=replace(REQUEST, in_doubt="send"))
+
+    assert bench.settle(queue, [item("m-1"), item("m-2")], again) == ["busy", "busy"]
+    assert queue.sent == []
+
+
 @pytest.mark.parametrize("is_one_chunk", [True, False])
 def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
     bench: Bench, *, is_one_chunk: bool
@@ -308,6 +321,18 @@ def test_runs_of_one_plan_share_the_lock_whatever_kind_of_queue_they_send_to() -
     ]
     assert claims[0] == claims[1]
     assert len(set(claims)) == 4
+
+
+@pytest.mark.parametrize("in_doubt", ["send", "arrived"])
+def test_run_that_decides_about_what_is_in_doubt_shares_the_lock_with_no_run(in_doubt: str) -> None:
+    """By a wrong clock, what another run is sending at this moment is in doubt."""
+    request = replace(REQUEST, in_doubt=in_doubt)
+    first, second = (
+        replace(CONTEXT, request=request, cut="of-2", run_id=run_id).lock_holder.claims
+        for run_id in ("run-1", "run-2")
+    )
+
+    assert len({first, second, replace(CONTEXT, cut="of-2").lock_holder.claims}) == 3
 
 
 CHUNKS = 4
