@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import jsonpatch
 from jsonpointer import JsonPointer, JsonPointerException
 
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.message import Message
 from spark_reprocess.editing.json_text import Json, JsonTextError, read_json, write_json
@@ -57,37 +58,67 @@ class Patch:
 
         Raises:
             EditError: *body* is not JSON that can be changed safely, or an operation does not
-                apply; then no operation takes effect.
+                apply or makes it larger than a message may be; then no operation takes effect.
         """
         try:
             original = read_json(body)
             unchanged = write_json(original)
-            edited = write_json(self._applied(original))
+            edited = write_json(self._applied(original, _size_bytes(unchanged)))
         except JsonTextError as error:
             raise EditError(f"the body {error}") from error
         return body if edited == unchanged else edited
 
-    def _applied(self, value: Json) -> Json:
-        for name, step in _steps_of(self):
+    def _applied(self, value: Json, size_bytes: int) -> Json:
+        """Apply the operations to *value*, whose JSON has *size_bytes*.
+
+        A copy may double the value, so its size is known after each. What other operations add is
+        in the patch itself.
+        """
+        for step in _steps_of(self):
             # The library's own messages quote the body.
             try:
-                value = step.apply(value, in_place=True)
+                if step.copied is not None:
+                    size_bytes += _size_bytes(write_json(step.copied.resolve(value, None)))
+                value = step.patch.apply(value, in_place=True)
             except jsonpatch.JsonPatchTestFailed:
-                raise EditError(f"{name}: another value is there, or none") from None
+                raise EditError(f"{step.name}: another value is there, or none") from None
             except (jsonpatch.JsonPatchException, JsonPointerException):
-                raise EditError(f"{name}: the body has no such place") from None
+                raise EditError(f"{step.name}: the body has no such place") from None
             except RecursionError:
-                raise EditError(f"{name}: the body is nested too deeply") from None
+                raise EditError(f"{step.name}: the body is nested too deeply") from None
+
+            if size_bytes > MAX_MESSAGE_BYTES:
+                # Other operations, and copies that replaced something, made it smaller.
+                size_bytes = _size_bytes(write_json(value))
+            if size_bytes > MAX_MESSAGE_BYTES:
+                raise EditError(
+                    f"{step.name}: the body would have {size_bytes:,} bytes, more than the "
+                    f"{MAX_MESSAGE_BYTES:,} of a message"
+                )
         return value
 
 
+class _Step(NamedTuple):
+    """One operation, compiled, and the place that it copies."""
+
+    name: str
+    patch: jsonpatch.JsonPatch
+    copied: JsonPointer | None
+
+
 @lru_cache
-def _steps_of(patch: Patch) -> list[tuple[str, jsonpatch.JsonPatch]]:
+def _steps_of(patch: Patch) -> list[_Step]:
     """Compile each operation separately, so that an error can name the one that failed."""
-    return [
-        (f"operation {number} ({one['op']} {one['path']})", jsonpatch.JsonPatch([one]))
-        for number, one in enumerate(patch.operations, start=1)
-    ]
+    steps: list[_Step] = []
+    for number, operation in enumerate(patch.operations, start=1):
+        name = f"operation {number} ({operation['op']} {operation['path']})"
+        copied = JsonPointer(operation["from"]) if operation["op"] == "copy" else None
+        steps.append(_Step(name, jsonpatch.JsonPatch([operation]), copied))
+    return steps
+
+
+def _size_bytes(text: str) -> int:
+    return len(text.encode())
 
 
 def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:

@@ -17,6 +17,10 @@ _REFUSED_BY_SQS = re.compile("[\ud800-\udfff\ufffe\uffff]")
 """Characters that no body may contain (SQSAPI, SendMessage). JSON can escape them."""
 
 
+_MOST_INDENTED = 20_000_000
+"""Characters of a JSON text, times its levels, that are indented: 1 MiB of 19 levels."""
+
+
 class JsonTextError(ValueError):
     """The text is not JSON that can be changed safely; says why, without a part of it."""
 
@@ -96,8 +100,31 @@ def write_json(
 
 
 def write_indented(value: Json) -> str:
-    """Write as ``write_json`` does, for people."""
+    """Write as ``write_json`` does, for people.
+
+    What is large and deep at once stays in one line: blanks before each value would fill the
+    memory, 1 GB of them for 1 MiB that is 900 levels deep.
+    """
+    compact = write_json(value)
+    if len(compact) * _levels(value) > _MOST_INDENTED:
+        return compact
     return write_json(value, (",", ": "), "  ")
+
+
+def _levels(value: Json) -> int:
+    """Count how deep *value* is nested; 1 for a text or an empty object."""
+    levels = 0
+    layer: list[Json] = [value]
+    while layer:
+        levels += 1
+        below: list[Json] = []
+        for item in layer:
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+        layer = below
+    return levels
 
 
 def indented_json(text: str) -> str | None:

@@ -19,7 +19,14 @@ from spark_reprocess.editing.edit import (
     name_fault,
     patch_faults,
 )
-from spark_reprocess.editing.json_text import Json, JsonTextError, Number, read_json, write_json
+from spark_reprocess.editing.json_text import (
+    Json,
+    JsonTextError,
+    Number,
+    read_json,
+    write_indented,
+    write_json,
+)
 from tests.property.strategies import json_of
 from tests.support.builders import MAIN, context, context_of, message, text
 from tests.support.golden import assert_stored, stored_texts
@@ -65,6 +72,50 @@ def test_attributes_are_set_added_and_removed() -> None:
 def test_empty_value_leaves_the_message(new: MessageAttribute) -> None:
     with pytest.raises(EditError, match="attribute tenant: its new value is empty"):
         changed(OLD, [("tenant", new)])
+
+
+def copies(count: int) -> Patch:
+    """Each of the operations doubles the body."""
+    return Patch.of(
+        [{"op": "copy", "from": "", "path": f"/copy_{number}"} for number in range(count)]
+    )
+
+
+def test_patch_ends_at_the_copy_that_makes_the_body_too_large() -> None:
+    body = '{"a":"' + "é" * 100_000 + '"}'
+
+    assert len(copies(2).apply(body).encode()) > 800_000
+    with pytest.raises(EditError, match=r"operation 3 \(copy /copy_2\): the body would have 1,6"):
+        copies(8).apply(body)
+
+
+def test_copies_in_the_place_of_others_are_no_larger() -> None:
+    body = write_json({"a": "x" * 400_000, "b": "y" * 400_000})
+    exchange: Json = [
+        {"op": "copy", "from": "/a", "path": "/b"},
+        {"op": "remove", "path": "/a"},
+        {"op": "copy", "from": "/b", "path": "/a"},
+    ]
+
+    patch = Patch.of([operation for _ in range(10) for operation in exchange])
+
+    assert patch.apply(body) == write_json({"b": "x" * 400_000, "a": "x" * 400_000})
+
+
+def test_copy_of_what_is_not_there_is_named() -> None:
+    missing: Json = [{"op": "copy", "from": "/nothing", "path": "/a"}]
+
+    with pytest.raises(EditError, match="the body has no such place"):
+        Patch.of(missing).apply("{}")
+
+
+@pytest.mark.parametrize("levels", [10, 900])
+def test_what_is_large_and_deep_is_not_indented(levels: int) -> None:
+    text = "[" * levels + "1," * 30_000 + "1" + "]" * levels
+    indented = write_indented(read_json(text))
+
+    assert read_json(indented) == read_json(text)
+    assert ("\n" in indented) is (levels == 10)
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.text("xy", min_size=1)), st.data())
