@@ -2,14 +2,15 @@
 
 Each run is a thread that pauses before and after each call to the store and to SQS. Chance says
 which one goes on, which one is killed there, and which one sleeps there until others have closed
-it, sealed its plan or removed its claims.
+it, sealed its plan or removed its claims. The clock of each run's machine may be days off.
 """
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from random import Random
 from threading import Semaphore, Thread, current_thread
@@ -47,7 +48,7 @@ from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.send_task import ChunkSender, Item
 from tests.support.builders import InlineExecutor, message, queue_url
 from tests.support.fake_limits import FakeSignals
-from tests.support.ledgers import MemoryArchive, attempts_of, begin
+from tests.support.ledgers import CLOCKS, MemoryArchive, attempts_of, begin
 from tests.support.processes import Died, die
 
 OPTIONS = RedriveOptions("a", reason="it is fixed")
@@ -65,6 +66,7 @@ class StoreAndQueue:
         states: of each message that was claimed: ``OPEN``, or the outcome in its newest result.
         arrived: the ids of messages, in order.
         senders: of each of them, the run that sent it.
+        doubted: ids of messages that a run may send again.
         is_well: whether SQS confirms everything.
     """
 
@@ -75,6 +77,7 @@ class StoreAndQueue:
     states: dict[str, str] = field(default_factory=dict)
     arrived: list[str] = field(default_factory=list)
     senders: list[str] = field(default_factory=list)
+    doubted: set[str] = field(default_factory=set)
     now: float = 1_700_000_000.0
     is_well: bool = False
 
@@ -94,7 +97,8 @@ class StoreAndQueue:
         for one in ids:
             if is_late and self.states.get(one) not in (None, Disposition.FAILED):
                 continue
-            assert self.states.get(one) in (None, Disposition.FAILED), f"{one} is claimed twice"
+            is_free = self.states.get(one) in (None, Disposition.FAILED) or one in self.doubted
+            assert is_free, f"{one} is claimed twice"
             self.states[one] = OPEN
         return True
 
@@ -126,7 +130,9 @@ class Run:
 
     Attributes:
         act: what it does instead of sending; None to send *chunks*.
-        until: when its calls must have begun.
+        until: when its calls must have begun, by its clock.
+        ahead: by how many seconds its clock is ahead.
+        in_doubt: see ``ResendOptions``.
     """
 
     world: StoreAndQueue
@@ -140,8 +146,13 @@ class Run:
     most: float = 0
     thread: Thread | None = None
     until: float = math.inf
+    ahead: float = 0
+    in_doubt: str = "leave"
     go: Semaphore = field(default_factory=lambda: Semaphore(0))
     has_paused: Semaphore = field(default_factory=lambda: Semaphore(0))
+
+    def now(self) -> float:
+        return self.world.now + self.ahead
 
     @property
     def url(self) -> str:
@@ -176,11 +187,12 @@ class Run:
             self.act(archive)
             return
         with suppress(InputError):
-            begin(archive, "p-1", self.name, seconds=self.world.now)
+            begin(archive, "p-1", self.name, seconds=self.now())
             self._settle(archive)
 
     def _settle(self, archive: Any) -> None:
-        context = RunContext(OPTIONS, "p-1", self.url, run_id=self.name, who="me")
+        options = replace(OPTIONS, in_doubt=self.in_doubt)
+        context = RunContext(options, "p-1", self.url, run_id=self.name, who="me")
         sender = ChunkSender(
             queue_until=self._queue_until,
             claim_messages=self._claim_messages,
@@ -188,7 +200,7 @@ class Run:
             ledger=Ledger(archive, "p-1"),
             context=context,
             signals=FakeSignals(),
-            now_seconds=lambda: self.world.now,
+            now_seconds=self.now,
         )
         list(sender.settle_all(self.chunks))
 
@@ -236,7 +248,7 @@ class Run:
 
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         self._pause()
-        is_late = self.world.now >= self.until
+        is_late = self.now() >= self.until
         results = [NotSent() if is_late else self.world.send(entry, self.name) for entry in entries]
         self._pause()
         return results
@@ -270,9 +282,10 @@ def some(random: Random, chunks: Chunks) -> Chunks:
 
 def closers(world: StoreAndQueue, number: int) -> list[Run]:
     """What the holders of the plan lock do beside sending, each of which may be killed, too."""
-    oldest, run = timestamp(world.now - 1), ("p-1", "nobody")
+    now = world.now + world.random.choice(CLOCKS)
+    oldest, run = timestamp(now - 1), ("p-1", "nobody")
     acts: list[Callable[[Any], object]] = [
-        lambda archive: close_runs(archive, run, world.now),
+        lambda archive: close_runs(archive, run, now),
         lambda archive: clear_plans(archive, oldest),
     ]
     return [Run(world, f"closer-{number}", act=world.random.choice(acts)).start()]
@@ -292,8 +305,9 @@ def check_readers(world: StoreAndQueue) -> None:
     }
     ids = {message_id for one in said.values() for message_id in one.claim.message_ids}
     assert {one.name: one for one in find_attempts(archive, ids)} == said
-    entries = entries_of(said.values(), world.now)
-    rows = strongest(claimed_table(archive, world.now), "message_id").to_pylist()
+    now = world.now + world.random.choice(CLOCKS)
+    entries = entries_of(said.values(), now)
+    rows = strongest(claimed_table(archive, now), "message_id").to_pylist()
     assert {row["message_id"]: row["state"] for row in rows} == {
         message_id: entry.state for message_id, entry in entries.items()
     }
@@ -314,7 +328,12 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
         # An erase and a run exclude each other.
         chunks = some(random, chunks) if wave and not asleep else chunks
         runs = [
-            Run(world, f"{wave}-{n}", chunks if is_fifo else some(random, chunks)).start()
+            Run(
+                world,
+                f"{wave}-{n}",
+                chunks if is_fifo else some(random, chunks),
+                ahead=random.choice(CLOCKS),
+            ).start()
             for n in range(random.randint(1, 3))
         ]
         runs += [*asleep, *(closers(world, wave) if has_closers else ())]
@@ -331,7 +350,7 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
         check_readers(world)
         # The next runs find claims without a result busy, or expired.
         world.now += random.choice([0, OPTIONS.claim_ttl_seconds])
-    world.now += OPTIONS.claim_ttl_seconds
+    world.now += 100 * 86_400
     world.is_well = True
     # What slept wakes between two runs of which one sends the rest, and the other what it left.
     for run in (Run(world, "rest", chunks).start(), *asleep, Run(world, "last", chunks).start()):
@@ -353,6 +372,18 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
         # is not carried out again.
         assert state in ("sent", OPEN, "in_doubt") or group in blocked or is_sealed
         blocked |= {group} if state != "sent" else set()
+    arrived = list(world.arrived)
+    doubted = {one for one, state in world.states.items() if state in (OPEN, "in_doubt")}
+    # It shares the lock with no run, so all others have ended.
+    world.doubted = doubted
+    again = Run(world, "again", chunks, ahead=random.choice(CLOCKS), in_doubt="send").start()
+    while not again.is_over:
+        again.step()
+    check_readers(world)
+    in_chunks = {item.message_id for item in items}
+    assert is_sealed or all(world.states[one] == "sent" for one in in_chunks)
+    twice = Counter(world.arrived) - Counter(set(world.arrived))
+    assert twice <= Counter(doubted)
     for group in "abc" if is_fifo else "":
-        in_group = [message_id for message_id in world.arrived if groups[message_id] == group]
+        in_group = [message_id for message_id in arrived if groups[message_id] == group]
         assert in_group == sorted(in_group)

@@ -26,6 +26,7 @@ from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from tests.support.builders import InlineExecutor, entry
+from tests.support.ledgers import CLOCKS
 from tests.support.processes import Died, die
 
 HIDDEN_SECONDS = 60
@@ -38,6 +39,7 @@ class Scenario:
     Attributes:
         groups: the group of each message.
         writes: how many files the disk takes before it is full; None for all.
+        ahead: by how many seconds the clocks of the two tasks' machines are ahead of that of SQS.
     """
 
     groups: Sequence[int]
@@ -47,6 +49,7 @@ class Scenario:
     receives: int = 1
     writes: int | None = None
     limit: int | None = None
+    ahead: tuple[float, float] = (0, 0)
 
 
 def _faults() -> st.SearchStrategy[Fault]:
@@ -83,6 +86,7 @@ scenarios = st.builds(
     chunk_messages=st.sampled_from([1, 15, 2000]),
     receives=st.integers(1, 4),
     writes=st.none() | st.integers(0, 3),
+    ahead=st.tuples(st.sampled_from(CLOCKS), st.sampled_from(CLOCKS)),
 )
 
 
@@ -114,8 +118,9 @@ class DrainedQueue:
         kind: type[DrainTask] = DrainTask,
         queue: SqsQueue | None = None,
         executor: Executor | None = None,
+        ahead: float = 0,
     ) -> DrainCounts | None:
-        """Run a task to its end, or to its death."""
+        """Run a task to its end, or to its death, on a machine whose clock is so much ahead."""
         rules = DrainRules(
             is_fifo=self.scenario.is_fifo,
             visibility_timeout_seconds=HIDDEN_SECONDS,
@@ -129,7 +134,7 @@ class DrainedQueue:
             rules,
             executor or InlineExecutor(),
             lambda: QueueCounts.of(self.queue.describe()).visible,
-            self.clock.time,
+            lambda: self.clock.time() + ahead,
             self.clock.advance,
         )
         try:
@@ -185,12 +190,13 @@ def groups_keep_their_order(world: DrainedQueue) -> None:
 
 def play(scenario: Scenario, kind: type[DrainTask] = DrainTask) -> DrainedQueue:
     world = DrainedQueue(scenario)
-    counts = world.drain(kind)
+    first, second = scenario.ahead
+    counts = world.drain(kind, ahead=first)
     nothing_is_lost(world)
     if counts:
         nothing_is_deleted_that_is_counted_as_left(world, counts)
     world.heal()
-    world.drain(kind)
+    world.drain(kind, ahead=second)
     nothing_is_lost(world)
     return world
 

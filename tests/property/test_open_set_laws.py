@@ -6,6 +6,7 @@ from everything.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
@@ -48,12 +49,9 @@ from spark_reprocess.archive.messages.message_store import (
 )
 from spark_reprocess.errors import InputError
 from tests.support.builders import message, queue_url
-from tests.support.ledgers import NOW, MemoryArchive, begin
+from tests.support.ledgers import CLOCKS, NOW, MemoryArchive, begin
 
 DAY = 86_400
-CLOCKS = (0.0, 0.0, 0.5, -3600.0, 5 * 3600.0, -2.0 * DAY, 3.0 * DAY, 40.0 * DAY)
-"""By how many seconds the clock of a machine is ahead."""
-
 _OUTCOMES = (*OUTCOMES, *3 * [Disposition.DISCARDED], *2 * [Disposition.IN_DOUBT])
 """More often what another attempt changes."""
 
@@ -71,6 +69,8 @@ class Nights:
         now: the time; SQS knows it.
         ahead: by how much the clock of the machine is ahead that acts.
         sent_at: the SentTimestamp of each message; None if it cannot be read.
+        done: what runs did with each message, with the numbers of their locks; None while there is
+            no result.
     """
 
     random: Random
@@ -79,6 +79,7 @@ class Nights:
     ahead: float = 0
     number: int = 0
     sent_at: dict[str, datetime | None] = field(default_factory=dict)
+    done: dict[str, dict[int, Disposition | None]] = field(default_factory=dict)
     drain_id: str = ""
     old: bytes = b""
     has_erased: bool = False
@@ -143,6 +144,8 @@ class Nights:
             last_sent_at=max(sent, default=""),
         )
         ledger.claim("u", self.number, 1, claim)
+        for one in ids:
+            self.done.setdefault(one, {})[self.number] = None
         self.unfinished.append((ledger, self.number, claim))
         if self.random.random() < 0.8:
             self.finish(-1)
@@ -155,6 +158,8 @@ class Nights:
             ledger, chunk, claim = self.unfinished.pop(which)
             at, choose = timestamp(self.clock), self.random.choice
             results = [Result(one, choose(_OUTCOMES), at) for one in claim.message_ids]
+            for one in results:
+                self.done[one.message_id][claim.lock] = one.outcome
             ledger.record("u", chunk, 1, results)
 
     def close(self) -> None:
@@ -204,6 +209,8 @@ class Nights:
         column = rows["message_id"].slice(0, 0) if not ids else rows["message_id"].unique()
         states = states_among(claimed_table(self.archive, self.now), column).to_pylist()
         said = dict(zip(map(str, column.to_pylist()), states, strict=True))
+        for message_id, state in said.items():
+            assert state in possible_states(self.done.get(message_id, {}))
 
         found = read_messages(self.archive, self.now)
 
@@ -224,6 +231,19 @@ class Nights:
         for (_, _, state), number in found.counts().items():
             counts[state] += number
         assert counts == Counter(said.values())
+
+
+def possible_states(done: Mapping[int, Disposition | None]) -> set[str]:
+    """What a message may be by what runs did with it, in this order, whatever their clocks say."""
+    by_lock = {lock: done[lock] for lock in sorted(done) if done[lock] is not Disposition.FAILED}
+    for strongest in (Disposition.SENT, Disposition.RESTORED):
+        if strongest in by_lock.values():
+            return {strongest}
+    if not by_lock:
+        return {"pending"}
+    last = [*by_lock.values()][-1] or Disposition.IN_DOUBT
+    is_open = None in by_lock.values()
+    return {str(last), "busy"} if is_open else {str(last)}
 
 
 STEPS = (

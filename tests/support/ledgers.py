@@ -27,6 +27,9 @@ from spark_reprocess.archive.storage.local import LocalArchive
 
 NOW = 1_700_000_000.0
 
+CLOCKS = (0.0, 0.0, 0.5, -3600.0, 5 * 3600.0, -2 * 86_400.0, 3 * 86_400.0, 40 * 86_400.0)
+"""By how many seconds the clocks of machines are ahead, in the laws' worlds."""
+
 
 @dataclass(frozen=True)
 class Try:
