@@ -1,5 +1,6 @@
 """The console's application: routes, and what stands before them."""
 
+import asyncio
 from http import HTTPStatus
 
 import uvicorn
@@ -8,6 +9,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dlq_cli.console.pages import group_pages, one_group_pages, work_pages
 from dlq_cli.console.security import ASSETS, ENTRY, Security, Session
@@ -15,6 +17,49 @@ from dlq_cli.console.site import Console, asset, environment
 
 MOST_CONNECTIONS = 100
 """At the same time: with more of them open, requests are refused. A browser makes six."""
+
+HEAD_SECONDS = 10.0
+"""For the head of a request, from the connection or the last answer on. Without a limit, whoever
+opens ``MOST_CONNECTIONS`` and sends nothing keeps all others out."""
+
+
+class PromptProtocol(H11Protocol):
+    """HTTP that closes a connection on which no request has begun in ``HEAD_SECONDS``.
+
+    uvicorn has no such limit: its ``timeout_keep_alive`` begins after an answer, and ends with the
+    first byte of the next request.
+    """
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        self._wait_for_head()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        super().connection_lost(exc)
+        self._stop_waiting()
+
+    def close_without_request(self) -> None:
+        """Close the connection, unless a request is being answered."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if not is_answering:
+            self.transport.close()
+
+    def _wait_for_head(self) -> None:
+        self._stop_waiting()
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.close_without_request)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
 
 
 def make_app(console: Console, session: Session) -> Starlette:
@@ -51,7 +96,7 @@ def make_server(console: Console, session: Session) -> uvicorn.Server:
     """Make the server; it runs on a socket that listens on the session's port."""
     config = uvicorn.Config(
         make_app(console, session),
-        http="h11",
+        http=PromptProtocol,
         limit_concurrency=MOST_CONNECTIONS,
         log_level="warning",
         access_log=False,  # addresses hold ids of messages, and the token

@@ -1,5 +1,6 @@
 """The console's server, as browsers and other programs of this machine reach it."""
 
+import asyncio
 import re
 import socket
 from collections.abc import Iterator
@@ -10,12 +11,25 @@ from queue import Queue
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
-from dlq_cli.console.app import MOST_CONNECTIONS
+from dlq_cli.console import app
+from dlq_cli.console.app import MOST_CONNECTIONS, PromptProtocol
 from dlq_cli.console.security import Session
 from dlq_cli.verbs.console import open_in_browser
 from spark_reprocess.archive.storage.files import Archive
-from tests.support.console_world import a_dead_letter, archive_with, console_of, plan_of, running
+from tests.support.console_world import (
+    a_dead_letter,
+    archive_with,
+    console_of,
+    plan_of,
+    running,
+    serving,
+)
 
 Answer = tuple[int, dict[str, str], str]
 
@@ -129,6 +143,61 @@ def test_connections_have_a_bound(session: Session) -> None:
     while status != 404:
         with suppress(OSError):
             status = ask(session, "/")[0]
+
+
+HALF = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+
+
+def read_to_end(connection: socket.socket) -> bytes:
+    """Read what the server sends until it closes the connection; TimeoutError if it does not."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize("sent", [b"", HALF])
+def test_connection_without_a_whole_request_is_closed(
+    session: Session, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(app, "HEAD_SECONDS", 0.05)
+    with ExitStack() as held:
+        address = ("127.0.0.1", session.port)
+        connections = [
+            held.enter_context(socket.create_connection(address, timeout=60))
+            for _ in range(MOST_CONNECTIONS)
+        ]
+        for connection in connections:
+            connection.sendall(sent)
+        assert {read_to_end(connection) for connection in connections} == {b""}
+
+        assert ask(session, "/")[0] == 404
+
+
+def test_answer_may_take_longer_than_a_request_and_the_next_request_may_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app, "HEAD_SECONDS", 3600.0)
+    made: list[PromptProtocol] = []
+
+    class Noted(PromptProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            made.append(self)
+
+    async def answer(_: Request) -> Response:
+        made[0].close_without_request()
+        monkeypatch.setattr(app, "HEAD_SECONDS", 0.05)
+        return PlainTextResponse("late")
+
+    config = uvicorn.Config(Starlette(routes=[Route("/", answer)]), http=Noted, lifespan="off")
+    with serving(uvicorn.Server(config)) as port:
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/")
+        assert connection.getresponse().read() == b"late"
+
+        # It may be closed already: then that is the end, too.
+        with suppress(ConnectionError):
+            connection.sock.sendall(HALF)
+            read_to_end(connection.sock)
+        connection.close()
 
 
 def test_a_plan_is_one_of_the_archive_s_reports(

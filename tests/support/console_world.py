@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.testclient import TestClient
 
 from dlq_cli.console.app import make_app, make_server
@@ -205,13 +207,20 @@ def running(console: Console) -> Iterator[Session]:
     """A console that listens, in a thread of this process."""
     listener = listen(0)
     session = Session(listener.getsockname()[1])
-    server = make_server(console, session)
+    with serving(make_server(console, session), listener):
+        yield session
+
+
+@contextmanager
+def serving(server: uvicorn.Server, listener: socket.socket | None = None) -> Iterator[int]:
+    """Run *server* in a thread of this process; yield its port."""
+    listener = listener or listen(0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
     try:
-        yield session
+        yield listener.getsockname()[1]
     finally:
         server.should_exit = True
         thread.join(10)
