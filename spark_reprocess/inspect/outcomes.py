@@ -15,6 +15,7 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import SETTLED
 from spark_reprocess.archive.ledger.open_set import claimed_of_plan, planned_states
 from spark_reprocess.archive.messages.message_index import shown_table
+from spark_reprocess.archive.messages.message_store import is_in
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.aws.clients import ClientFactory, require_queue, returns_table
 from spark_reprocess.errors import ArchiveError, InputError
@@ -26,8 +27,9 @@ from spark_reprocess.plan.plan import Plan
 class Outcome:
     """What became of the messages of one group; docs/reference.md describes the fields.
 
-    *counts* also has what other plans sent. *failure_seconds* count from when the consumer can
-    receive a message; None if they are not known, or it never comes back.
+    Each message counts once. *counts* also has what other plans sent. *sent_twice* are those of
+    *sent* of which more than one copy was sent, by whichever plan. *failure_seconds* count from
+    when the consumer can receive a message; None if they are not known, or it never comes back.
     """
 
     group_id: str
@@ -37,6 +39,7 @@ class Outcome:
     returned: int | None = None
     parked: int | None = None
     failure_seconds: int | None = None
+    sent_twice: int = 0
 
     @property
     def pending(self) -> int:
@@ -57,9 +60,11 @@ class Outcome:
 
     def sentence(self, now_seconds: float) -> str:
         """Format what is known of what was sent."""
+        twice = f" ({self.sent_twice:,} of them twice)" if self.sent_twice else ""
+        sent = f"sent {self.sent:,}{twice}"
         if self.returned is None or self.parked is None:
-            return f"sent {self.sent:,}, what comes back is not known"
-        parts = [f"sent {self.sent:,}", f"came back {self.returned:,}"]
+            return f"{sent}, what comes back is not known"
+        parts = [sent, f"came back {self.returned:,}"]
         if self.returned:
             replayed = self.returned - self.parked
             parts[1] += f" ({replayed:,} being replayed, {self.parked:,} parked again)"
@@ -71,6 +76,25 @@ class Outcome:
                 verb = "would have returned" if passed >= takes else "returns"
                 parts.append(f"of which a failure {verb} after {duration(takes)}")
         return ", ".join(parts)
+
+
+def sends_of_plan(claimed: pa.Table, plan_id: str) -> pa.Table:
+    """Return a row for each message of which the plan sent a copy, or of which that was recorded.
+
+    Its columns are ``message_id``; ``sent_at``: the time of the plan's last result; ``is_twice``:
+    whether the attempts of all plans sent more than one copy. *claimed* has a row for each attempt,
+    as ``CLAIMED`` says.
+    """
+    is_sent = pc.field("state") == str(Disposition.SENT)
+    of_plan = claimed.filter(is_sent & (pc.field("plan_id") == plan_id))
+    last = of_plan.group_by("message_id").aggregate([("time", "max")])
+    copies = (
+        claimed.filter(pc.field("is_copy")).group_by("message_id").aggregate([([], "count_all")])
+    )
+    twice = copies.filter(pc.field("count_all") > 1)["message_id"]
+    names = ["message_id", "sent_at", "is_twice"]
+    columns = [last["message_id"], last["time_max"], is_in(last["message_id"], twice)]
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def read_outcomes(
@@ -92,22 +116,21 @@ def read_outcomes(
         return {}
     if claimed is None:
         claimed = claimed_of_plan(archive, plan.plan_id)
-    is_sent = pc.field("state") == str(Disposition.SENT)
-    ours = claimed.filter(is_sent & (pc.field("plan_id") == plan.plan_id))
     states = planned_states(archive, plan.plan_id, members["message_id"], claimed=claimed)
     rows = members.select(["message_id", "group_id"]).append_column("state", states)
-    rows = rows.join(ours.select(["message_id", "time"]), "message_id")
+    rows = rows.join(sends_of_plan(claimed, plan.plan_id), "message_id")
     sums = rows.group_by(["group_id", "state"]).aggregate(
-        [([], "count_all"), ("time", "count"), ("time", "max")]
+        [([], "count_all"), ("sent_at", "count"), ("sent_at", "max"), ("is_twice", "sum")]
     )
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    sent, last = Counter[str](), dict[str, str]()
+    sent, twice, last = Counter[str](), Counter[str](), dict[str, str]()
     for row in sums.to_pylist():
         group_id = row["group_id"]
         counts[group_id][row["state"]] = row["count_all"]
-        if row["time_count"]:
-            sent[group_id] += row["time_count"]
-            last[group_id] = max(row["time_max"], last.get(group_id, ""))
+        if row["sent_at_count"]:
+            sent[group_id] += row["sent_at_count"]
+            twice[group_id] += row["is_twice_sum"]
+            last[group_id] = max(row["sent_at_max"], last.get(group_id, ""))
     returns = read_returns(archive, plan.plan_id, sent, failure_table)
     takes = None
     if sent and failure_table and make_client:
@@ -122,6 +145,7 @@ def read_outcomes(
             returned=back.returned if back else None,
             parked=back.parked if back else None,
             failure_seconds=takes,
+            sent_twice=twice[group_id],
         )
     return outcomes
 

@@ -121,6 +121,11 @@ class Result:
         if self.outcome not in OUTCOMES:
             raise ValueError(self.outcome)
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether a copy was sent to a main queue, and no person said that one had arrived."""
+        return self.outcome is Disposition.SENT and self.detail != Disposition.ARRIVED
+
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:

@@ -94,16 +94,21 @@ def states_of(
 
 
 _TYPES = {"strength": pa.int32(), "lock": pa.int64()}
+_OF_ENTRY = [(name, _TYPES.get(name, pa.string())) for name in Entry._fields]
 CLAIMED = pa.schema(
-    [(one, _TYPES.get(one, pa.string())) for one in ("message_id", *Entry._fields, "drain_id")]
+    [("message_id", pa.string()), *_OF_ENTRY, ("drain_id", pa.string()), ("is_copy", pa.bool_())]
 )
-"""An ``Entry`` per attempt and message, and the drain of the message, null where nobody knows."""
+"""An ``Entry`` per attempt and message: a message may have several rows.
+
+``drain_id`` is null where nobody knows the drain. ``is_copy`` says whether the attempt sent a copy
+to a main queue: not where a person said that one had arrived.
+"""
 
 _STATES = pa.array([str(one) for one in STRENGTH])
 _STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
 _READ = (
     *("plan_id", "lock", "time", "has_result"),
-    *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "drain_id")),
+    *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "detail", "drain_id")),
 )
 _LOCK_DIGITS = 12
 BETWEEN = "\x1f"
@@ -117,8 +122,11 @@ def claimed_rows(
     entries = []
     for attempt in attempts:
         drains = dict(zip(attempt.claim.message_ids, attempt.claim.drain_ids, strict=False))
+        results = {result.message_id: result for result in attempt.results or ()}
         for one, entry in entries_of([attempt], now_seconds, claim_ttl_seconds).items():
-            entries.append({"message_id": one, **entry._asdict(), "drain_id": drains.get(one)})
+            is_copy = one in results and results[one].is_copy
+            of_one = {"message_id": one, "drain_id": drains.get(one), "is_copy": is_copy}
+            entries.append({**of_one, **entry._asdict()})
     return pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
 
 
@@ -156,7 +164,10 @@ def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
     ids = pc.struct_field(each, "message_id")
     drain_ids = pc.struct_field(each, "drain_id")
     locks, plan_ids = claims.column("lock"), claims.column("plan_id")
-    columns = [ids, strengths, locks, said_at, states, plan_ids, drain_ids]
+    is_sent = pc.equal(states, pa.scalar(str(Disposition.SENT)))
+    has_arrived = pc.equal(pc.struct_field(each, "detail"), pa.scalar(str(Disposition.ARRIVED)))
+    is_copy = pc.and_not(is_sent, pc.fill_null(has_arrived, False))  # noqa: FBT003 - a value
+    columns = [ids, strengths, locks, said_at, states, plan_ids, drain_ids, is_copy]
     return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
 
 

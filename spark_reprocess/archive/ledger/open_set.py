@@ -327,7 +327,9 @@ def claimed_of_plan(
     known = stored_open_set(archive, _known_path(plan_id))
     rows = known.rows
     fields = [field_in(rows["entry"], name) for name in Entry._fields]
-    columns = [rows["message_id"], *fields, drains_of(rows)]
+    # What is pending was not sent.
+    is_copy = pa.repeat(pa.scalar(False), rows.num_rows)  # noqa: FBT003 - a value
+    columns = [rows["message_id"], *fields, drains_of(rows), is_copy]
     claimed = pa.table(columns, names=CLAIMED.names).cast(CLAIMED)
     claimed = claimed.filter(wanted(claimed)) if wanted else claimed
     without = known.runs.keys()

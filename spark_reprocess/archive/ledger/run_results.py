@@ -7,7 +7,7 @@ claims of the run's plan, and open those that no result file has.
 
 An attempt without a result stands in the file as such. For those alone readers look whether a
 result has been written since. A claim that its run's file lacks was made after the run was closed:
-it sends nothing, and readers ignore it.
+it sends nothing, and everybody ignores it: readers, and tasks that find it in their chunk.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -167,6 +167,22 @@ def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterat
         if (attempt.name.plan_id, attempt.claim.run_id) not in closed
     )
     return [run_path(*run, RESULTS) for run in sorted(closed)], open_ones
+
+
+def without_late(archive: Archive, attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Leave out what a run claimed after it was closed: it sends nothing of that.
+
+    Costs one read for each run with a claim without a result.
+    """
+    unfinished = [attempt for attempt in attempts if attempt.results is None]
+    late = set[AttemptName]()
+    for run in {(attempt.name.plan_id, attempt.claim.run_id) for attempt in unfinished}:
+        of_run = {a.name for a in unfinished if (a.name.plan_id, a.claim.run_id) == run}
+        path = run_path(*run, RESULTS)
+        with opened(archive, path, ADVICE) as parquet:
+            if parquet is not None:
+                late |= of_run - set(names_of(ResultFile(archive, path, parquet)))
+    return [attempt for attempt in attempts if attempt.name not in late]
 
 
 def names_of(file: ResultFile, *, finished: bool = False) -> list[AttemptName]:

@@ -45,6 +45,7 @@ from spark_reprocess.archive.ledger.claims import (
 )
 from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
 from spark_reprocess.archive.ledger.message_state import states_of
+from spark_reprocess.archive.ledger.run_results import without_late
 from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import arrow_fields
@@ -158,7 +159,8 @@ class ChunkSender:
         Raises:
             ArchiveError: the ledger cannot be read or written; nothing more was sent.
         """
-        attempts = self.ledger.attempts(unit, chunk)
+        all_attempts = self.ledger.attempts(unit, chunk)
+        attempts = without_late(self.ledger.archive, all_attempts)
         now, ttl = self.now_seconds(), self.context.request.claim_ttl_seconds
         left = deque(items)
         if any(self._may_be_sent(attempt, now, ttl) for attempt in attempts):
@@ -167,7 +169,7 @@ class ChunkSender:
         # Another run may have acted since this one was resolved.
         states = states_of(attempts, now, ttl)
         ours = states_of((a for a in attempts if a.claim.run_id == self.context.run_id), now, ttl)
-        for number, first, most_end in open_ranges(attempts):
+        for number, first, most_end in open_ranges(all_attempts):
             begin = first
             while left and left[0].place < most_end:
                 if not self.signals.may_go_on():

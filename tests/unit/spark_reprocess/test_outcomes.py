@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.inspect.outcomes import Outcome
+from spark_reprocess.archive.ledger.claims import timestamp
+from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.open_set import claimed_table
+from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.inspect.outcomes import Outcome, sends_of_plan
+from tests.support.ledgers import NOW, MemoryArchive, settle
 
 SENT_AT = 1_700_000_000.0
 SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
@@ -33,10 +38,54 @@ SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
             60,
             "sent 340, came back 0, nothing heard of 340 for 1 min",
         ),
+        (
+            {"sent_twice": 2, "returned": 340, "parked": 0},
+            60,
+            "sent 340 (2 of them twice), came back 340 (340 being replayed, 0 parked again)",
+        ),
+        (
+            {"sent_twice": 2, "returned": None},
+            60,
+            "sent 340 (2 of them twice), what comes back is not known",
+        ),
     ],
 )
 def test_sentence(changes: dict[str, Any], passed_seconds: float, sentence: str) -> None:
     assert replace(SOME, **changes).sentence(SENT_AT + passed_seconds) == sentence
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_message_with_several_results_counts_once(*, is_closed: bool) -> None:
+    archive = MemoryArchive()
+    sends: list[tuple[str, str, str, Disposition, str]] = [
+        ("p-1", "run-1", "twice", Disposition.SENT, ""),
+        ("p-1", "run-2", "twice", Disposition.SENT, ""),
+        ("p-1", "run-1", "once", Disposition.SENT, ""),
+        ("p-1", "run-1", "refused-first", Disposition.FAILED, "InternalError"),
+        ("p-1", "run-2", "refused-first", Disposition.SENT, ""),
+        # A person was the witness, and then the late result came.
+        ("p-1", "run-1", "arrived", Disposition.SENT, ""),
+        ("p-1", "run-2", "arrived", Disposition.SENT, Disposition.ARRIVED),
+        ("p-1", "run-1", "by-two-plans", Disposition.SENT, ""),
+        ("p-2", "run-3", "by-two-plans", Disposition.SENT, ""),
+        ("p-2", "run-3", "by-another-plan", Disposition.SENT, ""),
+        ("p-2", "run-3", "by-another-plan", Disposition.SENT, ""),
+        ("p-1", "run-1", "discarded", Disposition.DISCARDED, ""),
+    ]
+    for number, (plan_id, run_id, message_id, outcome, detail) in enumerate(sends):
+        settle(archive, plan_id, {message_id: outcome}, run_id, NOW + number, detail=detail)
+    if is_closed:
+        assert close_runs(archive, ("p-1", "run-1"), NOW) == ()
+
+    rows = sends_of_plan(claimed_table(archive, NOW), "p-1").sort_by("message_id").to_pylist()
+
+    assert [(row["message_id"], row["is_twice"], row["sent_at"]) for row in rows] == [
+        ("arrived", False, timestamp(NOW + 6)),
+        ("by-two-plans", True, timestamp(NOW + 7)),
+        ("once", False, timestamp(NOW + 2)),
+        ("refused-first", False, timestamp(NOW + 4)),
+        ("twice", True, timestamp(NOW + 1)),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,9 @@ from local_sqs.clock import Clock
 from local_sqs.model import SqsModel
 from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, Claim, Ledger, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.message_state import states_of
+from spark_reprocess.archive.ledger.message_state import states_of, strongest
+from spark_reprocess.archive.ledger.open_set import claimed_table
+from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.messages.dead_letter_schema import (
     ARROW_SCHEMA,
     SENDING_COLUMNS,
@@ -42,7 +44,7 @@ from spark_reprocess.redrive.sending.send_task import (
 )
 from tests.support.builders import NOW, FakeQueue, context, context_of, counter, message, queue_url
 from tests.support.fake_limits import FakeSignals
-from tests.support.ledgers import attempts_of
+from tests.support.ledgers import attempts_of, begin
 
 REQUEST = RedriveOptions("a", reason="it is fixed")
 CONTEXT = RunContext(REQUEST, "p-1", queue_url("main"), run_id="run-1", who="me@here")
@@ -210,6 +212,32 @@ def test_task_that_runs_again_leaves_what_its_first_attempt_may_be_sending(
 
     assert bench.settle(queue, [item("m-1"), item("m-2")], again) == ["busy", "busy"]
     assert queue.sent == []
+
+
+@pytest.mark.parametrize(
+    ("is_late", "in_doubt", "words"),
+    [
+        (True, "leave", ["sent", "sent"]),
+        (True, "arrived", ["sent", "sent"]),
+        (False, "leave", ["in_doubt", "sent"]),
+    ],
+)
+def test_claim_that_a_closed_run_made_too_late_counts_for_tasks_as_for_readers(
+    bench: Bench, in_doubt: str, words: list[str], *, is_late: bool
+) -> None:
+    """Its run died before it wrote that nothing was sent."""
+    begin(bench.archive, "p-1", "run-0")
+    if not is_late:
+        bench.leave_claim("m-1", age=901)
+    assert close_runs(bench.archive, ("p-1", "run-0"), time.time()) == ()
+    if is_late:
+        bench.leave_claim("m-1", age=901)
+    read = strongest(claimed_table(bench.archive), "message_id").to_pylist()
+    assert [row["state"] for row in read] == ([] if is_late else ["in_doubt"])
+
+    context = replace(CONTEXT, request=replace(REQUEST, in_doubt=in_doubt))
+
+    assert bench.settle(FakeQueue(), [item("m-1"), item("m-2")], context) == words
 
 
 @pytest.mark.parametrize("is_one_chunk", [True, False])
