@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
     print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
     if not (console.stack or is_begun(console.archive)):
         root = console.archive.root
-        print_line(f"note: archive {root}: does not exist; the first Collect begins it")
+        print_line(f"note: archive {root}: nothing is archived there; the first Collect begins it")
     print_line(f"  {session.address}")
     with while_it_is_read():
         sys.stdout.flush()

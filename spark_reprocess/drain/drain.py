@@ -1,7 +1,6 @@
 """The verb ``drain``: Spark tasks move the messages of a parked queue into the archive."""
 
 import gc
-import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -33,6 +32,7 @@ from spark_reprocess.aws.clients import (
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import HowFar, Progress, silent
+from spark_reprocess.spark.session import is_one_machine
 
 IN_FLIGHT_MESSAGES = 60_000
 """Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each
@@ -125,7 +125,9 @@ def drain(
             probe=probe,
             drain_id=drain_id,
             queue_url=options.parked_queue_url,
-            rules=rules_by_task(options, expected, _slots(spark), started, is_fifo=address.is_fifo),
+            rules=rules_by_task(
+                options, expected, most_tasks(spark), started, is_fifo=address.is_fifo
+            ),
             make_client=make_client,
         )
         how_far = HowFar(expected)
@@ -191,13 +193,13 @@ class DrainWork:
             ).run()
 
 
-def _slots(spark: SparkSession) -> int:
+def most_tasks(spark: SparkSession) -> int:
     """Return how many tasks are useful at most.
 
     On one machine those that begin when others have ended find nothing left. A cluster may grow.
     """
-    is_one_machine = re.match(r"local(\[|$)", spark.sparkContext.master or "")
-    return spark.sparkContext.defaultParallelism if is_one_machine else _MOST_TASKS
+    is_local = is_one_machine(spark.sparkContext.master)
+    return spark.sparkContext.defaultParallelism if is_local else _MOST_TASKS
 
 
 def rules_by_task(

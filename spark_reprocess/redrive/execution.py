@@ -30,7 +30,11 @@ from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS
 from spark_reprocess.archive.messages.frames import FILE, Held, read_table, write_table
 from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
-from spark_reprocess.archive.messages.message_store import drain_of, rows_of_file
+from spark_reprocess.archive.messages.message_store import (
+    FILE_MESSAGES,
+    drain_of,
+    rows_of_file,
+)
 from spark_reprocess.archive.storage.files import Archive, Probe
 from spark_reprocess.aws.actor import caller
 from spark_reprocess.aws.clients import ClientFactory, Limit, region_of
@@ -68,6 +72,7 @@ from spark_reprocess.redrive.sending.stop_signals import (
     waiting_for,
 )
 from spark_reprocess.spark.interrupts import asking_to_stop
+from spark_reprocess.spark.session import is_one_machine
 
 _ASSIGNED = ("message_id", "group_id", "disposition", *POSITION)
 _ADDED: dict[str, pa.DataType] = {
@@ -76,6 +81,9 @@ _ADDED: dict[str, pa.DataType] = {
     TASK: pa.int32(),
 }
 """What a task must know of a message beside what is archived."""
+
+_MOST_TASKS = 30
+"""As of a drain: where a cluster may grow, so many tasks share what is large."""
 
 _GO = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED)
 _BATCH_ROWS = 1000
@@ -173,9 +181,11 @@ class TaskRunner:
         work = Held.of(rows.filter(is_here).select([FILE, *_ASSIGNED]), total, stack)
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in work.counts("unit", "chunk")}
         cores = spark.sparkContext.defaultParallelism
-        slots = context.request.tasks or cores
         rate = context.limit.least_rate(context.request.max_rate)
-        most = slots if rate is None else min(slots, most_tasks(rate))
+        is_local = is_one_machine(spark.sparkContext.master)
+        most = task_count(
+            total, cores, asked=context.request.tasks, rate=rate, may_grow=not is_local
+        )
         tasks = divide(sizes, most, in_order=context.to_fifo)
         messages = Counter(task for chunk, task in tasks.items() for _ in range(sizes[chunk]))
         readers = min(len(work.counts(FILE)), cores)
@@ -228,6 +238,27 @@ def read_work(
         known: dict[str, Any] = {**dict(found), **work, "drain_id": [drain_of(path)] * len(ids)}
         known[TASK] = [tasks[chunk] for chunk in zip(work["unit"], work["chunk"], strict=True)]
         yield from pa.table(known, schema=schema).to_batches(_BATCH_ROWS)
+
+
+def task_count(
+    messages: int, cores: int, *, asked: int | None, rate: float | None, may_grow: bool
+) -> int:
+    """Return how many tasks send so many messages, at most. Pure.
+
+    Args:
+        messages: at least 1.
+        cores: of the executors that there are now.
+        asked: what the operator asked for; None for nothing.
+        rate: messages a second over all tasks; None for no limit.
+        may_grow: whether Spark may add executors, which it does only for tasks that wait. Under a
+            rate none may wait: each task keeps its share for itself.
+    """
+    slots = asked or cores
+    if rate is not None:
+        return min(slots, most_tasks(rate))
+    if asked or not may_grow:
+        return slots
+    return max(slots, min(_MOST_TASKS, messages // FILE_MESSAGES))
 
 
 def divide(

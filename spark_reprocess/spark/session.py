@@ -5,6 +5,7 @@ whose workers find this package and which prints errors only.
 """
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -69,6 +70,11 @@ _LOCAL = {
         " -XX:+ExitOnOutOfMemoryError"
     ),
 }
+
+
+def is_one_machine(master: str | None) -> bool:
+    """Whether a session with this master has the cores of one machine, and never more."""
+    return re.match(r"local(\[|$)", master or "") is not None
 
 
 def get_session() -> SparkSession:

@@ -134,7 +134,7 @@ def test_empty_archive_is_no_error_and_the_answer_says_what_to_do(
 
 
 @pytest.mark.parametrize("place", ["", "nonexistent"])
-def test_archive_that_no_drain_began_does_not_exist(
+def test_place_where_no_drain_began_an_archive_is_named(
     tmp_path: Path, capsys: Capture, place: str
 ) -> None:
     location = str(tmp_path / place)
@@ -142,4 +142,4 @@ def test_archive_that_no_drain_began_does_not_exist(
     assert main(["status", "--archive", location, "--json"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith(f"dlq: archive {location}: does not exist; ")
+    assert printed.err.startswith(f"dlq: archive {location}: nothing is archived there; ")

@@ -34,7 +34,8 @@ def _run(options: StatusOptions) -> int:
     if not STACK.get() and not is_begun(open_archive(options.archive)):
         begin = suggestion("collect", options.archive, "--parked-queue-url", "URL")
         raise InputError(
-            f"archive {options.archive}: does not exist; give another, or begin it: {begin}"
+            f"archive {options.archive}: nothing is archived there; give another, or begin it: "
+            f"{begin}"
         )
     found = status(options, progress=progress_here())
     print_answer(found, lambda: print_status(found))

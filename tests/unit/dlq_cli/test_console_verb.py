@@ -59,7 +59,7 @@ def test_an_archive_that_does_not_exist_is_named(
 
     assert verb.VERB.run(options_of(archive=place)) == 0
 
-    note = f"note: archive {place}: does not exist; the first Collect begins it\n"
+    note = f"note: archive {place}: nothing is archived there; the first Collect begins it\n"
     assert (note in capsys.readouterr().out) is not is_begun
 
 

@@ -5,10 +5,11 @@ import pytest
 
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.redrive.execution import summarize
+from spark_reprocess.redrive.execution import summarize, task_count
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan
 from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.spark.session import is_one_machine
 
 PLAN = Plan(
     "p-1",
@@ -104,3 +105,41 @@ def test_problems_are_merged_by_word_and_detail() -> None:
 def test_run_that_could_not_settle_all_is_unfinished(word: str, *, is_unfinished: bool) -> None:
     assert summary(Tally("g-1", word, 1)).is_unfinished is is_unfinished
     assert not summary(Tally("g-1", word, 1), executed=False).is_unfinished
+
+
+@pytest.mark.parametrize(
+    ("messages", "cores", "asked", "rate", "may_grow", "tasks"),
+    [
+        (1_000_000, 2, None, None, False, 2),
+        # Spark adds executors only for tasks that wait.
+        (1_000_000, 2, None, None, True, 30),
+        (9_999, 2, None, None, True, 4),
+        (1, 2, None, None, True, 2),
+        (1_000_000, 64, None, None, True, 64),
+        (1_000_000, 2, 5, None, True, 5),
+        # A task that waits would keep its share of the rate.
+        (1_000_000, 2, None, 100, True, 2),
+        (1_000_000, 8, None, 0.4, True, 2),
+        (1_000_000, 8, 30, 100, True, 30),
+    ],
+)
+def test_large_redrive_has_tasks_for_a_cluster_that_may_grow(
+    messages: int, cores: int, asked: int | None, rate: float | None, may_grow: bool, tasks: int
+) -> None:
+    assert task_count(messages, cores, asked=asked, rate=rate, may_grow=may_grow) == tasks
+
+
+@pytest.mark.parametrize(
+    ("master", "is_local"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,4]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("yarn", False),
+        ("spark://host:7077", False),
+        (None, False),
+    ],
+)
+def test_one_machine_has_the_cores_that_it_has(master: str | None, *, is_local: bool) -> None:
+    assert is_one_machine(master) is is_local
