@@ -131,7 +131,8 @@ def list_installations(session: "Session") -> int:
             )
             for one in installations
         ]
-        print_table(("stack", "main queue", "archive", "status"), rows)
+        headings = ("stack", "main queue", "archive", "status")
+        print_table(headings, rows, spare=("status", "main queue"))
         print_line("give one of these names as --stack")
 
     print_answer({"stacks": [asdict(installation) for installation in installations]}, show)

@@ -348,7 +348,8 @@ def _print(rehearsal: Rehearsal) -> None:
         (one.verdict, one.count, f"{one.error_type}: {one.error}".rstrip(": "), one.examples[0])
         for one in rehearsal.outcomes
     ]
-    terminal.print_table(("verdict", "messages", "why", "for example"), rows)
+    headings = ("verdict", "messages", "why", "for example")
+    terminal.print_table(headings, rows, spare=("for example",))
     terminal.print_line(
         f"{rehearsal.count():,} of {counted(rehearsal.messages, 'message')} "
         f"rehearsed: {rehearsal.count('pass'):,} passed, {rehearsal.count('fail'):,} failed"

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -103,29 +104,116 @@ def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
         print_parts((f"{indent}{name.ljust(width)}  ", "dim"), (text, ""))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()
+) -> None:
     """Print rows below headings, numbers aligned right. Markup in a cell is printed as it is.
 
-    In a pipe each row is one line.
+    In a pipe each row is one line. On a terminal a text is wrapped; ids and other words never are,
+    so that they can be copied. Where there is no room for all columns, those of *spare* are left
+    out, the first one first.
     """
     is_terminal = sys.stdout.isatty()
-    table = Table(box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
-    for index, name in enumerate(columns):
-        is_number = bool(rows) and all(isinstance(row[index], int) for row in rows)
-        justify: Literal["left", "right"] = "right" if is_number else "left"
-        table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold")
-    for row in rows:
-        cells = [f"{one:,}" if isinstance(one, int) else str(one) for one in row]
-        if not is_terminal:
-            cells = [" ".join(cell.splitlines()) for cell in cells]
-        table.add_row(*(Text(visible(cell)) for cell in cells))
+    cells = [[_cell(value, keeps_lines=is_terminal) for value in row] for row in rows]
+    console = Console(file=sys.stdout) if is_terminal else Console(width=_LONGEST_LINE)
+    widths: Mapping[int, int | None] = dict.fromkeys(range(len(columns)))
     if is_terminal:
-        Console(file=sys.stdout).print(table)
+        fitting = column_widths(columns, cells, console.width, spare)
+        # Lines that are too long all the same are the terminal's to wrap.
+        console = Console(file=sys.stdout, width=max(console.width, _row_width(fitting)))
+        widths = fitting
+
+    table = Table(box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
+    for place, width in widths.items():
+        is_number = bool(rows) and all(isinstance(row[place], int) for row in rows)
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(columns[place], justify=justify, width=width, overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(row[place]) for place in widths))
+
+    if not is_terminal:
+        with console.capture() as text:
+            console.print(table, soft_wrap=True)
+        print_line("\n".join(line.rstrip() for line in text.get().splitlines()))
         return
-    console = Console(width=_LONGEST_LINE)
-    with console.capture() as text:
-        console.print(table, soft_wrap=True)
-    print_line("\n".join(line.rstrip() for line in text.get().splitlines()))
+    console.print(table)
+    left_out = [
+        name
+        for place, name in enumerate(columns)
+        if place not in widths and not _is_blank(cells, place)
+    ]
+    if left_out:
+        print_parts((f"no room for: {', '.join(left_out)}", "dim"))
+
+
+def _cell(value: object, *, keeps_lines: bool) -> str:
+    text = f"{value:,}" if isinstance(value, int) else str(value)
+    return visible(text if keeps_lines else " ".join(text.splitlines()))
+
+
+_GAP, _EDGES = 3, 2
+"""Characters between two columns on a terminal, and at both ends of a row together."""
+
+_SHORT_TEXT, _LEAST_TEXT, _GOOD_TEXT = 12, 22, 48
+"""Widths of a text: up to the first it is not wrapped; a long one has the second, if columns must
+be left out for it; and the third, if headings must be wrapped for it."""
+
+_BLANK = {"", "0", "-"}
+
+
+def column_widths(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    room: int,
+    spare: Sequence[str] = (),
+) -> dict[int, int]:
+    """Return the widths of the columns that a table of *room* characters has, by their place.
+
+    A column without spaces is as wide as its longest cell; a text may be wrapped. If there is no
+    room, headings are wrapped, and then columns of *spare* left out: those that are blank, and then
+    the others, in their order. What remains may be wider than *room*.
+    """
+    widths, good, full = dict[int, int](), dict[int, int](), dict[int, int]()
+    for place, heading in enumerate(headings):
+        cells = [row[place] for row in rows]
+        widest, least = _cell_widths(cells)
+        widths[place] = max(least, _longest_word([heading]))
+        good[place] = max(widths[place], min(widest, _GOOD_TEXT))
+        full[place] = max(widest, cell_len(heading))
+
+    order = [headings.index(name) for name in spare if name in headings]
+    order.sort(key=lambda place: not _is_blank(rows, place))
+    while order and _row_width(widths) > room:
+        del widths[order.pop(0)]
+
+    longest_first = sorted(widths, key=lambda place: -full[place])
+    for wanted in (good, full):
+        for place in longest_first:
+            rest = max(0, room - _row_width(widths))
+            widths[place] = min(wanted[place], widths[place] + rest)
+    return widths
+
+
+def _cell_widths(cells: Sequence[str]) -> tuple[int, int]:
+    """Return the width of the widest line of these cells, and that to which it may be wrapped."""
+    lines = [line for cell in cells for line in cell.splitlines()]
+    widest = max(map(cell_len, lines), default=0)
+    is_text = any(" " in line for line in lines)
+    if not is_text or widest <= _SHORT_TEXT:
+        return widest, widest
+    return widest, _LEAST_TEXT if widest > _LEAST_TEXT else _longest_word(lines)
+
+
+def _longest_word(lines: Sequence[str]) -> int:
+    return max((cell_len(word) for line in lines for word in line.split()), default=0)
+
+
+def _row_width(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1) + _EDGES
+
+
+def _is_blank(rows: Sequence[Sequence[str]], place: int) -> bool:
+    return all(row[place] in _BLANK for row in rows)
 
 
 def came_back(sent: int | None, returned: int | None) -> int | str:

@@ -225,7 +225,7 @@ def print_analysis(findings: Findings) -> None:
         for one in shown
     ]
     columns = len(headings) if is_terminal else len(headings) - 1
-    print_table(headings[:columns], [row[:columns] for row in rows])
+    print_table(headings[:columns], [row[:columns] for row in rows], spare=("trend", "share"))
     if groups > len(shown):
         rest = findings.messages - sum(group.count for group in shown)
         more = counted(groups - len(shown), "smaller group")

@@ -204,6 +204,7 @@ def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: 
             )
             for one, *others in by_family(listed, families)
         ],
+        spare=("count", "status", "sent", "came back"),
     )
     first = next((one for one in listed if one.action == Action.LEAVE), listed[0])
     print_line("next, a dry run for one group, or a decision in the plan:")

@@ -292,7 +292,8 @@ def print_redrive(
         )
         for group in summary.groups
     ]
-    print_table((heading, "action", *words, *(["failure"] if has_titles else [])), rows)
+    headings = (heading, "action", *words, *(["failure"] if has_titles else []))
+    print_table(headings, rows, spare=("done before", "left", "action"))
     for sample in summary.samples:
         print_line(f"edit of group {sample.group_id}, message {sample.message_id}")
         print_diff([f"  {line}" for line in sample.lines], indent=2)
@@ -304,7 +305,8 @@ def print_redrive(
             )
             for of in summary.ramp
         ]
-        print_table(("ramp of group", "step", "sent", "came back", "may", "verdict", ""), rows)
+        headings = ("ramp of group", "step", "sent", "came back", "may", "verdict", "")
+        print_table(headings, rows, spare=("may", "step"))
     for problem in summary.problems:
         print_line(problem_sentence(problem))
     for note in summary.notes:

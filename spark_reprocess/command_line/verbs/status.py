@@ -44,6 +44,7 @@ def _run(options: StatusOptions) -> int:
 
 _STATES = (*DECIDED, Disposition.IN_DOUBT, Disposition.BUSY)
 _COLUMNS = tuple(state.replace("_", " ") for state in _STATES)
+_SPARE = ("restored", "busy", "discarded", "in doubt")
 
 
 def print_status(status: ArchiveStatus) -> None:
@@ -64,7 +65,7 @@ def print_status(status: ArchiveStatus) -> None:
             print_line(f"DLQ: about {dlq.waiting:,} wait")
     if status.messages:
         counts = (status.messages, status.count(PENDING), *map(status.count, _STATES))
-        print_table(("messages", PENDING, *_COLUMNS), [counts])
+        print_table(("messages", PENDING, *_COLUMNS), [counts], spare=_SPARE)
     else:
         print_line("the archive is empty: a drain moves messages of the parked queue into it")
     if status.oldest_pending_at:
@@ -92,7 +93,7 @@ def print_status(status: ArchiveStatus) -> None:
 
 def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     if rows:
-        print_table((name, *columns), rows[-LATEST:])
+        print_table((name, *columns), rows[-LATEST:], spare=_SPARE)
     if len(rows) > LATEST:
         print_line(f"and {len(rows) - LATEST:,} older {name}s; --json lists all")
 
