@@ -30,6 +30,11 @@ def is_group_id(text: str) -> bool:
     return re.fullmatch(r"g-[0-9a-f]{10}", text) is not None
 
 
+def is_group_start(text: str) -> bool:
+    """Return whether *text* is an id of a group, or its beginning."""
+    return re.fullmatch(r"g-[0-9a-f]{0,10}", text) is not None
+
+
 def note_of(text: str) -> str:
     """Return a note as it is written down.
 

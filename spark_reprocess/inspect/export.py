@@ -30,6 +30,7 @@ STANDARD_OUTPUT = "-"
 class ExportSummary:
     """How many messages of the group the plan froze; written; and not in the archive any more."""
 
+    group_id: str
     planned: int
     written: int
     missing: int
@@ -57,7 +58,7 @@ def export(options: ShowOptions, out: str, *, progress: Progress = silent) -> Ex
             lines.write(f"{json_line(row, group_id)}\n")
             written += 1
     wanted = planned if options.limit is None else min(planned, options.limit)
-    return ExportSummary(planned, written, wanted - written)
+    return ExportSummary(group_id, planned, written, wanted - written)
 
 
 def json_line(row: Mapping[str, Any], group_id: str) -> str:

@@ -23,6 +23,7 @@ from spark_reprocess.archive.messages.message_index import (
     find_attempts,
     find_rows,
     find_sender,
+    ids_that_begin,
     read_reasons,
     shown_table,
 )
@@ -54,6 +55,9 @@ class ShowOptions:
 
 NEWEST = 200
 """So many messages of a group are looked up for its places."""
+
+_LEAST_START, _NAMED_IDS = 4, 10
+"""Characters of the beginning of a message id; ids that are named where several begin so."""
 
 _OF_CLAIM = ("run_id", "who", "reason", "destination", "step")
 
@@ -283,14 +287,32 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
                 f"message {asked_id}: gone from the archive, erased or expired; plan "
                 f"{entry.plan_id}: {entry.state} at {entry.time}"
             )
-        raise InputError(
-            f"message {asked_id}: none of the {len(drain_ids(archive)):,} drains in archive "
-            f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
-            "may still be in a queue: drain the parked queue, then ask again"
-        )
+        rows = find_rows(archive, [_only_id(archive, asked_id)])
     first_ids = {row["first_id"] for row in rows}
     # Other copies of the same dead letter have the same first id.
     return find_rows(archive, first_ids | {row["message_id"] for row in rows})
+
+
+def _only_id(archive: Archive, start: str) -> str:
+    """Return the first id of the one dead letter with an id that begins with *start*.
+
+    Raises:
+        InputError: there is none, or there are several; the text names the first few.
+    """
+    matches = ids_that_begin(archive, start) if len(start) >= _LEAST_START else {}
+    if not matches:
+        raise InputError(
+            f"message {start}: none of the {len(drain_ids(archive)):,} drains in archive "
+            f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
+            "may still be in a queue: collect, then ask again"
+        )
+    if len(matches) > 1:
+        named = sorted(matches.values())
+        more = ", …" if len(named) > _NAMED_IDS else ""
+        raise InputError(
+            f"several messages begin with {start}: {', '.join(named[:_NAMED_IDS])}{more}"
+        )
+    return next(iter(matches))
 
 
 _OF_CONSUMER = ("error_type", "error_code", "error_message", "logged", "frames")

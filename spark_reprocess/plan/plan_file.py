@@ -73,7 +73,7 @@ def find_plan(archive: Archive, plan: str | None, *, takes_files: bool = True) -
         names = [one for one in archive.list(REPORTS) if one.endswith(f"/{PLAN}")]
         if not names:
             raise NoReportError(
-                f"archive {archive.root}: has no report; make one with analyze, or give --plan FILE"
+                f"archive {archive.root}: has no report; make one with collect, or give --plan FILE"
             )
         # The id of the last analysis is the greatest.
         newest = max(names)

@@ -361,5 +361,5 @@ def test_erase_finds_the_reports_that_quote_a_message_that_expired(
     for name in (b"Jane", b"Joan", b"Judy"):
         assert name not in everything(archive)
     assert erase(spark, options).is_empty
-    with pytest.raises(InputError, match="analyze anew"):
+    with pytest.raises(InputError, match="collect --only analyze"):
         executed(spark, archive, plan, destination.url)

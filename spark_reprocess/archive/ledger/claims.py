@@ -320,7 +320,8 @@ def require_unsealed(archive: Archive, plan_id: str) -> None:
     """Raise InputError if the plan is sealed."""
     if archive.read(f"{RUNS}/{plan_id}/{SEALED}") is not None:
         raise InputError(
-            f"plan {plan_id}: is too old to be carried out: its claims have expired; analyze anew"
+            f"plan {plan_id}: is too old to be carried out: its claims have expired; make "
+            "another one: collect --only analyze"
         )
 
 

@@ -170,6 +170,20 @@ def find_rows(archive: Archive, ids: Collection[str]) -> list[Row]:
     return [{**row, "drain_id": drain_of(path)} for path, rows in found for row in rows.to_pylist()]
 
 
+def ids_that_begin(archive: Archive, start: str) -> dict[str, str]:
+    """Return the dead letters with a message id or first id that begins with *start*.
+
+    By first id; the value is the id that begins so. Reads the ids of the whole archive.
+    """
+    keys = ("message_id", "first_id")
+    matches = dict[str, str]()
+    for _, rows in rows_by_file(archive, message_files(archive), keys):
+        for key in keys:
+            for row in rows.filter(pc.starts_with(rows[key], start)).to_pylist():
+                matches.setdefault(row["first_id"], row[key])
+    return matches
+
+
 def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
     """Yield the row of each of *members*, in their order. Of what was erased there is none.
 

@@ -22,7 +22,7 @@ from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggest
 from spark_reprocess.editing.json_text import indented_json
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, second
-from spark_reprocess.groups.triage import is_group_id
+from spark_reprocess.groups.triage import is_group_start
 from spark_reprocess.inspect.export import STANDARD_OUTPUT, ExportSummary, export
 from spark_reprocess.inspect.show import (
     NEWEST,
@@ -55,7 +55,11 @@ _PLACES = 10
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("message_id", metavar="ID", help="SQS's id of a copy, the id of a run, or of a group")
+    add(
+        "message_id",
+        metavar="ID",
+        help="SQS's id of a copy, or of a group, or the beginning of one; or the id of a run",
+    )
     add(
         "--body",
         dest="has_body",
@@ -81,7 +85,7 @@ def _run(options: ShowOptions) -> int:
         return _export(options, options.out)
     if options.limit:
         raise InputError("--limit needs --out: it is of the messages of a group")
-    if options.plan or is_group_id(options.message_id):
+    if options.plan or is_group_start(options.message_id):
         places = show_group(options)
         print_answer(places, lambda: print_places(places, options.archive))
         return DONE
@@ -101,13 +105,14 @@ def _export(options: ShowOptions, out: str) -> int:
     except BrokenPipeError:
         # The reader, such as head, has enough.
         return DONE
-    print_export(summary, options.message_id, out)
+    print_export(summary, out)
     return DONE
 
 
-def print_export(summary: ExportSummary, group_id: str, out: str) -> None:
+def print_export(summary: ExportSummary, out: str) -> None:
     """Print how many messages were written; to standard error if they went to standard output."""
-    answer = f"wrote {summary.written:,} of {counted(summary.planned, 'message')} of {group_id}"
+    messages = counted(summary.planned, "message")
+    answer = f"wrote {summary.written:,} of {messages} of {summary.group_id}"
     if gone := summary.missing:
         answer += f"; {counted(gone, 'message')} not in the archive any more: erased or expired"
     if out == STANDARD_OUTPUT:

@@ -104,6 +104,30 @@ def test_every_id_of_a_dead_letter_leads_to_its_whole_history(
     assert two.redriven_by == "p-1"
 
 
+@pytest.mark.parametrize("start", ["copy-", "firs"])
+def test_the_beginning_of_an_id_is_enough(archive: Archive, start: str) -> None:
+    assert show(ShowOptions(archive.root, start)).first_ids == ("first",)
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        ("copy", "several messages begin with copy: copy-1, copy-9\n"),
+        # Of fewer characters nobody means one message.
+        ("cop", "message cop: none of the 3 drains"),
+        ("copy-3", "message copy-3: none of the 3 drains"),
+    ],
+)
+def test_a_beginning_that_names_no_one_message_is_refused(
+    archive: Archive, capsys: Capture, start: str, why: str
+) -> None:
+    drained(archive, "d-3", parked("copy-9", "ninth", NOW))
+
+    assert main(["show", "--archive", archive.root, start]) == 2
+
+    assert capsys.readouterr().err.startswith(f"dlq: {why}")
+
+
 def test_what_a_result_leaves_out_is_in_doubt_and_what_no_run_touched_is_pending(
     archive: Archive,
 ) -> None:
@@ -349,6 +373,25 @@ def test_export_writes_the_messages_of_one_group_oldest_first(
     assert main([*argv, "--out", str(tmp_path / "rest.jsonl")]) == 0
     assert exported(tmp_path / "rest.jsonl") == lines[:-1]
     assert "1 message not in the archive any more" in capsys.readouterr().out
+
+
+def test_the_beginning_of_a_group_is_enough_and_the_answer_has_its_whole_id(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    archive = parked_orders.archived(tmp_path, [parked_orders.order(n) for n in range(2)])
+    [group] = parked_orders.plan_of(archive).groups
+    start = group.group_id[:6]
+
+    assert main(["show", "--archive", archive.root, start]) == 0
+    assert capsys.readouterr().out.startswith(f"{group.group_id}: 0 places in the code")
+
+    assert main(["show", "--archive", archive.root, start, "--out", str(tmp_path / "out")]) == 0
+    assert f"wrote 2 of 2 messages of {group.group_id}\n" in capsys.readouterr().out
+
+    assert main(["show", "--archive", archive.root, "g-"]) == 0
+    other = "g-0" if group.group_id[2] != "0" else "g-1"
+    assert main(["show", "--archive", archive.root, other]) == 2
+    assert f"has no group {other}; its groups are {group.group_id}" in capsys.readouterr().err
 
 
 def test_help_says_that_nothing_is_masked(capsys: Capture) -> None:
