@@ -19,6 +19,7 @@ from spark_reprocess.archive.ledger.claims import require_unsealed, timestamp
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.archive.messages.message_store import message_files
 from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
+from spark_reprocess.aws.clients import require_queue, sqs_client
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.groups.findings import Findings
@@ -123,6 +124,15 @@ class RunSummary:
     policy_sha256: str | None = None
     postponed: str = ""
     refused: str = ""
+
+
+def check_run(options: RunOptions) -> None:
+    """Check what needs no Spark, before anybody waits for it. Raises as ``run`` does."""
+    options.check()
+    if options.policy is not None:
+        load_policy(None, options.policy, options.policy_sha256)
+    open_archive(options.archive)
+    require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)
 
 
 def run(

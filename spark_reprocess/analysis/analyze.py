@@ -61,7 +61,7 @@ from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
-from spark_reprocess.spark.allowed_sql import condition, matching
+from spark_reprocess.spark.allowed_sql import check_names, condition, matching
 from spark_reprocess.spark.evaluation import evaluated, to_arrow, where_option
 from spark_reprocess.spark.failures import explained
 
@@ -332,8 +332,10 @@ def _write(
     reports.write("plan.yaml", plan_text(plan, notes).encode())
 
 
-def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -> Policy:
+def load_policy(spark: SparkSession | None, location: str, sha256: str | None = None) -> Policy:
     """Read a policy's file, on disk or on S3, and check all of it; *sha256* as ``read_policy``.
+
+    Without *spark* of its conditions only what ``check_names`` finds is found.
 
     Raises:
         InputError: there is no such file, or it has faults; all are named with their places.
@@ -347,13 +349,16 @@ def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -
     return policy
 
 
-def check_conditions(spark: SparkSession, policy: Policy, name: str = "the policy") -> None:
+def check_conditions(spark: SparkSession | None, policy: Policy, name: str = "the policy") -> None:
     """Raise InputError with the places of conditions that are no SQL over columns of groups."""
-    empty = spark.createDataFrame(GROUPS_SCHEMA.empty_table())
+    empty = spark.createDataFrame(GROUPS_SCHEMA.empty_table()) if spark else None
     faults: list[Fault] = []
     for index, rule in enumerate(policy.rules):
         try:
-            matching(empty, rule.when, "when")
+            if empty is None:
+                check_names(rule.when, GROUPS_SCHEMA.names, "when")
+            else:
+                matching(empty, rule.when, "when")
         except InputError as error:
             faults.append((("rules", index, "when"), f"rule {rule.name!r}: {text_of(error)}"))
     refuse(name, faults)

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq_replay.aws.sqs import SqsQueue
+from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import list_runs
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
-from spark_reprocess.archive.ledger.message_state import PENDING, field_in
-from spark_reprocess.archive.ledger.open_set import claimed_table, read_messages
+from spark_reprocess.archive.ledger.message_state import PENDING, field_in, states_in
+from spark_reprocess.archive.ledger.open_set import Messages, claimed_table, read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.archive.messages.message_store import first_rows, is_in, rows_by_file
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.aws.clients import (
@@ -26,9 +28,10 @@ from spark_reprocess.aws.clients import (
     require_queue,
     sqs_client,
 )
-from spark_reprocess.errors import InputError
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.inspect.outcomes import read_outcomes
-from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.plan_file import NoReportError, find_plan
 from spark_reprocess.progress import Progress, silent
 
 EXAMPLES = 5
@@ -80,6 +83,23 @@ class Blocker:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestReport:
+    """The newest report, and what of the messages that are pending now it knows.
+
+    Attributes:
+        unlisted: pending messages that are not in it.
+        decided: pending messages that its plan redrives or discards, without those of groups that
+            are stopped. A newer plan would leave them.
+        fault: why its plan cannot be read; empty if it can be.
+    """
+
+    plan_id: str
+    unlisted: int = 0
+    decided: int = 0
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DlqStatus(Limit):
     """The limit of a main queue, and while there is one, its dead-letter queue.
 
@@ -109,6 +129,7 @@ class ArchiveStatus:
     waiting: int = 0
     blockers: tuple[Blocker, ...] = ()
     dlq: DlqStatus | None = None
+    report: NewestReport | None = None
 
     def count(self, word: str) -> int:
         """Return the number of messages in a state, or pending."""
@@ -136,11 +157,47 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     url = options.parked_queue_url
     queue = require_queue("--parked-queue-url", url, sqs_client).counts if url else None
     with progress("counting", str):
-        found = count(archive, options.claim_ttl_seconds)
+        now_seconds = time.time()
+        messages = read_messages(archive, now_seconds, options.claim_ttl_seconds)
+        pending = messages.pending()
+        found = _counted(archive, messages, pending, now_seconds)
+        report = _newest_report(archive, pending)
     if table := options.failure_table:
         latest = [_with_returns(archive, one, table) for one in found.plans[-LATEST:]]
         found = replace(found, plans=(*found.plans[:-LATEST], *latest))
-    return replace(found, queue=queue, dlq=_dlq_status(options))
+    return replace(found, queue=queue, dlq=_dlq_status(options), report=report)
+
+
+def _newest_report(archive: Archive, pending: pa.Table) -> NewestReport | None:
+    """Compare the newest report with ``Messages.pending``; None without a report."""
+    try:
+        file = find_plan(archive, None)
+    except NoReportError:
+        return None
+    try:
+        plan = file.plan()
+        columns = ["message_id", "group_id"]
+        members = read_table_columns(archive, plan.plan_id, columns, plan.snapshot.table_sha256)
+    except (InputError, ArchiveError) as error:
+        return NewestReport(file.folder.root.rpartition("/")[2], fault=str(error))
+    stopped = read_memory(archive).stopped
+    acting = [
+        group.group_id
+        for group in plan.groups
+        if group.action is not Action.LEAVE and group.group_id not in stopped
+    ]
+    chosen = members.filter(is_in(members["group_id"].cast(pa.string()), acting))
+    # What is in doubt or busy is not a plan's to send.
+    is_free = pc.equal(states_in(pending["entry"]), pa.scalar(PENDING))
+    return NewestReport(
+        plan.plan_id,
+        unlisted=_count(pc.invert(is_in(pending["message_id"], members["message_id"]))),
+        decided=_count(pc.and_(is_free, is_in(pending["message_id"], chosen["message_id"]))),
+    )
+
+
+def _count(flags: Any) -> int:  # noqa: ANN401 - an Arrow column of booleans
+    return int(pc.sum(flags).as_py() or 0)
 
 
 def _dlq_status(options: StatusOptions) -> DlqStatus | None:
@@ -179,7 +236,12 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
     """
     now_seconds = time.time()
     messages = read_messages(archive, now_seconds, claim_ttl_seconds)
-    pending = messages.pending()
+    return _counted(archive, messages, messages.pending(), now_seconds)
+
+
+def _counted(
+    archive: Archive, messages: Messages, pending: pa.Table, now_seconds: float
+) -> ArchiveStatus:
     counts = Counter({PENDING: pending.num_rows})
     drains = defaultdict[str, Counter[bool]](Counter)
     plans: dict[str, dict[str, int]] = {plan_id: {} for plan_id, _ in list_runs(archive)}

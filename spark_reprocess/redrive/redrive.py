@@ -17,13 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.addresses import QueueAddress
-from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwrap
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger.claims import chunk_count, require_unsealed
+from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.messages.frames import FILE
-from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import (
     ClientFactory,
     aws_client,
@@ -32,7 +30,6 @@ from spark_reprocess.aws.clients import (
     sqs_sender,
 )
 from spark_reprocess.figures import counted
-from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.ramp import LOOKS_A_MINUTE, Forecast, Steps, ended_steps, step_sizes
 from spark_reprocess.redrive.execution import (
@@ -43,18 +40,17 @@ from spark_reprocess.redrive.execution import (
     not_reached,
     summarize,
 )
+from spark_reprocess.redrive.preparation import prepare, stopped_note
 from spark_reprocess.redrive.ramp import Ramp
 from spark_reprocess.redrive.readings import (
     Probe,
     begin_counters,
-    find_probes,
     unread_limits,
 )
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import DESTINATION
 from spark_reprocess.redrive.resolving.editor import Editor
 from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
-from spark_reprocess.redrive.resolving.queues import find_queues
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch, is_waiting
@@ -86,17 +82,9 @@ def redrive(
         BusyError: another plan is being carried out, or an erase. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
-    options.check()
     deadline = Deadline.after(options.time_budget_seconds, clock)
-    masks = compile_masks(options.masks)
-    archive = open_archive(options.archive)
-    plan = find_plan(archive, options.plan).plan(sql_check(spark))
-    require_unsealed(archive, plan.plan_id)
-    if options.group is not None:
-        plan = plan.only(options.group)
-    options.check_decisions(plan)
-    queues, destinations = find_queues(options, make_client)
-    probes, why_no_ramp = find_probes(options, destinations, make_client)
+    ready = prepare(options, make_client, sql_check(spark))
+    archive, plan, queues, probes = ready.archive, ready.plan, ready.queues, ready.probes
     memory = read_memory(archive)
     options = replace(options, requires_room=options.requires_room or bool(probes))
     context = RunContext(
@@ -121,14 +109,16 @@ def redrive(
         stopped = {one.group_id for one in resolved.planned if one.word == Disposition.STOPPED}
         notes = (
             *resolved.notes,
-            *(f"group {one} is stopped: {memory.stopped[one]}; decide again" for one in stopped),
+            *(stopped_note(one, memory.stopped[one]) for one in stopped),
         )
         if not options.execute:
-            notes += (why_no_ramp,) if why_no_ramp else ()
+            notes += (ready.why_no_ramp,) if ready.why_no_ramp else ()
             rows = resolved.messages, resolved.dispositions.frame
             return replace(
                 summarize(plan.groups, resolved, context),
-                samples=edit_samples(*rows, context.editor, masks) if options.has_samples else (),
+                samples=edit_samples(*rows, context.editor, ready.masks)
+                if options.has_samples
+                else (),
                 notes=(*notes, *_pointer_notes(*rows, options.pointer_bucket)),
                 forecast=_forecast(probes, work, options) if probes else None,
                 decisions_sha256=plan.decisions_sha256,
@@ -138,7 +128,7 @@ def redrive(
         groups = {t.group_id for of in work.values() for t in of if t.word == Disposition.SEND}
         if groups:
             why_uncounted = begin_counters(options, plan.plan_id, groups)
-            unseen = filter(None, (why_no_ramp, why_uncounted, unread_limits(options, work)))
+            unseen = filter(None, (ready.why_no_ramp, why_uncounted, unread_limits(options, work)))
             for note in unseen:
                 announce(note)
                 notes += (note,)

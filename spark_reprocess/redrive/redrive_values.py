@@ -217,10 +217,16 @@ class RedriveSummary:
         return bool(self.run_id)
 
     @property
+    def stopped_groups(self) -> tuple[str, ...]:
+        """The groups of which too much came back: nothing more is sent until a person decides."""
+        bad = {one.group_id for one in self.ramp if one.verdict is Verdict.BAD}
+        left = {one.group_id for one in self.groups if one.counts.get(Disposition.STOPPED)}
+        return tuple(one.group_id for one in self.groups if one.group_id in bad | left)
+
+    @property
     def is_stopped(self) -> bool:
         """Whether messages stayed because too much of their group came back: exit code 3."""
-        is_bad = any(one.verdict is Verdict.BAD for one in self.ramp)
-        return self.executed and (is_bad or self.count(Disposition.STOPPED) > 0)
+        return self.executed and bool(self.stopped_groups)
 
     @property
     def is_unfinished(self) -> bool:

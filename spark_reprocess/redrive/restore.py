@@ -18,6 +18,7 @@ from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table
+from spark_reprocess.archive.messages.dead_letter_schema import READ_COLUMNS
 from spark_reprocess.archive.messages.frames import FILE, Held, read_archive
 from spark_reprocess.archive.messages.message_order import (
     ORDER_COLUMNS,
@@ -28,7 +29,7 @@ from spark_reprocess.archive.messages.message_order import (
     with_positions,
     with_waiting,
 )
-from spark_reprocess.archive.messages.message_store import rows_named
+from spark_reprocess.archive.messages.message_store import require_drains, rows_named
 from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archive
 from spark_reprocess.aws.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
@@ -40,6 +41,7 @@ from spark_reprocess.redrive.resolving.editor import FAULT
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan, is_selected, resolve
 from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.spark.allowed_sql import check_names
 from spark_reprocess.spark.evaluation import evaluated, where_option
 
 
@@ -56,10 +58,7 @@ def restore(
         BusyError: a redrive is going on, or another restore. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
-    options.check()
-    archive = open_archive(options.archive)
-    url = options.parked_queue_url
-    require_queue("--parked-queue-url", url, sqs_client)
+    archive, url = check_restore(options), options.parked_queue_url
     is_fifo = QueueAddress.from_url(url).is_fifo
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
     context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
@@ -86,6 +85,16 @@ def restore(
         context, written = begin(archive, resolved, context)
         sent = runner.execute(written, resolved.planned, context, "restore")
         return end(groups, resolved, context, runner, {url: sent})
+
+
+def check_restore(options: RestoreOptions) -> Archive:
+    """Check what needs no Spark; return the archive. Raises as ``restore`` does."""
+    options.check()
+    check_names(options.where, READ_COLUMNS)
+    archive = open_archive(options.archive)
+    require_drains(archive)
+    require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)
+    return archive
 
 
 def _dispositions(

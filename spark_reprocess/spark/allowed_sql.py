@@ -8,7 +8,8 @@ those that ``from_json`` and ``try_variant_get`` take as arguments.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache, reduce
@@ -106,7 +107,7 @@ _NO_LITERAL = (
 )
 _BRACKETS = "Spark would read this in another order; put brackets around what belongs together"
 _NOW = (
-    "gives the current time, which is another one tomorrow; write a fixed time, use analyze "
+    "gives the current time, which is another one tomorrow; write a fixed time, use collect "
     "--since, or age_seconds in a policy"
 )
 _OTHERS = "looks at other messages, and SQL here sees one at a time"
@@ -125,11 +126,43 @@ def condition(rows: DataFrame, sql: str, place: str = _WHERE) -> Column:
         SqlError: *sql* is not a condition over these columns, or has something that is not
             allowed. The text names *place*, *sql* and the part. Nothing was read or called.
     """
-    try:
+    with _from(place, sql):
         column, _ = _analyzed(rows, sql, DataFrame.where)
+    return column
+
+
+def check_names(sql: str | None, columns: Collection[str], place: str | None = _WHERE) -> None:
+    """Refuse, without a session, what *sql* cannot mean whatever Spark says; None is sound.
+
+    Finds what cannot be read, and names of no column and of no allowed function. ``condition`` and
+    ``attribute_value``, which need Spark, find everything.
+
+    Raises:
+        SqlError: the text names *place*, unless that is None, and the part.
+    """
+    if sql is None:
+        return
+    with nullcontext() if place is None else _from(place, sql):
+        tree = _parsed(sql)
+        if tree.find(exp.Query):
+            # It has names of its own, and is refused as a whole.
+            return
+        scope = {name.lower(): name for name in columns}
+        for node in tree.dfs():
+            # A variable of a lambda is none.
+            if isinstance(node, exp.Column):
+                _find(node.parts[0].name, scope)
+            elif isinstance(node, exp.Anonymous):
+                _require_allowed(node)
+
+
+@contextmanager
+def _from(place: str, sql: str) -> Iterator[None]:
+    """Name *place* and *sql* in what is wrong with it."""
+    try:
+        yield
     except InputError as error:
         raise SqlError(f"{place} {sql!r}: {error}", f"{place}: {without_sql(error)}") from error
-    return column
 
 
 def matching(
@@ -328,23 +361,33 @@ def _parts(node: exp.Expr, scope: _Scope, *names: str) -> list[Column]:
     return [_build(part, scope) for part in flat if part is not None]
 
 
-def _named(name: str, scope: _Scope) -> Column:
+def _find(name: str, scope: _Scope) -> Column | str:
     if (found := scope.get(name.lower())) is None:
         near = get_close_matches(name, scope, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         why = _WHY.get(name.lower(), f"is no column here{hint}")
         raise SqlError(f"{name}: {why}", f"a name: {why}")
+    return found
+
+
+def _named(name: str, scope: _Scope) -> Column:
+    found = _find(name, scope)
     if isinstance(found, Column):
         return found
     quoted = found.replace("`", "``")
     return F.col(f"`{quoted}`")
 
 
-def _called(node: exp.Expr, scope: _Scope) -> Column:
-    name, arguments = node.name.lower(), node.expressions
+def _require_allowed(call: exp.Expr) -> None:
+    name = call.name.lower()
     if name not in _FUNCTIONS:
         why = _WHY.get(name, _NOT_LISTED)
-        raise SqlError(f"{node.name}(): {why}", f"a function: {why}")
+        raise SqlError(f"{call.name}(): {why}", f"a function: {why}")
+
+
+def _called(node: exp.Expr, scope: _Scope) -> Column:
+    _require_allowed(node)
+    name, arguments = node.name.lower(), node.expressions
     if name not in _LAMBDAS:
         column = F.call_function(name, *(_build(one, scope) for one in arguments))
         if name in _WITH_REGEX and len(arguments) > 1:

@@ -160,7 +160,7 @@ class _Java:
             KeyboardInterrupt: ``end`` was called in the block, which may have failed for that
                 reason.
         """
-        java_gateway.Popen = self._start  # type: ignore[assignment, misc]
+        java_gateway.Popen = self._start  # type: ignore[attr-defined]
         try:
             yield
         except BaseException as error:
@@ -169,7 +169,7 @@ class _Java:
             if not self._is_asked:
                 raise
         finally:
-            java_gateway.Popen = Popen  # type: ignore[misc]
+            java_gateway.Popen = Popen  # type: ignore[attr-defined]
         if self._is_asked:
             # Nobody may ask, or stop, a context whose Java has ended.
             SparkContext._active_spark_context = SparkContext._gateway = None  # noqa: SLF001

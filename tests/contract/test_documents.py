@@ -34,7 +34,13 @@ from spark_reprocess.inspect.show import (
     LedgerEntry,
     RunHistory,
 )
-from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
+from spark_reprocess.inspect.status import (
+    ArchiveStatus,
+    Blocker,
+    DrainCount,
+    NewestReport,
+    PlanCount,
+)
 from spark_reprocess.ramp import Forecast, GroupRamp
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
 from spark_reprocess.redrive.resolving.editor import EditSample
@@ -211,7 +217,7 @@ def names(*values: type) -> set[str]:
     ("heading", "there_are"),
     [
         ("groups", names(ListedGroup)),
-        ("status", names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker)),
+        ("status", names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker, NewestReport)),
         ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
         ("show", names(RunHistory, RunRecord, OfGroup, GroupPlaces)),
         ("status without a stack", names(StackValues)),

@@ -9,7 +9,14 @@ import pytest
 
 from dlq_cli.console.work import Works
 from tests.support.console_works import PARKED, QUEUES, DeadWorks, a_problem, redrive_answer
-from tests.support.console_world import a_dead_letter, archive_with, assert_page, console_of, opened
+from tests.support.console_world import (
+    BASE,
+    a_dead_letter,
+    archive_with,
+    assert_page,
+    console_of,
+    opened,
+)
 
 
 @pytest.fixture
@@ -136,6 +143,28 @@ def test_only_what_is_not_done_goes_on(world: DeadWorks, exit_code: int, offers:
     page = world.page(world.ended(words, answer, exit_code))
 
     assert ("/again" in page) is offers
+
+
+def test_nothing_goes_on_where_all_that_is_left_is_stopped(world: DeadWorks) -> None:
+    words = [*world.preview_words, "--execute", "--reason", "x"]
+    answer = redrive_answer(world, {"sent": 3, "stopped": 17}, run_id="r-1")
+
+    page = world.page(world.ended(words, answer, 3, "dlq: stopped: too many\n"))
+
+    assert "/again" not in page
+    assert f'href="{BASE}/groups/{world.group_id}?plan={world.plan_id}">decide again</a>' in page
+
+
+def test_a_dry_run_of_a_stopped_group_leads_to_a_decision_and_to_no_execution(
+    world: DeadWorks,
+) -> None:
+    why = f"group {world.group_id} is stopped: 1 of 1 message came back, 0 may; decide again"
+    answer = redrive_answer(world, {"stopped": 20}, notes=[why], decisions_sha256="0" * 64)
+
+    page = world.page(world.ended(world.preview_words, answer))
+
+    assert "/redrive/execute" not in page
+    assert_page("a dry run of a stopped group", page, world.archive)
 
 
 def test_dry_run_leads_to_its_form(world: DeadWorks) -> None:

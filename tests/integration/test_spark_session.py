@@ -11,6 +11,7 @@ from pyspark import SparkConf, SparkContext
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.spark_session import report_failure, start_spark
 from spark_reprocess.errors import InputError
+from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark
 from tests.support.small_jobs import DRAIN
 
@@ -48,10 +49,14 @@ def test_a_session_with_a_setting_that_cannot_change_is_refused(
 
 
 def test_another_version_of_spark_gets_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    make_queue: MakeQueue,
+    sqs_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
     monkeypatch.setattr(pyspark, "__version__", "4.0.1")
 
-    assert main([*DRAIN, "--archive", "a", "--parked-queue-url", "https://q/1/parked"]) == 2
+    assert main([*DRAIN, "--archive", "a", "--parked-queue-url", make_queue("parked").url]) == 2
     assert report_failure(ImportError("cannot import name 'arrow_udf'")) == 2
     assert capsys.readouterr().err.count("this needs Spark 4.1, and here is Spark 4.0.1") == 2

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from dlq_cli.console.reports import find_report
 from dlq_cli.console.site import Console, Handler, Visit, page_route
 from dlq_cli.console.work import MOST_STOPS, Work
+from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.aws.clients import sqs_client
@@ -23,7 +24,7 @@ from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.reading import ID
-from spark_reprocess.redrive.redrive_values import Tally
+from spark_reprocess.redrive.redrive_values import UNFINISHED, Tally
 from spark_reprocess.report.views import quoted
 
 STOP_POLLING = 286
@@ -192,7 +193,7 @@ def _work(visit: Visit) -> Response:
         answer=answer,
         sending=sending,
         is_dry_run=work.verb == "redrive" and "--execute" not in work.words,
-        goes_on=not work.is_running and work.exit_code in _UNFINISHED,
+        goes_on=not work.is_running and _goes_on(work.exit_code, sending),
         titles=_titles(visit.console, sending["plan_id"]) if sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
@@ -201,6 +202,13 @@ def _work(visit: Visit) -> Response:
     if visit.is_fragment and not work.is_running:
         response.status_code = STOP_POLLING
     return response
+
+
+def _goes_on(exit_code: int | None, sending: Mapping[str, Any] | None) -> bool:
+    """Whether the same command would do what is left. What is stopped waits for a person."""
+    if exit_code == STOPPED and sending is not None:
+        return bool(sending["is_unfinished"])
+    return exit_code in _UNFINISHED
 
 
 def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,6 +236,8 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         "planned": counts[Disposition.SEND],
         "done": counts[Disposition.SENT],
         "problems": [problem_sentence(Tally(**one)) for one in problems],
+        "is_unfinished": any(map(counts.get, UNFINISHED)),
+        "stopped": [one["group_id"] for one in groups if one["counts"].get(Disposition.STOPPED)],
         "has_doubt": any(one["word"] == Disposition.IN_DOUBT for one in problems),
     }
 
@@ -257,10 +267,12 @@ def _outcomes(visit: Visit) -> Response:
 
 
 def _redrive(visit: Visit) -> Response:
-    plan = find_report(visit.console.archive, visit.query.get("plan")).plan()
+    archive = visit.console.archive
+    plan = find_report(archive, visit.query.get("plan")).plan()
     return visit.page(
         "redrive.html.jinja",
         plan=plan,
+        stopped=read_memory(archive).stopped,
         redriven=[one for one in plan.groups if one.action is Action.REDRIVE],
         discarded=[one for one in plan.groups if one.action is Action.DISCARD],
         chosen=visit.query.get("group", ""),

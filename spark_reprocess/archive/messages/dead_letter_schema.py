@@ -60,6 +60,9 @@ ARROW_SCHEMA = pa.schema(
 )
 """The columns of a Parquet file of the archive."""
 
+READ_COLUMNS = (*ARROW_SCHEMA.names, "drain_id")
+"""What a condition over the archive may name: a read adds the id of the drain."""
+
 SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
 """What a copy of a message is made of; the rest of a row is for people and for the analysis."""
 

@@ -2,11 +2,14 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spark_reprocess.analysis.groups.mask import shorten
 from spark_reprocess.archive.messages.message_index import REPORTS
+from spark_reprocess.archive.storage.files import open_archive, open_folder
+from spark_reprocess.aws.clients import require_queue, sqs_client
 from spark_reprocess.command_line.arguments import add_shared, since, whole_number
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import (
@@ -98,22 +101,28 @@ def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
 
 def _run(values: dict[str, Any]) -> int:
     from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
-    from spark_reprocess.archive.messages.message_store import message_files
-    from spark_reprocess.archive.storage.files import open_archive
+    from spark_reprocess.archive.messages.message_store import message_files, require_drains
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.drain.drain import DrainOptions, drain
 
     only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
     place, sha256 = values.pop("archive"), values.pop("policy_sha256")
     of_drain = {name: value for name in _OF_DRAIN if (value := values.pop(name)) is not None}
+    archive = open_archive(place)
+    if only != "drain":
+        _check_analysis(values, policy, sha256)
+    if only == _ANALYZE:
+        require_drains(archive)
+    else:
+        require_queue("--parked-queue-url", url, sqs_client)
     spark = start_spark()
-    # Only Spark can check its conditions.
+    # Only Spark can check all of its conditions.
     rules = load_policy(spark, policy, sha256) if policy else None
     drained, findings = None, None
     try:
         if only != _ANALYZE:
             drained = drain(spark, DrainOptions(url, place, **of_drain), progress=progress_here())
-        if only == _ANALYZE or (not only and message_files(open_archive(place))):
+        if only == _ANALYZE or (not only and message_files(archive)):
             options = AnalyzeOptions(place, **values, policy=rules, stack=STACK.get())
             findings = analyze(spark, options, progress=progress_here())
     finally:
@@ -128,6 +137,21 @@ def _run(values: dict[str, Any]) -> int:
                 "run the same command again"
             )
     return BAD_INPUT if drained and drained.stopped_by else DONE
+
+
+def _check_analysis(values: Mapping[str, Any], policy: str | None, sha256: str | None) -> None:
+    """Check what needs no Spark, before anybody waits for it. Raises InputError."""
+    from spark_reprocess.analysis.analyze import load_policy
+    from spark_reprocess.analysis.groups.mask import compile_masks
+    from spark_reprocess.archive.messages.dead_letter_schema import READ_COLUMNS
+    from spark_reprocess.spark.allowed_sql import check_names
+
+    compile_masks(values["masks"])
+    check_names(values["where"], READ_COLUMNS)
+    if policy:
+        load_policy(None, policy, sha256)
+    if values["out"]:
+        open_folder(values["out"])
 
 
 def print_collected(drained: "DrainSummary | None", findings: Findings | None) -> None:

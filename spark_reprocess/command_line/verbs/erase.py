@@ -3,6 +3,9 @@
 import argparse
 import time
 
+from spark_reprocess.archive.messages.dead_letter_schema import READ_COLUMNS
+from spark_reprocess.archive.messages.message_store import require_drains
+from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.arguments import add_shared, positive_number, whole_number
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
@@ -64,7 +67,11 @@ def _run(options: EraseOptions) -> int:
     if options.where is not None:
         # Only a condition needs Spark, which need not be installed.
         from spark_reprocess.command_line.spark_session import start_spark
+        from spark_reprocess.spark.allowed_sql import check_names
 
+        options.check()
+        check_names(options.where, READ_COLUMNS)
+        require_drains(open_archive(options.archive))
         spark = start_spark()
     wait_until = time.monotonic() + options.wait_seconds
     while True:

@@ -1,7 +1,7 @@
 """``groups``: the groups of a report, and what is decided about each."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -206,10 +206,22 @@ def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: 
         ],
         spare=("count", "status", "sent", "came back"),
     )
-    first = next((one for one in listed if one.action == Action.LEAVE), listed[0])
-    print_line("next, a dry run for one group, or a decision in the plan:")
-    print_line(f"  {suggestion('redrive', archive, '--group', first.group_id)}")
-    print_line(f"  {suggestion('decide', archive, first.group_id, 'discard')} --note 'WHY'")
+    for line in next_lines(listed, archive):
+        print_line(line)
+
+
+def next_lines(groups: Sequence[ListedGroup], archive: str) -> Iterator[str]:
+    """Yield the next commands: of a stopped group nothing is sent before somebody decides."""
+    stopped = [group.group_id for group in groups if group.stopped is not None]
+    if stopped:
+        yield "next, once a stopped group is fixed:"
+        yield f"  {suggestion('decide', archive, stopped[0], 'redrive')} --note 'WHY'"
+    free = [group for group in groups if group.stopped is None]
+    if free:
+        first = next((group for group in free if group.action == Action.LEAVE), free[0])
+        yield "next, a dry run for one group, or a decision in the plan:"
+        yield f"  {suggestion('redrive', archive, '--group', first.group_id)}"
+        yield f"  {suggestion('decide', archive, first.group_id, 'discard')} --note 'WHY'"
 
 
 VERB = Verb(_ABOUT, _add_arguments, dict, _run)

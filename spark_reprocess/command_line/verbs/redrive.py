@@ -28,6 +28,7 @@ from spark_reprocess.command_line.verb import (
     STOPPED,
     Verb,
     progress_here,
+    suggestion,
 )
 from spark_reprocess.errors import JobError
 from spark_reprocess.figures import counted, duration
@@ -36,7 +37,7 @@ from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import ALLOWED_RETURNS
 from spark_reprocess.progress import Progress
-from spark_reprocess.ramp import LOOKS_A_MINUTE, Verdict, returns_allowed
+from spark_reprocess.ramp import LOOKS_A_MINUTE, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import BY_SIGNAL, Clock, Deadline
 
@@ -150,16 +151,23 @@ def _allowed(text: str) -> str:
 
 def _run(options: RedriveOptions) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.redrive.preparation import prepare, stopped_summary
     from spark_reprocess.redrive.redrive import redrive
 
     # Whoever collects the output, a log, keeps what an erase does not reach.
     if not (sys.stdout.isatty() or AS_JSON.get()):
         options = replace(options, has_samples=False)
-    watch = Watch(options) if options.watches and options.execute else None
-    summary = redrive(start_spark(), options, progress=progress_here(), announce=print_error)
+    # Nobody should wait for Spark to be told of a mistake.
+    summary = stopped_summary(options, prepare(options))
+    watch = Watch(options) if options.watches and options.execute and summary is None else None
+    if summary is None:
+        summary = redrive(start_spark(), options, progress=progress_here(), announce=print_error)
+    is_stopped = options.execute and bool(summary.stopped_groups)
     if not AS_JSON.get():
         names_pace = options.ramp is None and options.failure_table is not None
         print_redrive(summary, names_plan=options.plan is None, names_pace=names_pace)
+        if summary.stopped_groups and not is_stopped:
+            print_line(f"once it is fixed: {_decide_command(summary, options)}")
     exit_code = exit_code_of(summary)
     if watch and exit_code != INTERRUPTED:
         exit_code = watch.run(summary.plan_id, progress_here(), exit_code)
@@ -168,15 +176,20 @@ def _run(options: RedriveOptions) -> int:
         {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
         lambda: print_outcomes(outcomes, options.failure_table),
     )
-    if exit_code == INTERRUPTED or not summary.is_stopped:
+    if exit_code == INTERRUPTED or not is_stopped:
         return exit_code
-    bad = [one.group_id for one in summary.ramp if one.verdict is Verdict.BAD]
     print_error(
-        f"stopped: {', '.join(bad) or 'groups of the plan'}: more came back than may, and the rest "
-        "was not sent; collect shows what came back; once it is fixed, decide again, and the next "
-        "ramp begins with step one"
+        f"stopped: {', '.join(summary.stopped_groups)}: more came back than may, and the rest was "
+        "not sent; collect shows what came back; once it is fixed, decide again, and the next ramp "
+        f"begins with step one: {_decide_command(summary, options)}"
     )
     return STOPPED
+
+
+def _decide_command(summary: RedriveSummary, options: RedriveOptions) -> str:
+    """Format the command that lets the first stopped group go on."""
+    plan = ("--plan", options.plan) if options.plan else ()
+    return suggestion("decide", options.archive, summary.stopped_groups[0], "redrive", *plan)
 
 
 @dataclass
@@ -340,6 +353,8 @@ def _format_result(summary: RedriveSummary, suggested: str) -> str:
     if all(group.action == Action.LEAVE for group in summary.groups):
         return "dry run: the plan leaves every group; edit its actions first"
     to_send = summary.count(Disposition.SEND)
+    if not (to_send or done):
+        return f"dry run: nothing would be sent to {summary.destination}"
     pace = "as fast as it goes"
     if summary.max_rate is not None:
         pace = f"in about {duration(to_send / summary.max_rate)} at {summary.max_rate:g} a second"

@@ -32,8 +32,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: RestoreOptions) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
-    from spark_reprocess.redrive.restore import restore
+    from spark_reprocess.redrive.restore import check_restore, restore
 
+    check_restore(options)
     summary = restore(start_spark(), options, progress=progress_here())
     print_answer(redrive_fields(summary), lambda: print_redrive(summary, "drain"))
     return exit_code_of(summary)

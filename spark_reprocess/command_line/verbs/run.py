@@ -69,8 +69,9 @@ def _make_options(**values: Any) -> "RunOptions":  # noqa: ANN401 - argparse's
 
 def _run(options: "RunOptions") -> int:
     from spark_reprocess.command_line.spark_session import start_spark
-    from spark_reprocess.run import run
+    from spark_reprocess.run import check_run, run
 
+    check_run(options)
     summary = run(start_spark(), options, progress=progress_here(), announce=print_error)
     if url := options.destination:
         client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))

@@ -10,7 +10,7 @@ from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
-from spark_reprocess.figures import duration, minute
+from spark_reprocess.figures import counted, duration, minute
 from spark_reprocess.inspect.status import EXAMPLES, LATEST, ArchiveStatus, StatusOptions, status
 
 _ABOUT = """\
@@ -108,11 +108,33 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
             more = ", …" if status.count(state) > EXAMPLES else ""
             yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
             yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
+    report = status.report
+    if report and report.fault:
+        yield f"newest report: {report.fault}"
+    if report and report.decided:
+        yield (
+            f"{counted(report.decided, 'pending message')} {'is' if report.decided == 1 else 'are'}"
+            f" decided in plan {report.plan_id}; a newer plan would leave every group"
+        )
+    if words := next_words(status):
+        verb, *options = words
+        yield f"next: {suggestion(verb, status.archive, *options)}"
+
+
+def next_words(status: ArchiveStatus) -> tuple[str, ...]:
+    """Return the words of the next command; none where nothing is to be done.
+
+    Decisions are carried out before another analysis makes a plan without them.
+    """
+    report, pending = status.report, status.count(PENDING)
+    if report and report.decided:
+        return ("redrive",)
     if status.queue.visible if status.queue else not status.messages:
-        url = () if STACK.get() else ("--parked-queue-url", "URL")
-        yield f"next: {suggestion('collect', status.archive, *url)}"
-    elif status.count(PENDING):
-        yield f"next: {suggestion('collect', status.archive, '--only', 'analyze')}"
+        return ("collect",) if STACK.get() else ("collect", "--parked-queue-url", "URL")
+    if not pending:
+        return ()
+    is_known = report is not None and not report.unlisted
+    return ("groups",) if is_known else ("collect", "--only", "analyze")
 
 
 VERB = Verb(_ABOUT, _add_arguments, StatusOptions, _run)

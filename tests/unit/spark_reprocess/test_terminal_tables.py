@@ -54,7 +54,16 @@ def test_what_is_printed_into_a_pipe_has_every_column(capsys: pytest.CaptureFixt
     print_table(GROUPS, ROWS, SPARE)
 
     heading, first, *_ = capsys.readouterr().out.splitlines()
-    assert heading.split()[:8] == ["group", "count", "pending", "sent", "came", "back", "status", "action"]
+    assert heading.split()[:8] == [
+        "group",
+        "count",
+        "pending",
+        "sent",
+        "came",
+        "back",
+        "status",
+        "action",
+    ]
     assert first.endswith(TITLE.replace("\n", " "))
 
 
