@@ -32,7 +32,7 @@ from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.replaying.returns import ReturnsCounter
-from dlq_replay.rules.breaker import BreakerRules, Update
+from dlq_replay.rules.breaker import Update, rules_for
 from spark_reprocess.figures import counted
 
 if TYPE_CHECKING:
@@ -153,17 +153,19 @@ class Functions:
 
     def _with_breaker(self, replayer: Replayer) -> Replayer:
         """Return *replayer* with the product's circuit breaker, whose minutes are seconds."""
-        rules = BreakerRules(
+        queue = replayer.policy.main_queue
+        rules = replace(
+            rules_for(queue, MAIN_MAX_RECEIVE_COUNT),
             minute_seconds=1,
             lag=1,
+            least_known=0,
             recovered=3,
             full_least=12,
             quiet=5,
             hold_seconds=(2, 4),
-            full_hold_seconds=2,
+            full_hold_seconds=(2, 2) if queue.is_fifo else (0, 2),
             hold_limit_seconds=(60, 61),
         )
-        queue = replayer.policy.main_queue
         # moto on a busy machine is slower than the 0.3 s that the product waits for DynamoDB. As in
         # the product, a call is not repeated, because it would count twice.
         retries: Any = {"mode": "standard", "total_max_attempts": 1}
@@ -173,7 +175,6 @@ class Functions:
             _Breaker(client, FAILURE_TABLE, queue.name, _now_seconds, self._show),
             rules,
             partial(read_deletions, lambda: metrics, queue.name, minute_seconds=1),
-            max_receive_count=MAIN_MAX_RECEIVE_COUNT if queue.is_fifo else None,
             # Where a minute is a second, the breaker is read and written four times as often.
             clock_seconds=lambda: 4 * time.monotonic(),
         )

@@ -326,13 +326,48 @@ def get_metric_statistics(model: SqsModel, request: Request) -> Answer:
     """
     if request["MetricName"] != "NumberOfMessagesDeleted":
         return {"Datapoints": []}
-    [name] = (dimension["Value"] for dimension in request["Dimensions"])
-    sums, period = Counter[int](), int(request["Period"])
+    sums = _deleted(model, request, request)
+    return {"Datapoints": [{"Timestamp": at, "Sum": sums[at]} for at in sums]}
+
+
+def get_metric_data(model: SqsModel, request: Request) -> Answer:
+    """Say the same, and how many messages are visible now, for each period of a queue's life.
+
+    There is no data of any other metric.
+    """
+    results = []
+    for query in request["MetricDataQueries"]:
+        stat = query["MetricStat"]
+        name = stat["Metric"]["MetricName"]
+        values: Mapping[int, int] = _deleted(model, stat["Metric"] | stat, request)
+        if name == "ApproximateNumberOfMessagesVisible":
+            [dimension] = stat["Metric"]["Dimensions"]
+            visible = model.find(dimension["Value"]).count(State.READY) if values else 0
+            values = dict.fromkeys(values, visible)
+        elif name != "NumberOfMessagesDeleted":
+            values = {}
+        results.append(
+            {
+                "Id": query["Id"],
+                "Label": name,
+                "Timestamps": list(values),
+                "Values": list(values.values()),
+                "StatusCode": "Complete",
+            }
+        )
+    return {"MetricDataResults": results}
+
+
+def _deleted(model: SqsModel, metric: Request, times: Request) -> Counter[int]:
+    """Messages that a queue deleted, by the start of each period since it was created."""
+    [name] = (dimension["Value"] for dimension in metric["Dimensions"])
+    period = int(metric["Period"])
+    sums = Counter[int]()
     if queue := model.queues.get(name):
-        end = min(int(request["EndTime"]), model.clock.now_ms() // 1000 + 1)
-        for second in range(max(int(request["StartTime"]), queue.created_ms // 1000), end):
-            sums[second // period] += queue.deleted[second]
-    return {"Datapoints": [{"Timestamp": at * period, "Sum": sums[at]} for at in sums]}
+        end = min(int(times["EndTime"]), model.clock.now_ms() // 1000 + 1)
+        for second in range(max(int(times["StartTime"]), queue.created_ms // 1000), end):
+            sums[second // period * period] += queue.deleted[second]
+    return sums
 
 
 def change_message_visibility(model: SqsModel, request: Request) -> Answer:
@@ -355,7 +390,8 @@ OPERATIONS: Mapping[str, Callable[[SqsModel, Request], Answer]] = {
     for act in (
         *(create_queue, delete_queue, get_queue_url, list_dead_letter_source_queues),
         *(get_queue_attributes, set_queue_attributes),
-        *(send_message, send_message_batch, receive_message, get_metric_statistics),
+        *(send_message, send_message_batch, receive_message),
+        *(get_metric_statistics, get_metric_data),
         *(delete_message, delete_message_batch),
         *(change_message_visibility, change_message_visibility_batch),
     )

@@ -70,7 +70,7 @@ class Day:
         self.failures: dict[str, Failure] = {}
         clock = self.stack.clock.time
         self.deleted: Counter[int] = Counter()
-        breaker = BreakerWorker(FakeBreaker(), BreakerRules(), self._deletions, None, clock)
+        breaker = BreakerWorker(FakeBreaker(), BreakerRules(), self._deletions, clock)
         self.stack.replayer = replace(
             self.stack.replayer,
             find_failures=lambda _: (self.failures, None),

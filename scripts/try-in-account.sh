@@ -248,12 +248,17 @@ check_queues() {
         fi
     done
     sleep 300
-    echo "Deletes that CloudWatch counts in the main queue:"
+    echo "By minute, deletes that CloudWatch counts in the main queue, then visible messages:"
+    by_minute NumberOfMessagesDeleted Sum
+    by_minute ApproximateNumberOfMessagesVisible Maximum
+}
+
+by_minute() {
     aws cloudwatch get-metric-statistics --namespace AWS/SQS \
-        --metric-name NumberOfMessagesDeleted --statistics Sum --period 3600 \
+        --metric-name "$1" --statistics "$2" --period 60 \
         --dimensions Name=QueueName,Value=dlq-try-count-main \
         --start-time "$(($(date +%s) - 3600))" --end-time "$(date +%s)" \
-        --query 'Datapoints[].Sum' --output text
+        --query "Datapoints[].$2" --output text
 }
 
 check_long_wait() {

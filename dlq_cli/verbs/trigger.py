@@ -12,7 +12,7 @@ from dlq_cli.stack_values import aws_errors, clients_of, read_stack, required
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.errors import QueueError, TableError
-from dlq_replay.rules.breaker import BreakerView, Update
+from dlq_replay.rules.breaker import BreakerView, Update, rules_for
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.command_line.terminal import print_answer, print_line
@@ -189,12 +189,13 @@ class _Limits:
         table = DynamoDbBreaker(dynamodb, settings.failure_table, queue.name, now_seconds)
         try:
             numbers = table.read()
-            update = change(BreakerView(numbers, now_seconds()), settings)
+            update = change(BreakerView(numbers, now_seconds(), rules_for(queue)), settings)
             if update is not None:
                 _, numbers = table.update(update)
         except (TableError, QueueError) as error:
             return ResumedQueue(queue.name, fault=str(error))
-        return ResumedQueue(queue.name, BreakerView(numbers, now_seconds()).limit)
+        view = BreakerView(numbers, now_seconds(), rules_for(queue))
+        return ResumedQueue(queue.name, view.limit)
 
 
 def _feeds(client: Client, function_arn: str) -> list[TriggerFacts]:

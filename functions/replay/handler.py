@@ -34,7 +34,7 @@ from dlq_replay.replaying.measures import SERVICE, measure_batch, measure_dlq, p
 from dlq_replay.replaying.replay import BatchOutcome, Replayer
 from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.retry import awake_seconds
-from dlq_replay.rules.breaker import BreakerRules
+from dlq_replay.rules.breaker import rules_for
 from dlq_replay.rules.decision import Park, Replay
 from dlq_replay.rules.plan import Failed
 from dlq_replay.rules.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
@@ -216,8 +216,8 @@ def _with_failure_table(
     for queue, limits in limited.items():
         table = DynamoDbBreaker(client, table_name, queue.name, _now_seconds)
         deletions = partial(read_deletions, make_metric_client, queue.name)
-        first_looks = (limits.max_receive_count or 0) if queue.is_fifo else None
-        workers[queue] = BreakerWorker(table, BreakerRules(), deletions, first_looks)
+        rules = rules_for(queue, limits.max_receive_count)
+        workers[queue] = BreakerWorker(table, rules, deletions)
     returns = ReturnsCounter(ReturnsTable(client, table_name, _now_seconds).add)
     return replace(replayer, find_failures=failures.find, breakers=workers, returns=returns)
 

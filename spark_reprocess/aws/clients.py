@@ -25,7 +25,7 @@ from dlq_replay.aws.failure_table import table_client_config
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue, client_config
 from dlq_replay.errors import QueueError, TableError
-from dlq_replay.rules.breaker import BreakerView
+from dlq_replay.rules.breaker import BreakerView, rules_for
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.errors import InputError
 
@@ -147,7 +147,8 @@ def read_limit(failure_table: str | None, queue_url: str) -> Limit:
         numbers = breaker_table(failure_table, queue_url).read()
     except TableError as error:
         return Limit(fault=str(error))
-    view = BreakerView(numbers, int(time.time()))
+    rules = rules_for(QueueAddress.from_url(queue_url))
+    view = BreakerView(numbers, int(time.time()), rules)
     return Limit(view.limit, view.in_words)
 
 

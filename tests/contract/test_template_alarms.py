@@ -34,6 +34,7 @@ PUBLISHED = {metric.value for metric in Metric} | {f"Parked_{reason}" for reason
 PUBLISHED_BY_AWS = {
     ("AWS/SQS", "ApproximateAgeOfOldestMessage"),
     ("AWS/SQS", "ApproximateNumberOfMessagesDelayed"),
+    ("AWS/SQS", "ApproximateNumberOfMessagesDelayed"),
     ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible"),
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
     ("AWS/SQS", "NumberOfMessagesDeleted"),
@@ -212,12 +213,16 @@ def fill(values: Series, filler: float) -> Series:
     return np.where(np.isnan(values), filler, values)
 
 
+def choose(condition: Series, value: Series | float, other: Series | float = np.nan) -> Series:
+    return np.where(condition, value, other).astype(np.float64)
+
+
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
 FUNCTIONS: Mapping[str, Callable[..., Series]] = {
     "DIFF": lambda values: np.diff(values, prepend=np.nan),
     "FILL": fill,
     # Of two arguments: nothing where the condition is false.
-    "IF": lambda condition, value: np.where(condition, value, np.nan),
+    "IF": choose,
     # Of a list of series: of those that have a value. docs/real-account.md asks an account.
     "MAX": np.fmax.reduce,
     "MIN": np.fmin.reduce,
@@ -231,6 +236,10 @@ STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
 
 def dlq(**published: list[float]) -> Metrics:
     return {key: [published.get(key, [])] for key in ("expiry", "visible", "received", "age")}
+
+
+def limits(**published: list[float]) -> Metrics:
+    return {key: [published.get(key, [])] for key in ("open", "visible", "held")}
 
 
 CASES: list[tuple[str, Metrics, bool]] = [
@@ -264,6 +273,14 @@ CASES: list[tuple[str, Metrics, bool]] = [
     # Of 14 days a message may have spent 4 in main; 2 are left.
     ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR], visible=[5], age=[8 * DAY]), True),
     ("NearestExpiryAlarm", dlq(expiry=[300 * HOUR], visible=[5], age=[8 * DAY - 1]), False),
+    ("CircuitBreakerAlarm", limits(open=[0, 1], visible=[5]), True),
+    ("CircuitBreakerAlarm", limits(open=[0], visible=[5]), False),
+    # SQS's counts are approximate; what a batch says counts.
+    ("CircuitBreakerAlarm", limits(open=[1], visible=[0]), True),
+    # No batch comes any more: the DLQ is empty, or it is not known whether it is.
+    ("CircuitBreakerAlarm", limits(visible=[0, 0]), False),
+    ("CircuitBreakerAlarm", limits(open=[1], visible=[0, 0], held=[0, 5]), True),
+    ("CircuitBreakerAlarm", limits(open=[1]), True),
     ("InFlightAlarm", {"main": [[100_000, 5]], "dead": [[0, 0]]}, True),
     ("InFlightAlarm", {"main": [[]], "dead": [[119_000]]}, True),
     ("InFlightAlarm", {"main": [[60_000]], "dead": [[60_000]]}, False),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import boto3
@@ -35,12 +36,50 @@ def table(dynamodb: Any, failure_table: str) -> ReturnsTable:
 
 
 class Denying:
-    def get_metric_statistics(self, **_: object) -> object:
-        raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetMetricStatistics")
+    def get_metric_data(self, **_: object) -> object:
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetMetricData")
+
+
+class CloudWatch:
+    """Answers with one value a minute: what was deleted, and how many messages are visible."""
+
+    def __init__(self, *codes: str) -> None:
+        self.codes = codes
+
+    def get_metric_data(self, **request: Any) -> object:
+        series = {"NumberOfMessagesDeleted": [(60, 5.0)]}
+        series["ApproximateNumberOfMessagesVisible"] = [(120, 0.0), (60, 3.0)]
+        results = []
+        for query, code in zip(request["MetricDataQueries"], self.codes, strict=True):
+            points = series[query["MetricStat"]["Metric"]["MetricName"]]
+            results.append(
+                {
+                    "Id": query["Id"],
+                    "StatusCode": code,
+                    "Timestamps": [datetime.fromtimestamp(second, UTC) for second, _ in points],
+                    "Values": [value for _, value in points],
+                }
+            )
+        return {"MetricDataResults": results}
 
 
 def test_a_metric_that_cannot_be_read_is_unknown() -> None:
     assert read_deletions(Denying, "orders", 0, 60) == {}
+
+
+@pytest.mark.parametrize(
+    ("codes", "known"),
+    [
+        (("Complete", "Complete"), {1: 5, 2: 0}),
+        # Half an answer says of no minute that nothing was deleted in it.
+        (("InternalError", "Complete"), {}),
+        (("Complete", "PartialData"), {}),
+    ],
+)
+def test_what_a_queue_deleted_is_known_where_both_metrics_are_complete(
+    codes: tuple[str, str], known: Mapping[int, int]
+) -> None:
+    assert read_deletions(lambda: CloudWatch(*codes), "orders", 0, 180) == known
 
 
 def test_a_table_that_is_missing_is_an_error_that_says_so(dynamodb: Any) -> None:

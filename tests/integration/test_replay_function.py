@@ -12,8 +12,10 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.replaying.returns import Returns
+from dlq_replay.rules.breaker import Update
 from dlq_replay.rules.outgoing import redriven_entry
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, SendEntry
@@ -155,9 +157,13 @@ def table_stack(
 def test_a_limit_in_the_table_holds_what_comes_next(
     table_stack: ReplayStack, dynamodb: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is deleted by anybody, and 30 replays come back."""
-    silent = dict.fromkeys(range(int(time.time()) // 60 - 9, int(time.time()) // 60), 0)
+    """Nothing is deleted by anybody, messages failed some minutes ago, and 30 replays come back."""
+    minute = int(time.time()) // 60
+    silent = dict.fromkeys(range(minute - 120, minute), 0)
     monkeypatch.setattr(handler, "read_deletions", lambda *_: silent)
+    table, queue = table_stack.environment["FAILURE_TABLE"], table_stack.main.url.rpartition("/")[2]
+    failed = {f"n{earlier}": 30 for earlier in range(minute - 9, minute - 2)}
+    DynamoDbBreaker(dynamodb, table, queue, lambda: minute * 60).update(Update(put=failed))
     assert invoke(*(moved(f"m-{index}") for index in range(30))) == set()
     returned = receive_all(table_stack.main)
     assert len(returned) == 30
@@ -165,8 +171,8 @@ def test_a_limit_in_the_table_holds_what_comes_next(
     again = [moved(one.body, attributes=one.attributes) for one in returned]
     assert invoke(*again) == set()
 
-    key = {"message_id": {"S": f"breaker#{table_stack.main.url.rpartition('/')[2]}"}}
-    answer = dynamodb.get_item(TableName=table_stack.environment["FAILURE_TABLE"], Key=key)
+    key = {"message_id": {"S": f"breaker#{queue}"}}
+    answer = dynamodb.get_item(TableName=table, Key=key)
     item = {name: value["N"] for name, value in answer["Item"].items() if "N" in value}
     assert item["limit"] == "1"
     assert {item[name] for name in item if name[0] in "nb" and name[1:].isdigit()} == {"30"}

@@ -4,19 +4,24 @@ Each row is small enough for every run. ``tests/soak/test_outages.py`` has the s
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import pytest
 
 from dlq_replay.replaying.breaker_worker import BreakerWorker
-from dlq_replay.rules.breaker import BreakerRules
+from dlq_replay.rules.breaker import rules_for
 from dlq_replay.wire.message import Message, SendEntry
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.outage import HOUR, Outage, Scenario
 from tests.simulation.stack import Stack
 from tests.support.breaker_tables import FakeBreaker
+
+
+def off(begins: int, ends: int) -> Callable[[int], float]:
+    """A consumer that receives nothing from one second to another."""
+    return lambda second: not begins <= second < ends
 
 
 def low(world: Outage) -> list[float]:
@@ -29,14 +34,14 @@ OUTAGES = {
     "1 h": (Scenario(1), 2_500, 31),
     "1 h, a consumer of 3 times the load": (Scenario(1, capacity=3), 1_300, 31),
     "4 h": (Scenario(0.05, 4 * HOUR), 2_000, 95),
-    "2 h, off from 15 to 75": (Scenario(0.25, 2 * HOUR, off=(900, 4500)), 1_500, 40),
-    "burst, 20 min": (Scenario(0, 1200, burst=1000, after_seconds=0), 7_000, 28),
+    "2 h, off from 15 to 75": (Scenario(0.25, 2 * HOUR, works=off(900, 4500)), 1_500, 40),
+    "burst, 20 min": (Scenario(0, 1200, burst=1000, after_seconds=0), 9_500, 28),
     "grows ten times, 2 h": (Scenario(0.03, 2 * HOUR, rate_in_outage=0.3), 1_500, 60),
     "1 a minute, 4 h": (Scenario(1 / 60, 4 * HOUR), 2_500, 30),
     "1 in 5 minutes, 4 h": (Scenario(1 / 300, 4 * HOUR), 1_500, 30),
     "1 in 5 minutes, 11 h": (Scenario(1 / 300, 11 * HOUR), 4_000, 30),
     "burst, 8 h, off from 60 to 75": (
-        Scenario(0, 8 * HOUR, burst=100, after_seconds=0, off=(HOUR, HOUR + 900)),
+        Scenario(0, 8 * HOUR, burst=100, after_seconds=0, works=off(HOUR, HOUR + 900)),
         4_500,
         30,
     ),
@@ -50,7 +55,7 @@ def test_an_outage_of_the_consumer(name: str) -> None:
     scenario, most, last_minutes = OUTAGES[name]
     load = scenario.rate_in_outage or max(scenario.rate, scenario.burst / 600)
     # A backlog of a consumer that was off fails at once, and counts as load.
-    most_loads = 5.6 if scenario.off else 3.2
+    most_loads = 5.6 if "off" in name else 3.2
     world = check_outage(scenario, most, last_minutes, max(30, most_loads * 60 * load))
 
     assert world.alarms == 1
@@ -185,8 +190,9 @@ def test_on_fifo_with_three_groups_one_outage_is_one_alarm() -> None:
     def read(start_seconds: int, end_seconds: int) -> dict[int, int]:
         return {m: deleted[m] for m in range(start_seconds // 60, end_seconds // 60)}
 
-    worker = BreakerWorker(FakeBreaker(), BreakerRules(), read, 5, stack.clock.time)
-    breakers = {stack.replayer.policy.main_queue: worker}
+    main_queue = stack.replayer.policy.main_queue
+    worker = BreakerWorker(FakeBreaker(), rules_for(main_queue, 5), read, stack.clock.time)
+    breakers = {main_queue: worker}
     stack.replayer = replace(stack.replayer, breakers=breakers)
     sources = [EventSource(stack.main, handle), stack.replay_source()]
     for second in range(0, 3 * HOUR, 120):

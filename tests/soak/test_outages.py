@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.outage import HOUR, Outage, Scenario
-from tests.simulation.test_breaker_worlds import check_outage, faulty_and_healthy
+from tests.simulation.test_breaker_worlds import check_outage, faulty_and_healthy, off
 
 pytestmark = pytest.mark.timeout(4 * HOUR)
 
@@ -28,12 +28,12 @@ OUTAGES = {
     "4 h at 2/s, of 3 times": (Scenario(2, 4 * HOUR, capacity=6), 20_000, 140, 400),
     "10 h at 2/s, of 4 times": (Scenario(2, 10 * HOUR, capacity=8), 10_000, 240, 400),
     "8 h, 300 messages, off from 60 to 75": (
-        Scenario(0, 8 * HOUR, burst=300, after_seconds=0, off=(HOUR, HOUR + 900)),
+        Scenario(0, 8 * HOUR, burst=300, after_seconds=0, works=off(HOUR, HOUR + 900)),
         10_000,
         160,
         100,
     ),
-    "2 h at 2/s, off from 15 to 75": (Scenario(2, 2 * HOUR, off=(900, 4500)), 5_000, 40, 670),
+    "2 h at 2/s, off from 15 to 75": (Scenario(2, 2 * HOUR, works=off(900, 4500)), 5_000, 40, 670),
     "3,000 in a minute, 20 min": (burst(3_000, 1200), 30_000, 28, 960),
     "50,000 in a minute, 20 min": (burst(50_000, 1200), 300_000, 28, 16_000),
     "1/s that becomes 10/s, 2 h": (Scenario(1, 2 * HOUR, rate_in_outage=10), 20_000, 60, 1_900),

@@ -2,11 +2,20 @@
 
 import pytest
 
-from dlq_replay.rules.breaker import BreakerRules, BreakerView, Update, apply
+from dlq_replay.rules.breaker import (
+    BreakerRules,
+    BreakerView,
+    Update,
+    apply,
+    known_minutes,
+    rules_for,
+)
 from dlq_replay.wire.attributes import Attributes
-from tests.support.builders import context, counter, message
+from dlq_replay.wire.message import Message
+from tests.support.builders import MAIN_FIFO, context, counter, message
 
 RULES = BreakerRules()
+FIFO_RULES = rules_for(MAIN_FIFO, 5)
 MINUTE = 29_000_000
 NOW = MINUTE * 60
 NEWEST = MINUTE - RULES.lag - 1
@@ -33,9 +42,11 @@ def counts(kind: str, count: int, minutes: range) -> dict[str, int]:
     return {f"{kind}{minute}": count for minute in minutes}
 
 
-def judged(numbers: dict[str, int], metric: dict[int, int]) -> dict[str, int]:
+def judged(
+    numbers: dict[str, int], metric: dict[int, int], rules: BreakerRules = RULES
+) -> dict[str, int]:
     """The numbers after a judgment; as before where it changes nothing."""
-    changed = apply(numbers, BreakerView(numbers, NOW).judge(metric) or Update())
+    changed = apply(numbers, BreakerView(numbers, NOW, rules).judge(metric) or Update())
     assert changed is not None
     return dict(changed)
 
@@ -50,8 +61,13 @@ def judged(numbers: dict[str, int], metric: dict[int, int]) -> dict[str, int]:
         (60, 15, 15, 99, True),
         (60, 20, 40, 99, False),
         (60, 19, 40, 99, True),
+        # Where few newly fail, the consumer pauses or has nothing to do: a sixth of what is usual.
+        (60, 0, 10, 5, True),
+        (60, 0, 9, 5, False),
+        (0, 0, 0, 5, False),
         # It deletes nothing, but nothing was usual either: 60 minutes are looked at.
-        (0, 0, 0, 5, True),
+        (0, 0, 3, 5, True),
+        (0, 0, 2, 5, False),
     ],
 )
 def test_a_limit_is_set_where_the_consumer_does_not_work(
@@ -68,8 +84,8 @@ def test_a_limit_is_set_where_the_consumer_does_not_work(
     [
         # Three times the highest ten-minute mean, and the mean of the returns.
         (counts("n", 50, range(MINUTE - 9, MINUTE + 1)), 120, 152),
-        (counts("n", 50, range(MINUTE - 40, MINUTE - 30)), 60, 151),
-        ({}, 6, 20),
+        (counts("n", 50, range(MINUTE - 40, MINUTE - 30)) | {f"n{NEWEST}": 10}, 60, 151),
+        ({f"n{NEWEST}": 10}, 6, 20),
     ],
 )
 def test_full_is_three_times_the_normal_load_and_the_normal_replays(
@@ -79,6 +95,7 @@ def test_full_is_three_times_the_normal_load_and_the_normal_replays(
 
     assert (numbers["limit"], numbers["full"]) == (1, full)
     assert (numbers["since"], numbers["usual"], numbers["silent_since"]) == (NOW, 3600, NEWEST * 60)
+    assert (numbers["began"], numbers["pause"]) == (NOW, 0)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +118,14 @@ FEW = counts("n", 2, range(MINUTE - 20, MINUTE + 1)) | {f"b{MINUTE}": 9}
 FAULTY = LIMITED | {"limit": 20, "since": NOW - 3600, f"x{MINUTE}": 9}
 FAULTY |= counts("b", 20, range(MINUTE - 30, MINUTE)) | counts("n", 5, range(MINUTE - 30, MINUTE))
 RELAPSED = LIMITED | {"limit": 90, "full": 90, f"b{MINUTE}": 9, f"x{MINUTE}": 9}
+RELAPSED |= counts("n", 60, range(NEWEST - 60, MINUTE))
+FAILING = counts("n", 60, range(NEWEST - 60, MINUTE)) | {f"b{MINUTE}": 9}
+
+
+def late(minutes: int) -> dict[int, int]:
+    """A consumer that deletes nothing for an hour, by a metric that is so late."""
+    metric = deleted(60, 0, 60)
+    return {minute: count for minute, count in metric.items() if minute <= NEWEST - minutes}
 
 
 @pytest.mark.parametrize(
@@ -109,16 +134,26 @@ RELAPSED = LIMITED | {"limit": 90, "full": 90, f"b{MINUTE}": 9, f"x{MINUTE}": 9}
         # At 2 deletes a minute it is judged by the newest 15, in which 30 are usual.
         (FEW, deleted(2, 0, 8), {"limit": None}),
         (FEW, deleted(2, 0, 15), {"limit": 1}),
-        # Returns before the judged minutes do not count.
-        ({f"b{NEWEST - 1}": 99, f"b{NEWEST}": 4}, deleted(60, 0, 1), {"limit": None}),
-        # Minutes before the limit say nothing of the recovery.
-        (LIMITED | {"since": NEWEST * 60}, deleted(60, 60, 1), {"limit": 1}),
-        # Full follows a load that grows while the limit lasts.
+        # Returns before the judged minutes do not count, and neither does what failed in others.
+        (
+            counts("n", 60, range(NEWEST, MINUTE)) | {f"b{NEWEST - 1}": 99, f"b{NEWEST}": 4},
+            deleted(60, 0, 1),
+            {"limit": None},
+        ),
+        ({f"n{NEWEST - 1}": 60, f"n{NEWEST + 1}": 60, f"b{MINUTE}": 5}, deleted(60, 0, 1), {}),
+        # Minutes by which it was set say nothing of the recovery, those after them do.
+        (LIMITED | {"since": NEWEST * 60 + 240}, deleted(60, 60, 1), {"limit": 1}),
+        (LIMITED | {"since": NEWEST * 60 + 180}, deleted(60, 60, 1), {"limit": 20}),
+        # Full follows a load that grows while the limit lasts: the mean of the hour, or up to what
+        # is usual the ten minutes in which most failed.
         (LIMITED | counts("n", 100, range(MINUTE - 60, MINUTE)), deleted(60, 0, 5), {"full": 300}),
+        (LIMITED | counts("n", 50, range(MINUTE - 9, MINUTE)), deleted(60, 0, 5), {"full": 135}),
+        (LIMITED | counts("n", 90, range(MINUTE - 9, MINUTE)), deleted(60, 0, 5), {"full": 180}),
         # It grows where faulty messages come back that did not before; not of an ill consumer.
         (FAULTY, deleted(60, 60, 5), {"limit": 35}),
         (FAULTY | {"since": NOW - 600}, deleted(60, 60, 5), {"limit": 20}),
         (FAULTY, deleted(60, 40, 60), {"limit": 20}),
+        (FAULTY | {"usual": 0}, deleted(0, 0, 60), {"limit": 20}),
         # A relapse sets 1 again, by minutes since full alone.
         (RELAPSED | {"since": NOW - 120}, deleted(60, 0, 30), {"limit": 90}),
         (
@@ -126,10 +161,22 @@ RELAPSED = LIMITED | {"limit": 90, "full": 90, f"b{MINUTE}": 9, f"x{MINUTE}": 9}
             deleted(60, 0, 30),
             {"limit": 1, "full": 90, "usual": 3600},
         ),
+        # When limits began stays known, and no silence is noted of a consumer that works.
+        (LIMITED | {"began": NOW - 9000}, deleted(60, 60, 5), {"limit": 20, "began": NOW - 9000}),
+        (
+            RELAPSED | {"since": NOW - 600, "began": NOW - 9000, "usual": 36000},
+            deleted(60, 0, 1),
+            {"limit": 90, "began": NOW - 9000, "silent_since": None, "read": MINUTE},
+        ),
         # A metric that cannot be read sets nothing, and ends a limit after ten minutes.
         ({f"b{MINUTE}": 99}, {}, {"limit": None}),
         (LIMITED | {"read": MINUTE - 9}, {}, {"limit": 1}),
-        (LIMITED | {"read": MINUTE - 10}, {}, {"limit": None}),
+        (LIMITED | {"read": MINUTE - 10}, {}, {"limit": None, "usual": None, "began": None}),
+        # Neither does one that is ten minutes late.
+        (FAILING, late(10), {"limit": 1}),
+        (FAILING, late(11), {"limit": None}),
+        (LIMITED | {"read": MINUTE - 10}, late(10), {"read": MINUTE}),
+        (LIMITED | {"read": MINUTE - 10}, late(11), {"limit": None}),
     ],
 )
 def test_a_judgment(
@@ -138,6 +185,75 @@ def test_a_judgment(
     found = judged(numbers, metric)
 
     assert {name: found.get(name) for name in expected} == expected
+
+
+def every(minutes: int, per_minute: int, *, but: int = 0) -> dict[int, int]:
+    """So many deletes in one minute of so many, the newest of them *but* minutes ago."""
+    return {
+        minute: per_minute * (minute % minutes == (NEWEST - but) % minutes)
+        for minute in range(MINUTE - 123, NEWEST + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_set"),
+    [
+        # One minute of five, then longer than twice the four without a delete.
+        (every(5, 300, but=8), False),
+        (every(5, 300, but=9) | {NEWEST - 4: 0}, True),
+        # After pauses of an hour, a silence of an hour tells nothing but that.
+        (every(70, 3000, but=59), False),
+        # A few deletes between bursts are a pause, too.
+        (every(30, 600, but=29) | per_minute(1, range(NEWEST - 28, NEWEST + 1)), False),
+        # What is not known is neither a delete nor a pause.
+        ({m: n for m, n in every(5, 300, but=9).items() if m % 7 or n} | {NEWEST - 4: 0}, True),
+    ],
+)
+def test_a_pause_is_not_an_outage(metric: dict[int, int], *, is_set: bool) -> None:
+    """Though every minute has as many new dead letters as messages are usual."""
+    numbers = counts("n", 60, range(NEWEST - 60, MINUTE)) | {f"b{MINUTE}": 9}
+
+    assert ("limit" in judged(numbers, metric)) is is_set
+
+
+@pytest.mark.parametrize(
+    ("before", "is_set"), [(31, False), (32, True)], ids=["29 minutes known", "30 minutes known"]
+)
+def test_a_queue_of_which_little_is_known_is_not_judged(before: int, *, is_set: bool) -> None:
+    metric = {m: n for m, n in deleted(60, 0, 2).items() if m > NEWEST - before}
+
+    assert ("limit" in judged(FAILING, metric)) is is_set
+
+
+@pytest.mark.parametrize(
+    ("failed_for", "minutes", "is_set"),
+    [(5, 5, True), (4, 5, False), (5, 3, False), (60, 60, True)],
+)
+def test_on_fifo_a_limit_is_set_after_five_minutes(
+    failed_for: int, minutes: int, *, is_set: bool
+) -> None:
+    """Holds are long there from the first: an outage of a few minutes costs less without them."""
+    numbers = counts("n", 60, range(NEWEST - failed_for + 1, MINUTE)) | {f"b{MINUTE}": 9}
+
+    assert ("limit" in judged(numbers, deleted(60, 0, minutes), FIFO_RULES)) is is_set
+
+
+@pytest.mark.parametrize(
+    ("deleted", "active", "known"),
+    [
+        ({1: 5}, [1, 2, 3], {1: 5, 2: 0, 3: 0}),
+        ({1: 5, 2: 0, 3: 0}, [1, 2, 3], {1: 5, 2: 0, 3: 0}),
+        # A minute that neither has, and what is newer than the newest of the second.
+        ({1: 5, 3: 2}, [1, 4], {1: 5, 3: 2, 4: 0}),
+        ({1: 5, 2: 5}, [1], {1: 5}),
+        ({1: 5}, [], {}),
+        ({}, [], {}),
+    ],
+)
+def test_a_minute_that_is_missing_is_not_a_minute_of_0(
+    deleted: dict[int, int], active: list[int], known: dict[int, int]
+) -> None:
+    assert known_minutes(deleted, active) == known
 
 
 @pytest.mark.parametrize(
@@ -154,6 +270,8 @@ def test_a_judgment(
         ({"limit": 1}, None),
         ({"limit": 0, "since": NOW}, None),
         ({"limit": 1, "since": NOW + 9999}, None),
+        ({"limit": 1, "since": NOW + 120}, None),
+        ({"limit": 1, "since": NOW + 60}, 1),
     ],
 )
 def test_a_limit_lasts_while_it_turns_somebody_away(
@@ -181,23 +299,84 @@ def test_the_first_replay_of_what_no_limit_touched_goes_unless_the_consumer_is_s
     assert view.applies_to(message(attributes=attributes)) is applies
 
 
+def fifo(sent_seconds: float, receives: str, attributes: Attributes | None = None) -> Message:
+    return message(
+        attributes=attributes,
+        SentTimestamp=str(int(sent_seconds * 1000)),
+        ApproximateReceiveCount=receives,
+    )
+
+
 @pytest.mark.parametrize(
-    ("limit", "age", "is_fifo", "shortest", "longest"),
+    ("letter", "applies"),
     [
-        (1, 0, False, 1, 60),
-        (1, 600, False, 1, 600),
-        (1, 900, False, 450, 900),
-        (90, 9999, False, 1, 300),
-        (1, 0, True, 300, 300),
-        (1, 9999, True, 450, 900),
-        (90, 0, True, 300, 300),
+        (fifo(NOW - 10, "6"), False),
+        # Before the limit; looked at before; replayed before; not known how often it was looked at.
+        (fifo(NOW - 601, "6"), True),
+        (fifo(NOW - 10, "7"), True),
+        (fifo(NOW - 10, "6", counter("1")), True),
+        (fifo(NOW - 10, "?"), True),
     ],
 )
-def test_holds(limit: int, age: int, shortest: int, longest: int, *, is_fifo: bool) -> None:
-    view = BreakerView({"limit": limit, "since": NOW - age, f"x{MINUTE}": 1}, NOW)
+def test_on_fifo_what_was_there_before_may_have_been_held(
+    letter: Message, *, applies: bool
+) -> None:
+    """A hold leaves no mark there: the message waits in place."""
+    numbers = {"limit": 90, "since": NOW - 600, f"x{MINUTE}": 1}
 
-    assert view.hold_seconds(lambda _: 0, is_fifo=is_fifo) == shortest
-    assert view.hold_seconds(lambda top: top, is_fifo=is_fifo) == longest
+    assert BreakerView(numbers, NOW, FIFO_RULES).applies_to(letter) is applies
+
+
+HOUR = 3600
+
+
+@pytest.mark.parametrize(
+    ("letter", "rules", "since"),
+    [
+        (message(), RULES, NOW),
+        (message(attributes=context(held_seconds=NOW - 60)), RULES, NOW - 60),
+        # Any producer can write a time of the future.
+        (message(attributes=context(held_seconds=NOW + 9 * HOUR)), RULES, NOW),
+        # On FIFO from when it came, or from when limits began: what waited longer was not held.
+        (fifo(NOW - 60, "6"), FIFO_RULES, NOW - 60),
+        (fifo(NOW - 12 * HOUR, "6"), FIFO_RULES, NOW - 2 * HOUR),
+        (fifo(NOW + 5, "6"), FIFO_RULES, NOW),
+        (fifo(NOW - 60, "6", context(held_seconds=NOW - 9 * HOUR)), FIFO_RULES, NOW - 9 * HOUR),
+    ],
+)
+def test_limits_apply_from_the_first_that_touched_the_message(
+    letter: Message, rules: BreakerRules, since: int
+) -> None:
+    numbers = {"limit": 1, "since": NOW - HOUR, "began": NOW - 2 * HOUR, f"x{MINUTE}": 1}
+
+    assert BreakerView(numbers, NOW, rules).held_since_seconds(letter) == since
+
+
+@pytest.mark.parametrize(
+    ("limit", "age", "rules", "shortest", "longest"),
+    [
+        (1, 0, RULES, 1, 60),
+        (1, 600, RULES, 1, 600),
+        (1, 900, RULES, 450, 900),
+        (90, 9999, RULES, 1, 300),
+        (1, 0, FIFO_RULES, 300, 300),
+        (1, 600, FIFO_RULES, 300, 600),
+        (1, 9999, FIFO_RULES, 450, 900),
+        (90, 0, FIFO_RULES, 300, 450),
+    ],
+)
+def test_holds(limit: int, age: int, rules: BreakerRules, shortest: int, longest: int) -> None:
+    view = BreakerView({"limit": limit, "since": NOW - age, f"x{MINUTE}": 1}, NOW, rules)
+
+    assert view.hold_seconds(lambda _: 0) == shortest
+    assert view.hold_seconds(lambda top: top) == longest
+
+
+@pytest.mark.parametrize(("quiet_minutes", "limit"), [(8, 90), (9, None)])
+def test_full_lasts_longer_than_a_hold_on_fifo(quiet_minutes: int, limit: int | None) -> None:
+    numbers = {"limit": 90, "since": NOW - 9999, f"x{MINUTE - quiet_minutes}": 1}
+
+    assert BreakerView(numbers, NOW, FIFO_RULES).limit == limit
 
 
 def test_a_limit_is_granted_once_a_minute() -> None:

@@ -1,17 +1,18 @@
 """What a replay does with a limit in a shared table, and when the table or the metric fails."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlq_replay.replaying.breaker_worker import BreakerReport, BreakerWorker
 from dlq_replay.replaying.replay import BatchOutcome
-from dlq_replay.replaying.sending import forever
-from dlq_replay.rules.breaker import BreakerRules, BreakerView
+from dlq_replay.replaying.sending import Refused, forever
+from dlq_replay.rules.breaker import BreakerView, rules_for
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.message import Message
 from tests.support.breaker_tables import FakeBreaker, denied
 from tests.support.builders import (
+    BODY,
     context,
     context_of,
     counter,
@@ -41,10 +42,9 @@ class Worker:
     metric_reads: int = 0
 
     def __post_init__(self) -> None:
-        self.main, self.dlq, _ = queues = three_queues()
-        self.breaker = BreakerWorker(
-            self.table, BreakerRules(), self.read, self.max_receive_count, lambda: self.seconds
-        )
+        self.main, self.dlq, self.parked = queues = three_queues()
+        rules = rules_for(self.policy.main_queue, self.max_receive_count)
+        self.breaker = BreakerWorker(self.table, rules, self.read, lambda: self.seconds)
         self.replayer = replayer(
             self.policy,
             *queues,
@@ -91,6 +91,38 @@ def test_arrivals_and_returns_are_counted_in_the_minute_in_which_they_come() -> 
     assert (numbers[f"n{MINUTE}"], numbers[f"b{MINUTE}"], numbers[f"b{MINUTE + 1}"]) == (1, 2, 1)
 
 
+def test_a_copy_that_no_queue_takes_counts_when_it_leaves_the_dlq() -> None:
+    """It stays, and comes again and again."""
+    worker = Worker(policy=policy(max_attempts=1))
+    worker.parked.refuses = {BODY: Refused("denied")}
+    for _ in range(8):
+        assert fates(worker.later(2).replay(letter("stuck", 1))) == ["Failed"]
+    assert f"b{MINUTE}" not in worker.table.numbers
+
+    worker.parked.refuses = {}
+    assert fates(worker.later(2).replay(letter("stuck", 1))) == ["Park"]
+    assert worker.table.numbers[f"b{MINUTE}"] == 1
+
+
+def test_a_dead_letter_of_a_queue_that_is_not_configured_counts_for_none() -> None:
+    worker = Worker()
+    outcome = worker.replay(message("a", DeadLetterQueueSourceArn=queue_arn("foreign")))
+
+    assert fates(outcome) == ["Park"]
+    assert f"n{MINUTE}" not in worker.table.numbers
+
+
+def test_what_sqs_did_not_confirm_is_neither_turned_away_nor_granted() -> None:
+    worker = on({"limit": 2, "since": NOW - 60}, seconds=NOW + 59)
+    for queue in (worker.main, worker.dlq):
+        queue.refuses = {BODY: Refused("throttled")}
+    outcome = worker.replay(*(letter(name, 1) for name in "abcd"))
+
+    assert fates(outcome) == ["Failed"] * 4
+    assert worker.table.numbers.get(f"x{MINUTE}", 0) == 0
+    assert worker.table.numbers[f"g{MINUTE}"] == 0
+
+
 def test_held_copies_and_what_a_producer_sends_to_the_dlq_count_for_nothing() -> None:
     worker = Worker()
     worker.replay(message("held", attributes=counter("3")), message("sent"))
@@ -100,16 +132,49 @@ def test_held_copies_and_what_a_producer_sends_to_the_dlq_count_for_nothing() ->
 
 def test_on_fifo_a_copy_is_counted_at_its_first_look() -> None:
     worker = Worker(policy=policy("main.fifo"), max_receive_count=5)
-    fifo: dict[str, Any] = {
-        "DeadLetterQueueSourceArn": queue_arn("main.fifo"),
-        "SentTimestamp": str(NOW * 1000),
-    }
     for receives in ("6", "7", "?"):
-        one = letter("a", ApproximateReceiveCount=receives, MessageGroupId="g", **fifo)
-        worker.replay(one)
+        worker.replay(fifo_letter("a", NOW, ApproximateReceiveCount=receives))
         worker.later(2)
 
     assert worker.table.numbers[f"n{MINUTE}"] == 1
+
+
+def fifo_letter(name: str, moved_seconds: int, count: int = 0, **system: Any) -> Message:
+    system = {"ApproximateReceiveCount": "6", "MessageGroupId": name, **system}
+    source, moved = queue_arn("main.fifo"), str(moved_seconds * 1000)
+    return letter(name, count, DeadLetterQueueSourceArn=source, SentTimestamp=moved, **system)
+
+
+def on_fifo(numbers: Mapping[str, int]) -> Worker:
+    return on(
+        numbers, policy=policy("main.fifo", dlq_retention_seconds=1_209_600), max_receive_count=5
+    )
+
+
+def test_on_fifo_a_message_that_waited_for_long_has_its_11_hours_from_the_limit() -> None:
+    """It waited behind another, or replay was paused; no limit has touched it."""
+    worker = on_fifo(SILENT | {"began": NOW - 3600, f"g{MINUTE}": 1})
+
+    assert fates(worker.replay(fifo_letter("a", NOW - 20 * 3600))) == ["Hold"]
+
+
+def test_on_fifo_a_message_that_limits_touched_for_12_hours_is_not_held_again() -> None:
+    """Nor after its replay came back, though a hold left no mark in it."""
+    began = NOW - 13 * 3600
+    worker = on_fifo(SILENT | {"began": began, f"g{MINUTE}": 1})
+
+    assert fates(worker.replay(fifo_letter("a", began - 60))) == ["Replay"]
+    assert context_of(worker.main.sent[0]).held_seconds == began
+
+
+def test_on_fifo_what_was_held_while_the_consumer_was_silent_is_limited_by_full() -> None:
+    worker = on_fifo({"limit": 20, "since": NOW - 60, f"g{MINUTE}": 20})
+    letters = [
+        fifo_letter("held", NOW - 3600, ApproximateReceiveCount="9"),
+        fifo_letter("new", NOW - 30),
+    ]
+
+    assert fates(worker.replay(*letters)) == ["Hold", "Replay"]
 
 
 def test_under_a_limit_of_1_one_goes_a_minute_and_the_others_are_held() -> None:
@@ -159,7 +224,9 @@ def test_one_worker_a_minute_reads_the_metric_and_sets_the_limit() -> None:
     silent = dict.fromkeys(range(MINUTE - 124, MINUTE - 9), 60) | dict.fromkeys(
         range(MINUTE - 9, MINUTE), 0
     )
-    table = FakeBreaker()
+    table = FakeBreaker(
+        numbers=dict.fromkeys((f"n{minute}" for minute in range(MINUTE - 9, MINUTE)), 60)
+    )
     first, second = Worker(table, deleted=silent), Worker(table, deleted=silent)
     outcome = first.replay(*(letter(f"m-{n}", 1) for n in range(5)))
     second.replay(*(letter(f"o-{n}", 1) for n in range(5)))
@@ -170,6 +237,46 @@ def test_one_worker_a_minute_reads_the_metric_and_sets_the_limit() -> None:
     )
     assert (first.metric_reads, second.metric_reads) == (1, 0)
     assert BreakerView(table.numbers, NOW).limit == 1
+
+
+def test_a_batch_of_one_queue_says_whether_another_of_the_dlq_is_limited() -> None:
+    """It reads that limit every 30 s; where it cannot, it does not know."""
+    worker = Worker(policy=policy(others={"invoices": {}}))
+    (invoices,) = worker.policy.other_main_queues
+    table = FakeBreaker(numbers=SILENT)
+    other = BreakerWorker(
+        table, rules_for(invoices), worker.read, clock_seconds=lambda: worker.seconds
+    )
+    breakers = {**worker.replayer.breakers, invoices: other}
+    worker.replayer = replace(worker.replayer, breakers=breakers)
+
+    def are_low() -> list[bool | None]:
+        return [one.is_low for one in worker.replay(letter("a")).breakers.values()]
+
+    assert are_low() == [False, True]
+    worker.later(29)
+    assert are_low() == [False, True]
+    assert table.calls == ["read"]
+    # What was known counts for a minute, as for replays.
+    table.faults = denied
+    worker.later(25)
+    assert are_low() == [False, True]
+    worker.later(10)
+    assert are_low() == [False, None]
+
+
+def test_a_table_that_fails_is_asked_for_no_other_queue_of_the_batch() -> None:
+    """It may be slow, and the answer must not wait for it."""
+    worker = Worker(policy=policy(others={"invoices": {}}))
+    (invoices,) = worker.policy.other_main_queues
+    table = FakeBreaker()
+    other = BreakerWorker(table, rules_for(invoices), worker.read)
+    breakers = {**worker.replayer.breakers, invoices: other}
+    worker.replayer = replace(worker.replayer, breakers=breakers)
+    worker.table.faults = denied
+
+    assert fates(worker.replay(letter("a"))) == ["Replay"]
+    assert table.calls == []
 
 
 def test_a_metric_that_cannot_be_read_is_told_once_a_minute_and_changes_nothing() -> None:

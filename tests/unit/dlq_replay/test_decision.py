@@ -1,10 +1,20 @@
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from dlq_replay.rules.decision import Decision, Hold, Park, ParkReason, Replay, decide
+from dlq_replay.rules.breaker import BreakerView, rules_for
+from dlq_replay.rules.decision import (
+    Decision,
+    Hold,
+    Park,
+    ParkReason,
+    Replay,
+    decide,
+    hold_by_breaker,
+)
 from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
@@ -134,27 +144,75 @@ def test_every_look_at_a_fifo_letter_computes_the_same_due() -> None:
 
 def test_fifo_draw_differs_by_copy_and_by_number() -> None:
     copies = [entered(message_id, count) for message_id in ("m-1", "m-2") for count in "45"]
-    holds = [look(copy) for copy in copies]
+    looks = [look(copy) for copy in copies]
 
-    assert len({hold.due_seconds for hold in holds if isinstance(hold, Hold)}) == 4
+    assert len({held.due_seconds for held in looks if isinstance(held, Hold)}) == 4
 
 
 def test_fifo_hold_is_cut_into_looks_of_eleven_hours() -> None:
-    holds = [look(entered(f"m-{n}")) for n in range(50)]
+    looks = [look(entered(f"m-{n}")) for n in range(50)]
 
-    assert max(hold.wait_seconds for hold in holds if isinstance(hold, Hold)) == 39_600
+    assert max(held.wait_seconds for held in looks if isinstance(held, Hold)) == 39_600
 
 
 def test_fifo_letter_that_would_expire_goes_on_as_if_due() -> None:
-    hold = look(entered())
-    assert isinstance(hold, Hold)
-    wait = hold.due_seconds - NOW
+    first = look(entered())
+    assert isinstance(first, Hold)
+    wait = first.due_seconds - NOW
 
     def with_retention(seconds: int) -> ReplayPolicy:
         return replace(FIFO, limits=QueueLimits(dlq_retention_seconds=seconds))
 
-    assert isinstance(look(entered(), rules=with_retention(wait + 300)), Hold)
-    assert look(entered(), rules=with_retention(wait + 299)) == Replay(5, 0)
+    # Its retention began when it entered, however late the look.
+    for seconds_later in (0, wait - 1):
+        look_then = partial(look, entered(), seconds_later)
+        assert isinstance(look_then(with_retention(wait + 300)), Hold)
+        assert look_then(with_retention(wait + 299)) == Replay(5, 0)
+
+
+HOUR = 3600
+LIMITED = {"limit": 1, "since": NOW - 2 * HOUR, "began": NOW - 20 * HOUR, f"x{NOW // 60}": 1}
+
+
+def hold(letter: Message, main: str = "main", **limits: Any) -> Hold | None:
+    """What a limit of 1 makes of a replay that is due, with the longest draw."""
+    rules = policy(main, **limits)
+    view = BreakerView(LIMITED, NOW, rules_for(rules.main_queue, 5))
+    return hold_by_breaker(letter, Replay(1, 0), rules, lambda top: top, view)
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_held"), [(0, True), (10.99, True), (12, False), (300, False)]
+)
+def test_limits_touch_a_message_for_11_to_12_hours(hours: float, *, is_held: bool) -> None:
+    """Then it goes on, and is not held again."""
+    touched = message(attributes=context(held_seconds=NOW - int(hours * HOUR)))
+
+    assert (hold(touched) is not None) is is_held
+
+
+def test_a_time_of_the_future_holds_a_message_for_no_longer() -> None:
+    """Any producer can write one."""
+    forged = message(attributes=context(held_seconds=NOW + 99 * HOUR))
+
+    assert hold(forged) == Hold(1, NOW + 900, 900, by_breaker=True)
+
+
+@pytest.mark.parametrize(("seconds_left", "is_held"), [(1200, True), (1199, False)])
+def test_on_fifo_what_would_expire_while_it_is_hidden_is_not_held(
+    seconds_left: int, *, is_held: bool
+) -> None:
+    """A message that is days old: a hold hides it for 15 minutes, and a poller needs five more."""
+    retention = 1_209_600
+    sent = NOW - retention + seconds_left
+    letter = message(
+        attributes=context(held_seconds=NOW - HOUR),
+        SentTimestamp=f"{sent}000",
+        ApproximateReceiveCount="9",
+        MessageGroupId="g",
+    )
+
+    assert (hold(letter, "main.fifo", dlq_retention_seconds=retention) is not None) is is_held
 
 
 @pytest.mark.parametrize("system", [{}, {"SentTimestamp": "soon"}, {"SentTimestamp": "9" * 19}])

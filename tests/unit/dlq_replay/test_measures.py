@@ -6,6 +6,8 @@ from io import StringIO
 from itertools import starmap
 from typing import Any
 
+import pytest
+
 from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.measures import NAMESPACE, Measured, measure_batch, measure_dlq, publish
 from dlq_replay.replaying.replay import BatchOutcome
@@ -130,6 +132,31 @@ def test_batch_is_measured_as_it_is_stored(name: str) -> None:
     of_dlq = values(measure_dlq(outcome, [measured], NOW, 14 * DAY))
 
     assert_stored("measures", name, f"{values(measured)}of the DLQ\n{of_dlq}")
+
+
+@pytest.mark.parametrize(
+    ("are_low", "limited"),
+    [
+        ([], []),
+        ([False], [0]),
+        ([True], [1]),
+        ([True, False, True], [2]),
+        # A 0 would end the alarm of a queue whose limit could not be read.
+        ([None], []),
+        ([False, None], []),
+        ([True, None], [1]),
+    ],
+)
+def test_limits_are_those_of_all_queues_that_share_the_dlq(
+    are_low: list[bool | None], limited: list[int]
+) -> None:
+    reports = {
+        QueueAddress.from_arn(queue_arn(f"q{number}")): BreakerReport(is_low)
+        for number, is_low in enumerate(are_low)
+    }
+    measured = measure_dlq(BatchOutcome((), reports), [], NOW, 14 * DAY)
+
+    assert measured["CircuitBreakersOpen"] == limited
 
 
 # The lines: CloudWatch's embedded metric format.

@@ -14,11 +14,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.aws.sqs import describe
 from dlq_replay.errors import TableError
-from dlq_replay.rules.breaker import Update
+from dlq_replay.rules.breaker import Update, known_minutes
 
 KEPT_SECONDS = 2 * 24 * 3600
 """How long an item lives that nobody writes."""
 
+_DELETED, _ACTIVE = "deleted", "active"
 
 _ERRORS = (BotoCoreError, ClientError, RuntimeError)
 """RuntimeError: credentials that were renewed and had expired all the same."""
@@ -108,27 +109,49 @@ def read_deletions(
     end_seconds: int,
     minute_seconds: int = 60,
 ) -> Mapping[int, int]:
-    """Messages that *queue* deleted, by minute; empty where the metric cannot be read.
+    """Read how many messages *queue* deleted, by minute, as far as that is known.
 
-    Never raises. A minute that SQS did not publish is left out, as are all of another account's
-    queue. *make_client* makes a CloudWatch client, for each read: few environments ever need one.
+    One call reads this metric and the one that tells which minutes are known. *make_client* makes
+    a CloudWatch client, for each read: few environments ever need one.
+
+    Returns:
+        ``breaker.known_minutes``. Empty where the metrics cannot be read or are incomplete, or
+        there are none, as of a queue of another account. Never raises.
     """
+    queries = [
+        {
+            "Id": query,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": "AWS/SQS",
+                    "MetricName": metric,
+                    "Dimensions": [{"Name": "QueueName", "Value": queue}],
+                },
+                "Period": minute_seconds,
+                "Stat": statistic,
+            },
+        }
+        for query, metric, statistic in (
+            (_DELETED, "NumberOfMessagesDeleted", "Sum"),
+            (_ACTIVE, "ApproximateNumberOfMessagesVisible", "Maximum"),
+        )
+    ]
     try:
-        answer = make_client().get_metric_statistics(
-            Namespace="AWS/SQS",
-            MetricName="NumberOfMessagesDeleted",
-            Dimensions=[{"Name": "QueueName", "Value": queue}],
+        answer = make_client().get_metric_data(
+            MetricDataQueries=queries,
             StartTime=datetime.fromtimestamp(start_seconds, UTC),
             EndTime=datetime.fromtimestamp(end_seconds, UTC),
-            Period=minute_seconds,
-            Statistics=["Sum"],
         )
     except _ERRORS:
         return {}
-    return {
-        int(point["Timestamp"].timestamp()) // minute_seconds: round(point["Sum"])
-        for point in answer["Datapoints"]
-    }
+    series: dict[str, dict[int, int]] = {_DELETED: {}, _ACTIVE: {}}
+    for result in answer["MetricDataResults"]:
+        if result["StatusCode"] != "Complete":
+            return {}
+        for moment, value in zip(result["Timestamps"], result["Values"], strict=True):
+            minute = int(moment.timestamp()) // minute_seconds
+            series[result["Id"]][minute] = round(value)
+    return known_minutes(series[_DELETED], series[_ACTIVE])
 
 
 def _expressions(update: Update, expires_at: int) -> dict[str, Any]:

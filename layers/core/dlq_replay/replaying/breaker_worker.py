@@ -20,6 +20,7 @@ from dlq_replay.rules.breaker import (
     BreakerRules,
     BreakerView,
     Update,
+    is_first_look,
     was_replayed,
 )
 from dlq_replay.rules.decision import Hold, Replay
@@ -30,8 +31,12 @@ READ_SECONDS, WRITE_SECONDS = 2.0, 1.0
 BLIND_SECONDS = 60.0
 """How long the last known state is acted upon."""
 
+REPORT_SECONDS = 30.0
+"""How old that state may be where it is only reported."""
+
 ReadDeletions = Callable[[int, int], Mapping[int, int]]
-"""Messages that the main queue deleted between two moments, as ``breaker_table.read_deletions``."""
+"""Messages that the main queue deleted between two moments, by minute, as far as that is known, as
+``breaker_table.read_deletions``."""
 
 
 class BreakerTable(Protocol):
@@ -49,12 +54,12 @@ class BreakerReport:
     """What a batch had to do with the breaker.
 
     Attributes:
-        is_low: whether the queue is limited to 1 replay a minute, as far as the worker knows.
+        is_low: whether the queue is limited to 1 replay a minute; None where that is not known.
         event: what this worker made of the limit, in a line; else None.
         fault: why the breaker does nothing, told once a minute; else None.
     """
 
-    is_low: bool = False
+    is_low: bool | None = None
     event: str | None = None
     fault: str | None = None
 
@@ -64,8 +69,7 @@ class BreakerWorker:
 
     Not safe to share between threads: an environment has one invocation at a time.
 
-    *max_receive_count* is that of the main queue on FIFO, where the receive count says which look
-    is the first; None on standard queues. For *clock_seconds* see ``awake_seconds``.
+    *rules* are ``breaker.rules_for`` the queue. For *clock_seconds* see ``awake_seconds``.
     """
 
     def __init__(
@@ -73,11 +77,12 @@ class BreakerWorker:
         table: BreakerTable,
         rules: BreakerRules,
         read_deletions: ReadDeletions,
-        max_receive_count: int | None = None,
         clock_seconds: Callable[[], float] = awake_seconds,
     ) -> None:
-        self._table, self._rules, self._read_deletions = table, rules, read_deletions
-        self._max_receive_count, self._clock_seconds = max_receive_count, clock_seconds
+        self._table = table
+        self._rules = rules
+        self._read_deletions = read_deletions
+        self._clock_seconds = clock_seconds
         self._numbers: Mapping[str, int] = {}
         self._counts: Counter[str] = Counter()
         self._known_at = self._wrote_at = -math.inf
@@ -85,31 +90,29 @@ class BreakerWorker:
         self._asking = Asking(clock_seconds)
 
     def look(self, messages: Sequence[Message], now_seconds: int) -> BreakerView | None:
-        """Count the dead letters that are new here, and claim what the limit may let through.
+        """Claim what the limit may let through of *messages*.
 
         None where nothing is known of the limit: then all is as without a breaker.
         """
-        if self._clock_seconds() >= self._known_at + READ_SECONDS:
-            # After a failure by a write: a worker that can only read must not keep to a limit.
-            self._ask(Update() if self._is_failing else None)
-        if self._clock_seconds() > self._known_at + BLIND_SECONDS:
+        if not self._knows(READ_SECONDS):
             self._counts.clear()
             return None
-        for message in messages:
-            if self._is_first_look(message):
-                self._count(RETURNED if was_replayed(message) else ARRIVED, now_seconds)
         view = self._view(now_seconds)
         return self._claim(view, sum(map(view.applies_to, messages)))
 
-    def finish(self, steps: Sequence[Step], view: BreakerView | None) -> BreakerReport:
-        """Count what was turned away, write, and judge the consumer where that is due.
+    def finish(self, outcomes: Sequence[Step], view: BreakerView | None) -> BreakerReport:
+        """Count what became of a batch, write, and judge the consumer where that is due.
 
-        *view* is what ``look`` gave for the batch.
+        *outcomes* are those of this queue's messages: what SQS confirmed. *view* is what ``look``
+        gave for the batch.
         """
         if view is None:
             return BreakerReport(fault=self._asking.fault_to_report())
-        event, now_seconds = None, view.now_seconds
-        fates = [step.fate for step in steps]
+        event = None
+        now_seconds = view.now_seconds
+        for outcome in outcomes:
+            self._count_dead_letter(outcome, now_seconds)
+        fates = [outcome.fate for outcome in outcomes]
         held = sum(isinstance(fate, Hold) and fate.by_breaker for fate in fates)
         granted = sum(isinstance(fate, Replay) and fate.is_granted for fate in fates)
         self._count(TURNED_AWAY, now_seconds, held)
@@ -121,16 +124,35 @@ class BreakerWorker:
         is_low = self._view(now_seconds).limit == 1
         return BreakerReport(is_low, event, self._asking.fault_to_report())
 
+    def report(self, now_seconds: int) -> BreakerReport:
+        """Say what is known of the limit for a batch that has no message of this queue."""
+        is_low = None
+        if self._knows(REPORT_SECONDS):
+            is_low = self._view(now_seconds).limit == 1
+        return BreakerReport(is_low, fault=self._asking.fault_to_report())
+
+    def _knows(self, fresh_seconds: float) -> bool:
+        """Read the limit if it was last read *fresh_seconds* ago; whether it is known now."""
+        if self._clock_seconds() >= self._known_at + fresh_seconds:
+            # After a failure by a write: a worker that can only read must not keep to a limit.
+            self._ask(Update() if self._is_failing else None)
+        return self._clock_seconds() <= self._known_at + BLIND_SECONDS
+
     def _count(self, kind: str, now_seconds: int, count: int = 1) -> None:
         if count:
             self._counts[f"{kind}{self._rules.minute(now_seconds)}"] += count
 
-    def _is_first_look(self, message: Message) -> bool:
-        """Whether SQS moved it here, and on FIFO, where it waits in place, just now."""
-        if message.source_arn is None or self._max_receive_count is None:
-            return message.source_arn is not None
-        received = message.receive_count
-        return received is not None and received <= self._max_receive_count + 1
+    def _count_dead_letter(self, outcome: Step, now_seconds: int) -> None:
+        """Count a dead letter that SQS moved here, once: when it leaves, on FIFO at its first look.
+
+        A copy that stays, because no queue takes it, comes again and again.
+        """
+        message = outcome.record
+        if not isinstance(message, Message) or message.source_arn is None:
+            return
+        is_new = is_first_look(message, self._rules) if self._rules.is_fifo else not outcome.is_left
+        if is_new:
+            self._count(RETURNED if was_replayed(message) else ARRIVED, now_seconds)
 
     def _view(self, now_seconds: int) -> BreakerView:
         return BreakerView(self._numbers, now_seconds, self._rules)
@@ -158,10 +180,10 @@ class BreakerWorker:
         claim = self._view(now_seconds).judgment_claim()
         if not (claim and self._ask(claim)):
             return None
-        deleted = self._read_deletions(*self._rules.metric_range(now_seconds))
-        if not deleted:
+        known = self._read_deletions(*self._rules.metric_range(now_seconds))
+        if not known:
             self._asking.note("the main queue's metric NumberOfMessagesDeleted cannot be read")
-        update = self._view(now_seconds).judge(deleted)
+        update = self._view(now_seconds).judge(known)
         if not (update and self._ask(update) and "since" in update.put):
             return None
         return f"circuit breaker: {self._view(now_seconds).in_words or 'no limit any more'}"

@@ -123,17 +123,26 @@ def measure_dlq(
     reports = outcome.breakers.values()
     records = [one.record for one in outcome.outcomes if isinstance(one.record, Message)]
     sent = [int(seconds) for one in records if (seconds := one.sent_seconds) is not None]
-    limited = [sum(report.is_low for report in reports)] if reports else []
     faults = sum(report.fault is not None for report in reports)
     left = [max(0, min(sent) + retention_seconds - now_seconds)] if sent else []
     return {
         Metric.ARRIVED_TOTAL: [sum(one[Metric.ARRIVED][0] for one in of_queues)],
         Metric.FAILED_TOTAL: [sum(one[Metric.FAILED][0] for one in of_queues)],
-        Metric.CIRCUIT_BREAKERS_OPEN: limited,
+        Metric.CIRCUIT_BREAKERS_OPEN: _limited(reports),
         Metric.BREAKER_FAULTS: [faults] if faults else [],
         Metric.RETURNS_NOT_COUNTED: [outcome.uncounted_returns] * bool(outcome.uncounted_returns),
         Metric.NEAREST_EXPIRY_SECONDS: left,
     }
+
+
+def _limited(reports: Collection[BreakerReport]) -> list[int]:
+    """The number of queues that are limited to 1 replay a minute, of those that are known.
+
+    Nothing where none of these is limited and others are not known: a 0 would end an alarm.
+    """
+    limited = sum(report.is_low is True for report in reports)
+    is_all = bool(reports) and all(report.is_low is not None for report in reports)
+    return [limited] if limited or is_all else []
 
 
 def unit_of(name: str) -> Literal["Seconds", "Count"]:

@@ -125,8 +125,10 @@ class Replayer:
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
         if seconds_left() > 0:
-            reports |= {queue: self._finish(queue, steps, view) for queue, view in looked.items()}
+            for queue, view in looked.items():
+                reports[queue] = self._finish(queue, outcomes, view)
             self.returns.count_parked(outcomes)
+            reports = self._report_others(reports, now_seconds, seconds_left)
         return BatchOutcome(outcomes, reports, missed, self.returns.asking.fault_to_report(), fault)
 
     def _look(
@@ -135,7 +137,7 @@ class Replayer:
         """Ask for the limit of each main queue that the batch has messages of."""
         messages: defaultdict[QueueAddress, list[Message]] = defaultdict(list)
         for record in records:
-            source = source_queue(record, self.policy) if isinstance(record, Message) else None
+            source = self._source_of(record)
             if isinstance(record, Message) and source is not None and source in self.breakers:
                 messages[source].append(record)
         return {
@@ -144,14 +146,39 @@ class Replayer:
         }
 
     def _finish(
-        self, queue: QueueAddress, steps: Sequence[Step], view: BreakerView | None
+        self, queue: QueueAddress, outcomes: Sequence[Step], view: BreakerView | None
     ) -> BreakerReport:
         """Let the breaker count. The messages are sent: an error here would send them again."""
-        own = [step for step in steps if step.main_queue == queue]
+        own = [outcome for outcome in outcomes if self._source_of(outcome.record) == queue]
         try:
             return self.breakers[queue].finish(own, view)
         except Exception as error:  # noqa: BLE001 - see above
             return _faulty_breaker(error)
+
+    def _source_of(self, record: Message | UnreadableRecord) -> QueueAddress | None:
+        return source_queue(record, self.policy) if isinstance(record, Message) else None
+
+    def _report_others(
+        self,
+        reports: Mapping[QueueAddress, BreakerReport],
+        now_seconds: int,
+        seconds_left: Callable[[], float],
+    ) -> dict[QueueAddress, BreakerReport]:
+        """Add what is known of the queues that the batch has no message of.
+
+        The number of limits is published for the DLQ, which they share. A table that fails once is
+        not asked again, so that it cannot delay the answer.
+        """
+        of_all = dict(reports)
+        for queue, breaker in self.breakers.items():
+            if queue in of_all:
+                continue
+            is_asked = seconds_left() > 0 and all(one.fault is None for one in of_all.values())
+            try:
+                of_all[queue] = breaker.report(now_seconds) if is_asked else BreakerReport()
+            except Exception as error:  # noqa: BLE001 - see above
+                of_all[queue] = _faulty_breaker(error)
+        return of_all
 
     def _settle_groups(
         self,

@@ -10,17 +10,28 @@ and ``apply`` says what becomes of it.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
+from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message
 
 ARRIVED, RETURNED, TURNED_AWAY, GRANTED = "n", "b", "x", "g"
 """What counters are named by: the kind and the epoch minute, as in ``n29650123``."""
 
-_LIMIT = ("limit", "since", "full", "usual", "silent_since", "read", "resumed")
+_LIMIT = (
+    "limit",
+    "since",
+    "began",
+    "full",
+    "usual",
+    "pause",
+    "silent_since",
+    "read",
+    "resumed",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,13 @@ class BreakerRules:
             long a limit of 1 lasts that turns nobody away.
         judged_deletes: the consumer is judged by the newest minutes in which so many deletes are
             usual, and by an ``hour`` at most.
+        pauses: and by more minutes than so many times the longest pause that is usual.
+        least_known: minutes of the hour before those that must be known to judge by, at least; 0
+            in a demonstration, whose queues are new.
         least_returns: messages that came back in or since those minutes, at least.
+        least_arrivals: messages that newly failed in those minutes, at least.
+        failing_share: and at least this share of the deletes that are usual in them.
+        failing: minutes since the first of these failed, at least.
         working_share: the consumer works if it deletes this share of what is usual.
         healthy_share: full grows only while the consumer deletes this share of what is usual.
         recovered: the consumer works again if it did so over the last so many.
@@ -43,19 +60,26 @@ class BreakerRules:
         full_factor: full is so many times the normal load, and the replays that were normal.
         full_least: replays a minute that full allows at least.
         quiet: full ends when nobody was turned away for so long.
-        unread: a limit ends when the metric could not be read for so long.
+        unread: nothing is judged by a metric that is later than this, beside the ``lag``; a limit
+            ends when it was so for so long.
         hold_seconds: shortest and longest hold under a limit of 1 that is as old as the longest.
-        full_hold_seconds: the longest hold under full, and the shortest of all on FIFO, where each
-            look counts as a receive.
+        full_hold_seconds: shortest and longest hold under full.
         hold_limit_seconds: how long limits apply to one message at least and at most, by its id, so
             that not all that was held goes at once.
+        main_receives: of a FIFO queue: how often SQS hands out a message before it is a dead
+            letter, 0 where that is not known; None of a standard queue.
     """
 
     minute_seconds: int = 60
     lag: int = 3
     hour: int = 60
     judged_deletes: int = 30
+    pauses: int = 2
+    least_known: int = 30
     least_returns: int = 5
+    least_arrivals: int = 3
+    failing_share: float = 1 / 6
+    failing: int = 1
     working_share: float = 1 / 3
     healthy_share: float = 3 / 4
     recovered: int = 5
@@ -65,8 +89,14 @@ class BreakerRules:
     quiet: int = 3
     unread: int = 10
     hold_seconds: tuple[int, int] = (450, 900)
-    full_hold_seconds: int = 300
+    full_hold_seconds: tuple[int, int] = (0, 300)
     hold_limit_seconds: tuple[int, int] = (11 * 3600, 12 * 3600)
+    main_receives: int | None = None
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether they are those of a FIFO queue."""
+        return self.main_receives is not None
 
     def minute(self, seconds: int) -> int:
         """The minute that holds the moment *seconds*, epoch seconds."""
@@ -76,6 +106,47 @@ class BreakerRules:
         """From when until when the metric is needed at *now_seconds*, epoch seconds."""
         end = self.minute(now_seconds) - self.lag
         return (end - 2 * self.hour) * self.minute_seconds, end * self.minute_seconds
+
+
+_FIFO_HOLD_SECONDS = (300, 450)
+_FIFO_QUIET = 8
+_FIFO_FAILING = 5
+"""A message waits in place, and each look counts as a receive, so that holds are long from the
+first: a limit must not be set at the end of an outage of a few minutes. Full must outlast a hold.
+"""
+
+
+def rules_for(queue: QueueAddress, max_receive_count: int | None = None) -> BreakerRules:
+    """Return the rules of a main queue; *max_receive_count* is that of its redrive policy."""
+    if not queue.is_fifo:
+        return BreakerRules()
+    return BreakerRules(
+        failing=_FIFO_FAILING,
+        quiet=_FIFO_QUIET,
+        full_hold_seconds=_FIFO_HOLD_SECONDS,
+        main_receives=max_receive_count or 0,
+    )
+
+
+def known_minutes(deleted: Mapping[int, int], active: Iterable[int]) -> Mapping[int, int]:
+    """Say of each minute in which a queue was watched how many messages it deleted.
+
+    SQS does not promise a 0 for a minute without a delete, and metrics may be late: what is missing
+    is not 0. The metric of waiting messages, which SQS publishes while a queue is used, tells the
+    two apart.
+
+    Args:
+        deleted: NumberOfMessagesDeleted, by minute; may lack minutes without a delete.
+        active: minutes that ApproximateNumberOfMessagesVisible has.
+
+    Returns:
+        Deletes by minute, 0 where only the second metric is there. A minute that neither has, and
+        what is newer than the second metric, is not known and left out.
+    """
+    known = {minute: deleted.get(minute, 0) for minute in active}
+    newest = max(known, default=-1)
+    known |= {minute: count for minute, count in deleted.items() if minute <= newest}
+    return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +179,12 @@ class BreakerView:
 
     Attributes:
         numbers: of its item, by their names there: counters; and while there is a limit ``limit``
-            (replays a minute), ``since`` (epoch seconds), ``full``, ``usual`` (deletes an hour
-            before), ``silent_since`` (epoch seconds, where the consumer deletes nothing),
-            ``read`` (minute in which the metric was last read), and ``resumed`` (epoch seconds,
-            where a person let replay go on after a pause). ``judged`` is the minute of the last
-            judgment.
+            (replays a minute), ``since`` (epoch seconds), ``began`` (when none became 1, epoch
+            seconds), ``full``, ``usual`` (deletes an hour before), ``pause`` (the longest without
+            a delete in that hour, minutes), ``silent_since`` (epoch seconds, where the consumer
+            deletes nothing), ``read`` (minute in which the metric was last good enough to judge
+            by), and ``resumed`` (epoch seconds, where a person let replay go on after a pause).
+            ``judged`` is the minute of the last judgment.
         grants: how many replays of a batch the limit lets through.
     """
 
@@ -136,9 +208,11 @@ class BreakerView:
         if not limit or since is None or self.rules.minute(since) > self.minute + 1:
             return None
         first = self.minute - (self.rules.hour if limit == 1 else self.rules.quiet)
-        is_young = self.rules.minute(since) > first
-        was_needed = self._count(TURNED_AWAY, range(first, self.minute + 1)) > 0
-        return limit if is_young or was_needed else None
+        if self.rules.minute(since) > first:
+            return limit
+        # From the newest: most often the first that is asked for is there.
+        was_needed = any(self._count(TURNED_AWAY, [m]) for m in range(self.minute, first - 1, -1))
+        return limit if was_needed else None
 
     @property
     def in_words(self) -> str:
@@ -167,21 +241,48 @@ class BreakerView:
         if self.limit is None:
             return False
         gathered = message.sent_seconds is not None and message.sent_seconds < self._resumed
-        return "silent_since" in self.numbers or gathered or was_replayed(message)
+        return "silent_since" in self.numbers or gathered or self._was_touched(message)
 
-    def hold_seconds(self, draw_up_to: Callable[[int], int], *, is_fifo: bool) -> int:
+    def _was_touched(self, message: Message) -> bool:
+        """Whether a limit has held the message before, or has let a replay of it through.
+
+        On FIFO nothing can be written into a message that waits in place. One that was there
+        before the limit, or that was looked at before, may have been held.
+        """
+        if was_replayed(message):
+            return True
+        if not self.rules.is_fifo:
+            return False
+        moved = message.sent_seconds
+        was_there = moved is not None and moved < self._since
+        return was_there or not is_first_look(message, self.rules)
+
+    def held_since_seconds(self, message: Message) -> int:
+        """Since when limits have applied to *message*, epoch seconds; now if they never did.
+
+        On FIFO, where a held message has no mark, not before the first limit was set that it can
+        have met in the DLQ.
+        """
+        held = message.history.context.held_seconds
+        moved = message.sent_seconds
+        if held is None and self.rules.is_fifo and moved is not None:
+            held = max(int(moved), self.numbers.get("began", self._since))
+        # Any producer can write a time of the future, and the clock of SQS may be ahead.
+        return self.now_seconds if held is None else min(held, self.now_seconds)
+
+    def hold_seconds(self, draw_up_to: Callable[[int], int]) -> int:
         """Draw how long a message that the limit turns away waits before the next look; at least 1.
 
         Under a limit of 1 uniform up to its age, so that a limit that was set by mistake delays
         little; once that is the longest hold, not below the shortest, to save requests.
         """
-        rules, (shortest, longest) = self.rules, self.rules.hold_seconds
-        if self.limit != 1:
-            shortest, longest = 0, rules.full_hold_seconds
-        elif (age := self.now_seconds - self._since) < longest:
+        rules = self.rules
+        shortest, longest = rules.hold_seconds if self.limit == 1 else rules.full_hold_seconds
+        age = self.now_seconds - self._since
+        if self.limit == 1 and age < longest:
             shortest, longest = 0, max(rules.minute_seconds, age)
-        if is_fifo:
-            shortest = max(shortest, rules.full_hold_seconds)
+        if rules.is_fifo:
+            shortest = max(shortest, rules.full_hold_seconds[0])
             longest = max(longest, shortest)
         return max(1, shortest + draw_up_to(longest - shortest))
 
@@ -241,22 +342,26 @@ class BreakerView:
             return None
         return Update(put={"judged": self.minute}, expect={"judged": last})
 
-    def judge(self, deleted: Mapping[int, int]) -> Update | None:
+    def judge(self, known: Mapping[int, int]) -> Update | None:
         """Set, raise or end the limit; None where there is nothing to write.
 
         The caller has the ``judgment_claim``.
 
         Args:
-            deleted: messages that the main queue deleted, by minute of ``rules.metric_range``; a
-                minute that is missing had none. Empty: the metric cannot be read.
+            known: ``known_minutes`` of ``rules.metric_range``. Empty: the metric cannot be read.
         """
+        numbers, rules = self.numbers, self.rules
         put: dict[str, int | None] = {}
-        unread = 0 if deleted else self.minute - self.numbers.get("read", self.minute)
-        if "limit" in self.numbers and (self.limit is None or unread >= self.rules.unread):
+        complete = self.minute - rules.lag - 1
+        newest = max((minute for minute in known if minute <= complete), default=None)
+        is_readable = newest is not None and newest >= complete - rules.unread
+        unread = 0 if is_readable else self.minute - numbers.get("read", self.minute)
+
+        if "limit" in numbers and (self.limit is None or unread >= rules.unread):
             put |= dict.fromkeys(_LIMIT)
-        if deleted:
-            put |= self._judged(deleted)
-        return Update(put=put, expect={"judged": self.numbers.get("judged")}) if put else None
+        if newest is not None and is_readable:
+            put |= self._judged(known, newest)
+        return Update(put=put, expect={"judged": numbers.get("judged")}) if put else None
 
     def stale(self, names: Iterable[str]) -> frozenset[str]:
         """Those of *names* that are counters which no rule reads any more."""
@@ -269,72 +374,135 @@ class BreakerView:
             if name[:1] in kept and name[1:].isdigit() and int(name[1:]) < kept[name[:1]]
         )
 
-    def _judged(self, deleted: Mapping[int, int]) -> dict[str, int | None]:
+    def _judged(self, known: Mapping[int, int], newest: int) -> dict[str, int | None]:
         """The numbers of the limit as they should be; empty where there is none, and no need."""
-        rules, is_limited = self.rules, self.limit is not None
-        newest = self.minute - rules.lag - 1
-        first_known = rules.minute(self._since) + 1 if is_limited else 0
-        minutes, usual = self._judged_minutes(deleted, newest)
+        is_limited = self.limit is not None
         if self.limit == 1:
-            minutes = range(max(newest - rules.recovered + 1, first_known), newest + 1)
-        done = _total(deleted, minutes)
-        enough = rules.working_share * usual * len(minutes) / rules.hour
-        works = done > 0 and (done > self._count(ARRIVED, minutes) or done >= enough)
-        returns = self._count(RETURNED, range(minutes.start, self.minute + 1))
-        is_low = not works and (self.limit == 1 or returns >= rules.least_returns)
-        if not minutes or minutes.start < first_known:
-            # Too few since it was set: it stays.
-            is_low = self.limit == 1
+            stretch = self._recent(known, newest)
+            is_low = not self._works(stretch)
+        else:
+            stretch = self._judged_by(known, newest)
+            is_low = stretch.is_enough and self._fails(stretch)
         if not is_limited and not is_low:
             return {}
-        full = self._full(deleted, newest, usual)
-        put: dict[str, int | None] = {"full": full, "usual": usual, "read": self.minute}
-        put["limit"] = 1 if is_low else full
-        put["silent_since"] = self._silent_since(deleted, newest) if is_low else None
-        return put if is_low is (self.limit == 1) else put | {"since": self.now_seconds}
 
-    def _judged_minutes(self, deleted: Mapping[int, int], newest: int) -> tuple[range, int]:
-        """The newest minutes in which enough deletes are usual, and what is usual in an hour.
+        put: dict[str, int | None] = {
+            "limit": 1,
+            "full": self._full(known, newest, stretch.usual),
+            "usual": stretch.usual,
+            "pause": stretch.pause,
+            "silent_since": self._silent_since(known, newest),
+            "read": self.minute,
+        }
+        if not is_low:
+            put |= {"limit": put["full"], "silent_since": None}
+        if is_low is not (self.limit == 1):
+            put["since"] = self.now_seconds
+        if not is_limited:
+            put["began"] = self.now_seconds
+        return put
 
-        That is what was deleted in the hour before them, or before the limit was set. A resume that
-        set it did not ask for the metric.
+    def _works(self, stretch: "_Stretch") -> bool:
+        """Whether the consumer deleted more than newly failed, or enough of what is usual."""
+        enough = self.rules.working_share * self._usual_in(stretch)
+        is_enough = stretch.deleted > self._newly_failed(stretch) or stretch.deleted >= enough
+        return stretch.deleted > 0 and is_enough
+
+    def _fails(self, stretch: "_Stretch") -> bool:
+        """Whether the consumer does not work, so that a limit has to be set.
+
+        Silence alone is no proof: a consumer pauses, is deployed, or has nothing to do. In an
+        outage of most of the traffic, messages fail that never failed before.
         """
-        hour, usual = self.rules.hour, self.numbers.get("usual", 0)
-        for first in range(newest, newest - hour, -1):
-            minutes = range(first, newest + 1)
-            if self.limit is None or "usual" not in self.numbers:
-                usual = _total(deleted, range(first - hour, first))
-            if usual * len(minutes) >= self.rules.judged_deletes * hour:
-                break
-        return minutes, usual
+        rules = self.rules
+        newly_failed = self._newly_failed(stretch)
+        first, newest = stretch.minutes[0], stretch.minutes[-1]
+        long_ago = range(first, newest - rules.failing + 2)
+        return (
+            not self._works(stretch)
+            and self._count(RETURNED, range(first, self.minute + 1)) >= rules.least_returns
+            and self._count(ARRIVED, long_ago) > 0
+            and newly_failed >= rules.least_arrivals
+            and newly_failed >= rules.failing_share * self._usual_in(stretch)
+        )
 
-    def _full(self, deleted: Mapping[int, int], newest: int, usual: int) -> int:
+    def _newly_failed(self, stretch: "_Stretch") -> int:
+        return self._count(ARRIVED, stretch.minutes)
+
+    def _usual_in(self, stretch: "_Stretch") -> float:
+        return stretch.usual * len(stretch.minutes) / self.rules.hour
+
+    def _recent(self, known: Mapping[int, int], newest: int) -> "_Stretch":
+        """The newest complete minutes since a limit of 1 was set, as far as they are known.
+
+        The first are those for which the metric was not complete then: no limit was set by them.
+        """
+        rules = self.rules
+        first = max(newest - rules.recovered + 1, rules.minute(self._since) - rules.lag)
+        usual, pause = self.numbers.get("usual", 0), self.numbers.get("pause", 0)
+        return _Stretch.of(known, range(first, newest + 1), usual, pause)
+
+    def _judged_by(self, known: Mapping[int, int], newest: int) -> "_Stretch":
+        """The newest minutes that are enough to judge by, or an hour; after full, since then alone.
+
+        Without a limit, what is usual is what the hour before them had; else what was kept. A
+        resume that set it did not ask for the metric.
+        """
+        rules, hour = self.rules, self.rules.hour
+        is_kept = self.limit is not None and "usual" in self.numbers
+        oldest = newest - hour + 1
+        if self.limit is not None:
+            oldest = max(oldest, rules.minute(self._since) + 1)
+        usual, pause = self.numbers.get("usual", 0), self.numbers.get("pause", 0)
+        stretch = _Stretch((), 0, usual, pause)
+        for first in range(newest, oldest - 1, -1):
+            if not is_kept:
+                before = [known[m] for m in range(first - hour, first) if m in known]
+                if len(before) < rules.least_known:
+                    return stretch
+                usual = round(sum(before) * hour / max(1, len(before)))
+                pause = _longest_pause(before, rules.working_share * usual / hour)
+            stretch = _Stretch.of(known, range(first, newest + 1), usual, pause)
+            length = len(stretch.minutes)
+            has_deletes = self._usual_in(stretch) >= rules.judged_deletes
+            if has_deletes and length >= rules.failing and length > rules.pauses * pause:
+                return replace(stretch, is_enough=True)
+        is_an_hour = newest - oldest + 1 >= hour
+        is_known = len(stretch.minutes) >= rules.least_known
+        return replace(stretch, is_enough=is_an_hour and is_known)
+
+    def _full(self, known: Mapping[int, int], newest: int, usual: int) -> int:
         """What a queue gets that recovers: its normal load three times, and its normal replays.
 
-        Under a limit of 1 it follows a load that grows. Under full it grows where faulty messages
+        Under a limit of 1 it follows a load that grows: by the hour's mean, because what a consumer
+        that was off had to do may fail at once, and up to what is usual by the highest ten minutes,
+        because few had failed when the limit was set. Under full it grows where faulty messages
         come back that did not before the limit: else they would be turned away for as long as they
         come, and healthy ones with them. A consumer that does less than its usual work is ill: what
         comes back tells nothing of faulty messages.
         """
         rules, hour = self.rules, range(self.minute - self.rules.hour, self.minute)
         recent = range(newest - rules.peak + 1, newest + 1)
+        arrivals = [
+            self._count(ARRIVED, [m]) for m in range(hour.start - rules.peak, self.minute + 1)
+        ]
+        ends = range(rules.peak, len(arrivals))
+        peak = max(sum(arrivals[end - rules.peak + 1 : end + 1]) for end in ends) / rules.peak
         arrived = returned = 0.0
         if self.limit is None:
-            ends = range(hour.start, hour.stop + 1)
-            arrived = max(self._mean(ARRIVED, range(m - rules.peak + 1, m + 1)) for m in ends)
-            returned = self._mean(RETURNED, hour)
+            arrived, returned = peak, self._mean(RETURNED, hour)
         elif self.limit == 1:
-            arrived = self._mean(ARRIVED, hour)
+            arrived = max(self._mean(ARRIVED, hour), min(peak, usual / rules.hour))
         elif recent.start > rules.minute(self._since):
             healthy = rules.healthy_share * usual * rules.peak / rules.hour
-            if _total(deleted, recent) >= max(1, healthy):
+            if sum(known.get(minute, 0) for minute in recent) >= max(1, healthy):
                 arrived, returned = self._mean(ARRIVED, recent), self._mean(RETURNED, recent)
-        known = self.numbers.get("full", 0) if self.limit else 0
-        return max(rules.full_least, known, math.ceil(rules.full_factor * arrived + returned))
+        so_far = self.numbers.get("full", 0) if self.limit else 0
+        return max(rules.full_least, so_far, math.ceil(rules.full_factor * arrived + returned))
 
-    def _silent_since(self, deleted: Mapping[int, int], newest: int) -> int | None:
+    def _silent_since(self, known: Mapping[int, int], newest: int) -> int | None:
         """The end of the last minute with a delete; None if that is the newest one."""
-        last = max((m for m, n in deleted.items() if n and m <= newest), default=min(deleted) - 1)
+        last = max((m for m, n in known.items() if n and m <= newest), default=min(known) - 1)
         return None if last == newest else (last + 1) * self.rules.minute_seconds
 
     @property
@@ -345,7 +513,7 @@ class BreakerView:
     def _since(self) -> int:
         return self.numbers.get("since", self.now_seconds)
 
-    def _count(self, kind: str, minutes: range) -> int:
+    def _count(self, kind: str, minutes: Iterable[int]) -> int:
         return sum(self.numbers.get(f"{kind}{minute}", 0) for minute in minutes)
 
     def _mean(self, kind: str, minutes: range) -> float:
@@ -361,5 +529,54 @@ def was_replayed(message: Message) -> bool:
     return bool(history.replay_count) or history.context.held_seconds is not None
 
 
-def _total(deleted: Mapping[int, int], minutes: range) -> int:
-    return sum(deleted.get(minute, 0) for minute in minutes)
+def is_first_look(message: Message, rules: BreakerRules) -> bool:
+    """Whether SQS has handed out a copy for the first time since it moved it to the DLQ.
+
+    Always so on a standard queue, where a copy leaves the DLQ when it was looked at.
+    """
+    if rules.main_receives is None:
+        return True
+    received = message.receive_count
+    return received is not None and received <= rules.main_receives + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Minutes by which a consumer is judged.
+
+    Attributes:
+        minutes: those of which the metric is known, in their order.
+        deleted: in all of them.
+        usual: deletes in an hour.
+        pause: the longest that is usual without a delete, minutes.
+        is_enough: whether they are enough to judge by.
+    """
+
+    minutes: Sequence[int]
+    deleted: int
+    usual: int
+    pause: int
+    is_enough: bool = False
+
+    @classmethod
+    def of(cls, known: Mapping[int, int], within: range, usual: int, pause: int) -> "_Stretch":
+        minutes = [minute for minute in within if minute in known]
+        return cls(minutes, sum(known[minute] for minute in minutes), usual, pause)
+
+
+def _longest_pause(deleted: Sequence[int], least: float) -> int:
+    """The most minutes in a row that have no delete, or fewer than *least* a minute on average."""
+    # A stretch is a pause if the balance, deletes less what is the least, is lower after it than
+    # before it. It can only begin where the balance is higher than ever before.
+    balance, highest = 0.0, -math.inf
+    starts: list[tuple[float, int]] = []
+    longest = length = 0
+    for end, count in enumerate(deleted):
+        if balance > highest:
+            highest = balance
+            starts.append((balance, end))
+        balance += count - least
+        start = next((start for high, start in starts if high > balance), end + 1)
+        length = 0 if count else length + 1
+        longest = max(longest, length, end + 1 - start)
+    return longest

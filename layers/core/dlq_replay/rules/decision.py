@@ -121,33 +121,21 @@ def hold_by_breaker(
     """
     if not view.applies_to(message):
         return None
-    now_seconds, (least, most) = view.now_seconds, view.rules.hold_limit_seconds
-    limits_end = held_since_seconds(message, policy, now_seconds) + least
+    now_seconds = view.now_seconds
+    least, most = view.rules.hold_limit_seconds
+    limits_end = view.held_since_seconds(message) + least
     limits_end += reproducible_draw(message.first_id, 0)(most - least)
-    is_fifo = policy.main_queue.is_fifo
-    drawn = view.hold_seconds(draw_up_to, is_fifo=is_fifo)
+    drawn = view.hold_seconds(draw_up_to)
     wait = min(limits_end - now_seconds, max(drawn, replay.delay_seconds))
     due = now_seconds + wait
     if wait <= 0:
         return None
-    if is_fifo:
+    if policy.main_queue.is_fifo:
         timer, can_hold = wait, _outlives(message, due, now_seconds, policy)
     else:
         timer = min(policy.limits.hold_timer_max_seconds, wait)
         can_hold = timer > 0 and has_room_to_hold(message, replay.number, policy)
     return Hold(replay.number, due, timer, by_breaker=True) if can_hold else None
-
-
-def held_since_seconds(message: Message, policy: ReplayPolicy, now_seconds: int) -> int:
-    """Since when limits have applied to *message*, epoch seconds; now if they never did.
-
-    On FIFO it waits in place and its attributes cannot change, so it counts from the moment at
-    which the message entered the DLQ.
-    """
-    held = message.history.context.held_seconds
-    if held is None and policy.main_queue.is_fifo and message.sent_seconds is not None:
-        held = int(message.sent_seconds)
-    return now_seconds if held is None else min(held, now_seconds)
 
 
 def is_returned_canary(message: Message) -> bool:

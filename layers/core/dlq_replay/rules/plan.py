@@ -12,7 +12,6 @@ from dlq_replay.rules.decision import (
     Park,
     Replay,
     decide,
-    held_since_seconds,
     hold_by_breaker,
 )
 from dlq_replay.rules.failures import Failure
@@ -163,9 +162,8 @@ class _Planner:
             case Replay() as one:
                 count = one.number if one.is_counted else one.number - 1
                 # None once it is replayed without a limit.
-                held = message.history.context.held_seconds if self.breaker.limit else None
-                if one.is_granted:
-                    held = held_since_seconds(message, policy, now_seconds)
+                limits = self.breaker
+                held = limits.held_since_seconds(message) if limits.applies_to(message) else None
                 return replay_entry(message, count, one.delay_seconds, now_seconds, policy, held)
             case Park(reason):
                 error = failure.to_failure_error() if failure else None
