@@ -2,15 +2,32 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS
+from spark_reprocess.archive.storage.files import open_archive
+from spark_reprocess.drain.drain import DrainOptions, drain
+from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.inspect.status import count
-from tests.integration.desk import MakeDesk, standard
-from tests.integration.spark_world import analyzed, reported
+from spark_reprocess.redrive.redrive_values import RestoreOptions
+from spark_reprocess.redrive.restore import restore
+from tests.integration.conftest import MakeQueue
+from tests.integration.desk import MakeDesk, ScheduledRuns, standard
+from tests.integration.spark_world import (
+    Spark,
+    analyzed,
+    bodies,
+    executed,
+    parked,
+    receive_all,
+    reported,
+)
 from tests.support.approved_plan import approve
+from tests.support.ledgers import attempts_of
 
 DAY = 86_400
 real_time = time.time
@@ -41,3 +58,54 @@ def test_plan_of_a_clock_that_is_off_sends_nothing_that_another_plan_sent(
     assert desk.arrived() == Counter(one.message_id for one in desk.sent)
     counted = count(desk.archive, CLAIM_TTL_SECONDS)
     assert (counted.count("sent"), counted.count("pending")) == (12, 0)
+
+
+def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
+    spark: Spark, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nights = ScheduledRuns(spark, make_queue, tmp_path)
+    arrived, parked_so_far = Counter[str](), 0
+
+    @contextmanager
+    def clock(ahead: float) -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: real_time() + ahead)
+            yield
+
+    for ahead in (3 * DAY, -2 * DAY, 5 * 3600, 0):
+        nights.park(*(parked(parked_so_far + n) for n in range(3)))
+        parked_so_far += 3
+        with clock(ahead):
+            assert nights.run().pending.messages == 0
+        arrived.update(bodies(receive_all(nights.main)))
+    archive = open_archive(nights.archive)
+
+    # One that is written off, restored, and sent under its new id; by three more clocks.
+    nights.park(parked(parked_so_far))
+    with clock(-40 * DAY):
+        drain(spark, DrainOptions(nights.parked.url, nights.archive))
+        plan = str(approve(Path(analyzed(spark, archive).plan_path), "discard"))
+        assert executed(spark, archive, plan, nights.main.url).count("discarded") == 1
+    with clock(40 * DAY):
+        wanted = RestoreOptions(
+            archive.root,
+            parked_queue_url=nights.parked.url,
+            include_discarded=True,
+            execute=True,
+            reason="after all",
+        )
+        restored = restore(spark, wanted)
+        assert restored.count("restored") == 1
+    nights.run()
+    arrived.update(bodies(receive_all(nights.main)))
+    with clock(-3 * DAY):
+        sent = attempts_of(archive)[0].claim.message_ids[0]
+        erase(None, EraseOptions(archive.root, [sent], execute=True, reason="asked to"))
+    nights.run()
+    arrived.update(bodies(receive_all(nights.main)))
+
+    assert len(arrived) == parked_so_far + 1
+    assert set(arrived.values()) == {1}
+    counted = count(archive, CLAIM_TTL_SECONDS)
+    assert (counted.count("sent"), counted.count("pending")) == (len(arrived) - 1, 0)
+    assert (counted.count("restored"), counted.messages) == (1, len(arrived))
