@@ -119,10 +119,11 @@ class Rehearsal:
 
     def add(self, message_id: str, failure: Failure | None) -> None:
         """Count a message."""
-        error_type = failure.type if failure else ""
+        masks = compile_masks(())
+        error_type = masks.text(failure.type) if failure else ""
         outcome = next((known for known in self.outcomes if known.error_type == error_type), None)
         if outcome is None:
-            error = compile_masks(()).start(failure.text, _REASON_CHARACTERS) if failure else ""
+            error = masks.start(failure.text, _REASON_CHARACTERS) if failure else ""
             outcome = Outcome("fail" if failure else "pass", error_type, error)
             self.outcomes.append(outcome)
         outcome.count += 1

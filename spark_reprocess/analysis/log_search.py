@@ -181,7 +181,7 @@ def _row(message_id: str, reason: Reason, masks: Masks, region: str | None) -> d
     lines = f"{where} UTC", link, masks.text(error.frames)
     return {
         "message_id": message_id,
-        "log_error_type": error.type,
+        "log_error_type": masks.text(error.type),
         "log_error_message": masks.text(error.message),
         "logged": "\n".join(filter(None, lines)),
     }

@@ -59,7 +59,7 @@ def logged_error(text: str) -> LoggedError | None:
     if error is None:
         return None
     return LoggedError(
-        one_line(error.type)[-ERROR_TYPE_CHARACTERS:],
+        one_line(mask_text(error.type))[-ERROR_TYPE_CHARACTERS:],
         one_line(mask_text(error.message))[:ERROR_MESSAGE_CHARACTERS].rstrip(),
         mask_text(error.frames).encode()[:_FRAMES_BYTES].decode("utf-8", "ignore"),
         error.ended_request,

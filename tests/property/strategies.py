@@ -66,6 +66,7 @@ own_attributes = st.dictionaries(names, text_attributes | binary_attributes, max
 ascii_words = st.text(
     st.characters(min_codepoint=ord("!"), max_codepoint=ord("~")), min_size=1, max_size=128
 )
+ids = st.from_regex(r"[A-Za-z0-9_.:-]{1,128}", fullmatch=True)
 moments = st.integers(0, SECONDS_MAX)
 queue_names = st.builds(
     "{}{}".format,
@@ -74,7 +75,7 @@ queue_names = st.builds(
 )
 contexts = st.builds(
     ReplayContext,
-    first_id=st.none() | ascii_words,
+    first_id=st.none() | ids,
     first_seen_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     due_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     reason=st.none() | ascii_words,
@@ -82,14 +83,14 @@ contexts = st.builds(
     | st.builds(
         FailureError, ascii_words, st.text(max_size=300), st.none() | st.sampled_from(["c", "c:1"])
     ),
-    plan_id=st.none() | ascii_words,
+    plan_id=st.none() | ids,
     source_queue=st.none() | queue_names,
     held_seconds=st.none() | moments | st.integers(NOW - 99_999, NOW + 9999),
     body_digest=st.none() | st.just(body_digest(BODY)) | ascii_words,
-    group_id=st.none() | ascii_words,
+    group_id=st.none() | ids,
     is_back=st.booleans(),
     is_canary=st.booleans(),
-    last_id=st.none() | ascii_words,
+    last_id=st.none() | ids,
 )
 our_attributes = st.fixed_dictionaries(
     {},

@@ -158,7 +158,7 @@ def play(scenario: Scenario) -> Ending:
     if scenario.has_traffic:
         world.last = ending.look_at_age
     left = {
-        group: [f"{tenant} {group} {n:02d}" for n, tenant in enumerate(tenants)]
+        group: [f"{tenant}-{group}-{n:02d}" for n, tenant in enumerate(tenants)]
         for group, tenants in scenario.groups.items()
     }
     own: defaultdict[str, list[Step]] = defaultdict(list)
@@ -250,4 +250,4 @@ def test_groups_go_through_beside_one_tenant_that_fails(scenario: Scenario) -> N
     for group, tenants in scenario.groups.items():
         if not any(map(ending.fails, tenants)):
             assert ending.ramp[group].verdict is Verdict.SENT
-            assert {handled[f"{t} {group} {n:02d}"] for n, t in enumerate(tenants)} == {1}
+            assert {handled[f"{t}-{group}-{n:02d}"] for n, t in enumerate(tenants)} == {1}

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from dlq_replay.errors import MalformedMessageError
+from dlq_replay.rules.decision import ParkReason
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import body_digest
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
@@ -76,6 +77,9 @@ _LAST_MILLISECOND = 253_402_300_799_999
 """Of year 9999, where Python's and Spark's calendars end."""
 
 
+_REASONS = frozenset(ParkReason)
+
+
 def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
     """Return *message* as a row. A value that cannot be read becomes null, never an error.
 
@@ -100,7 +104,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "receive_count": _whole(message.system.get(_RECEIVE_COUNT), _INT32_MAX),
         "replay_count": _at_most(_INT64_MAX, history.replay_count),
         "first_seen_at": _time(_at_most(_LAST_MILLISECOND, first_seen and first_seen * 1000)),
-        "parked_reason": context.reason or _reason_without_context(message),
+        "parked_reason": _parked_reason(message),
         "error_type": error and (error.type or None),
         "error_code": error and error.code,
         "error_message": error and error.message.encode("utf-8", "replace").decode(),
@@ -114,12 +118,17 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
     }
 
 
-def _reason_without_context(message: Message) -> str | None:
-    """Return None for what SQS's own redrive policy parked, or somebody sent: it has no reason.
+def _parked_reason(message: Message) -> str | None:
+    """Return a ``ParkReason``, or ``UNKNOWN`` for any other text, which its producer wrote.
+
+    None for what SQS's own redrive policy parked, or somebody sent: it has no reason.
 
     A copy with a counter that SQS did not move was parked by the replay function, and had no room
     for the context that would say why: it has ten attributes, or nearly the greatest size.
     """
+    reason = message.history.context.reason
+    if reason:
+        return reason if reason in _REASONS else UNKNOWN
     is_moved_by_sqs = message.source_arn is not None
     has_counter = REPLAY_COUNT_ATTRIBUTE in message.attributes
     return UNKNOWN if has_counter and not is_moved_by_sqs else None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli.verbs.rehearse import Failure, event_of, failure_of
+from dlq_cli.verbs.rehearse import Failure, Rehearsal, event_of, failure_of
 from dlq_replay.wire.message import Message
 from tests.support.builders import NOW, context, counter, queue_arn
 
@@ -75,3 +75,12 @@ def test_verdict(
     failure = failure_of(payload, function_error, ID, is_emulated=is_emulated)
 
     assert expected in ((failure and failure.type), failure)
+
+
+def test_what_a_function_says_of_its_failure_is_masked() -> None:
+    rehearsal = Rehearsal("p-1", "g-1", "consumer", 1)
+
+    rehearsal.add("m-1", Failure("No user anna@example.com", "password=hunter2 is wrong"))
+
+    [outcome] = rehearsal.outcomes
+    assert (outcome.error_type, outcome.error) == ("No user ***", "password=*** is wrong")

@@ -222,6 +222,7 @@ ORDER_ID = "7c1811ed-e98f-4c9c-a9f9-58c757ff494f"
         ("shop.Gr\u00fcnError", "text", ("shop.Gr?nError", "text")),
         ("a" * 200 + ".LastError", "text", (("a" * 200 + ".LastError")[-128:], "text")),
         ("", "text", ("Error", "text")),
+        ("No user anna@example.com", "password=x", ("No user ***", "password=***")),
         # Texts of another program: it may have cut one within an id.
         ("E", f"order {ORDER_ID} is late", ("E", "order <id> is late")),
         ("E", "order " * 48 + "is 7c1811ed-e98f", ("E", "order " * 48 + "is")),
@@ -234,6 +235,12 @@ def test_a_parked_copy_carries_the_type_as_short_ascii_and_a_masked_text(
     failure = Failure("m-1", error_type, error_message)
 
     assert failure.to_failure_error() == FailureError(*carried)
+
+
+def test_a_type_with_what_a_mask_hides_is_masked() -> None:
+    failure = failure_of(type("No user anna@example.com", (Exception,), {})())
+
+    assert failure.error_type.endswith("test_failures.No user ***")
 
 
 arguments = st.recursive(

@@ -129,7 +129,7 @@ def test_room_for_the_context_counts_what_it_carries() -> None:
     far = SECONDS_MAX
     held = held_entry(bare, far, 900, far, policy(), by_breaker=True)
     size = held.size_bytes + len("sqs-dlq-replay-nbNumber1")
-    more = message("m-1", attributes=context(first_id="m-0!"))
+    more = message("m-1", attributes=context(first_id="m-01"))
     elsewhere = replace(bare, system={"DeadLetterQueueSourceArn": queue_arn("longer")})
 
     assert has_room_to_hold(bare, 1, policy(max_message_bytes=size))
@@ -181,9 +181,9 @@ def test_redrive_deduplication_id_is_hashed_above_128_characters(
 
 def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     """Whatever a producer wrote there; in JSON a quote has two bytes."""
-    quotes, moment = '"' * 128, SECONDS_MAX
-    wide = {"v": 1, "id": quotes, "plan": quotes, "src": "q" * 80, "t0": moment, "held": moment}
-    marks = {"h": body_digest(BODY), "g": quotes, "back": 1, "canary": 1}
+    quotes, ids, moment = '"' * 128, "i" * 128, SECONDS_MAX
+    wide = {"v": 1, "id": ids, "plan": ids, "src": "q" * 80, "t0": moment, "held": moment}
+    marks = {"h": body_digest(BODY), "g": ids, "back": 1, "canary": 1}
     made = json.dumps({**wide, **marks}, separators=(",", ":"))
     moved = {"DeadLetterQueueSourceArn": queue_arn("q" * 80)}
     dead = message("m" * 100, attributes={CONTEXT_ATTRIBUTE: text(made)}, **moved)
@@ -194,13 +194,16 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
         parked,
         replay_entry(dead, 1, 0, moment, policy(), moment),
         held_entry(dead, moment, 0, moment, policy(), by_breaker=True),
-        redriven_entry(dead, quotes, MAIN, group_id=quotes, is_canary=True),
+        redriven_entry(dead, ids, MAIN, group_id=ids, is_canary=True),
     ]
 
     assert max(len(str(copy.attributes[CONTEXT_ATTRIBUTE].value)) for copy in copies) <= 1024
-    assert {context_of(copy).first_id for copy in copies} == {quotes}
-    assert {context_of(copy).group_id for copy in copies} == {quotes}
-    assert context_of(parked).error is None
+    assert {context_of(copy).first_id for copy in copies} == {ids}
+    assert {context_of(copy).group_id for copy in copies} == {ids}
+    error = context_of(parked).error
+    assert error is not None
+    assert error.type == quotes
+    assert 0 < len(error.message) < 128
 
 
 def test_a_code_outlives_the_text_of_its_error() -> None:

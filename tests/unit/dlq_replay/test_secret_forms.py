@@ -32,6 +32,7 @@ FORMS = {
         X-Api-Key: §
         x-amz-security-token: §
         Ocp-Apim-Subscription-Key: §
+        refused Bearer    §xy of bob ~of bob
         POST /x failed with Authorization: Bearer §abc for bob ~for bob
     """,
     "of languages": """

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.errors import MalformedMessageError
+from dlq_replay.rules.decision import ParkReason
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
@@ -165,6 +166,15 @@ def test_what_the_function_parked_without_a_reason_is_not_said_to_be_parked_by_s
     parked_copy = Message("m-1", "{}", typed, system)
 
     assert row_of(parked_copy)["parked_reason"] == reason
+
+
+@pytest.mark.parametrize("reason", [*ParkReason, "said anna@example.com", "Anna Muster", "unknown"])
+def test_a_reason_is_one_of_ours_or_unknown(reason: str) -> None:
+    parked_copy = message("m-1", attributes=context(reason=reason))
+
+    assert row_of(parked_copy)["parked_reason"] == (
+        reason if reason in list(ParkReason) else "unknown"
+    )
 
 
 def test_what_a_message_says_of_itself_becomes_columns() -> None:

@@ -152,6 +152,15 @@ def test_frames_are_masked_and_short() -> None:
     assert 900 < len(found.frames) <= 1024
 
 
+def test_a_type_that_quotes_a_person_is_masked() -> None:
+    record = {"level": "ERROR", "errorType": "No user anna@example.com", "errorMessage": "no rate"}
+
+    found = logged_error(json.dumps(record))
+
+    assert found is not None
+    assert (found.type, found.message) == ("No user ***", "no rate")
+
+
 @given(st.lists(st.sampled_from([*_PARTS, *'{}[]":,0a \n\t']), max_size=30).map("".join))
 def test_no_text_breaks_the_reading(text: str) -> None:
     logged_error(text)

@@ -80,7 +80,7 @@ class Failure:
         text = _attempt(lambda: str(exception)[:_READ_CHARACTERS], "")
         if redact is not None and text:
             text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
-        error_type = _attempt(lambda: _type_name(type(exception)), "Exception")
+        error_type = _attempt(lambda: _hidden(_type_name(type(exception))), "Exception")
         start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
         own_code = _attempt(lambda: error_code_of(getattr(exception, "error_code", None)), None)
         code = error_code_of(error_code) or own_code
@@ -122,15 +122,15 @@ class Failure:
     def to_failure_error(self) -> FailureError:
         """Return the form for a parked copy's context: the end of the type, in printable ASCII.
 
-        The text is masked as in ``of``, if it comes from another program. Where that one may have
-        cut it, the last word does not count.
+        Both are masked, as they may come from another program. Where that one may have cut the
+        text, its last word does not count.
         """
-        ascii_type = "".join(c if c.isascii() and c.isprintable() else "?" for c in self.error_type)
-        text = self.error_message
-        if len(text) >= ERROR_MESSAGE_CHARACTERS:
+        error_type, text = _hidden(self.error_type), _hidden(self.error_message)
+        ascii_type = "".join(c if c.isascii() and c.isprintable() else "?" for c in error_type)
+        if len(self.error_message) >= ERROR_MESSAGE_CHARACTERS:
             text = text.rpartition(" ")[0] or text
-        error_type = ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error"
-        return FailureError(error_type, _masked(text), self.error_code)
+        short_type = ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error"
+        return FailureError(short_type, _masked(text), self.error_code)
 
     def matches(self, patterns: Iterable[str]) -> bool:
         """Return whether one of *patterns* matches the error's type, with or without its module.
@@ -159,6 +159,13 @@ def _attempt(read: Callable[[], _T], otherwise: _T) -> _T:
         return otherwise
 
 
+def _hidden(text: str) -> str:
+    # Not at import, as in ``_masked``.
+    from dlq_replay.text.masks import mask_text  # noqa: PLC0415
+
+    return mask_text(text)
+
+
 def _masked(text: str) -> str:
     # Not at import: compiling the patterns takes time, and most starts park nothing.
     from dlq_replay.text.normalization import mask_error  # noqa: PLC0415
@@ -167,16 +174,13 @@ def _masked(text: str) -> str:
 
 
 def _own_frames(exception: BaseException) -> str:
-    # Not at import, as in ``_masked``.
-    from dlq_replay.text.masks import mask_text  # noqa: PLC0415
-
     codes = [(frame.f_code, line) for frame, line in walk_tb(exception.__traceback__)]
     frames = [
         one_line(f"{code.co_filename}:{line} in {code.co_name}")
         for code, line in codes
         if not _FOREIGN.search(code.co_filename)
     ]
-    text = mask_text("\n".join(frames[: -_FRAMES - 1 : -1]))
+    text = _hidden("\n".join(frames[: -_FRAMES - 1 : -1]))
     return text.encode("utf-8", "replace")[:_FRAMES_BYTES].decode("utf-8", "ignore")
 
 

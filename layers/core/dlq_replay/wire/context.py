@@ -19,6 +19,7 @@ CONTEXT_ATTRIBUTE = "sqs-dlq-context"
 CONTEXT_VERSION = 1
 CONTEXT_MAX_BYTES = 1024
 _FIELD = re.compile(r"[ -~]{1,128}")
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 KEPT_ERROR_BYTES = 200
 """So much of an error's message, as JSON, has room beside all else that a parked copy has."""
 
@@ -67,7 +68,8 @@ def error_code_of(value: object) -> str | None:
 class ReplayContext(NamedTuple):
     """What travels with a dead letter. Every field may be unknown, which is None.
 
-    Texts are printable ASCII of 1 to 128 characters. On a copy that we send the whole is at most
+    Texts are printable ASCII of 1 to 128 characters; ids are of letters, digits, ``_``, ``-``,
+    ``.`` and ``:``. On a copy that we send the whole is at most
     1,024 bytes: ``to_json`` says what is cut or left out where it would be more.
 
     Attributes:
@@ -180,6 +182,13 @@ def _text(key: str, value: object) -> str:
     return value
 
 
+def _id(key: str, value: object) -> str:
+    # Ids are shown: one that a producer made up must not be a sentence, or an e-mail address.
+    if not (isinstance(value, str) and _ID.fullmatch(value)):
+        raise ValueError(f"{key} must be 1 to 128 letters, digits, '_', '-', '.' and ':'")
+    return value
+
+
 def _queue_name(key: str, value: object) -> str:
     if not (isinstance(value, str) and is_queue_name(value)):
         raise ValueError(f"{key} must be the name of an SQS queue")
@@ -209,18 +218,18 @@ def _error(key: str, value: object) -> FailureError:
 
 
 _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
-    "id": ("first_id", _text),
+    "id": ("first_id", _id),
     "h": ("body_digest", _text),
     "t0": ("first_seen_seconds", _seconds),
     "due": ("due_seconds", _seconds),
     "reason": ("reason", _text),
     "error": ("error", _error),
-    "plan": ("plan_id", _text),
+    "plan": ("plan_id", _id),
     "src": ("source_queue", _queue_name),
     "held": ("held_seconds", _seconds),
-    "g": ("group_id", _text),
+    "g": ("group_id", _id),
     "back": ("is_back", _mark),
     "canary": ("is_canary", _mark),
-    "last": ("last_id", _text),
+    "last": ("last_id", _id),
 }
 """The keys in their order on the wire, which is that of the fields, and what reads each value."""
