@@ -160,7 +160,7 @@ class _Java:
             KeyboardInterrupt: ``end`` was called in the block, which may have failed for that
                 reason.
         """
-        java_gateway.Popen = self._start  # type: ignore[attr-defined]
+        java_gateway.Popen = self._start  # type: ignore[attr-defined, assignment]
         try:
             yield
         except BaseException as error:
