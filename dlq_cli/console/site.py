@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
@@ -118,9 +118,13 @@ class Visit:
         return str(self.request.scope["root_path"])
 
     def address(self, path: str, **query: object) -> str:
-        """Return an address of the console; empty fields of the query are left out."""
+        """Return an address of the console; empty fields of the query are left out.
+
+        Half a pair of surrogates, which no address can hold, becomes a question mark.
+        """
         fields = {name: value for name, value in query.items() if value not in (None, "")}
-        return quote(self.base + path) + (f"?{urlencode(fields)}" if fields else "")
+        address = quote(self.base + path, errors="replace")
+        return f"{address}?{urlencode(fields, errors='replace')}" if fields else address
 
     def see_other(self, path: str, **query: str) -> Response:
         """Send the browser on after a form has done its work, so that a reload repeats nothing."""
@@ -200,7 +204,10 @@ def number_of(text: str, otherwise: int = 0) -> int:
 @cache
 def environment() -> Environment:
     """Return the engine of the console's templates; the report's are found, too."""
-    return report_page.make_environment(_PACKAGES)
+    made = report_page.make_environment(_PACKAGES)
+    # Jinja's own raises for half a pair of surrogates.
+    made.filters["urlencode"] = partial(quote, errors="replace")
+    return made
 
 
 @cache

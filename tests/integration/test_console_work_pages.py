@@ -244,9 +244,10 @@ def test_texts_of_commands_answers_and_errors_are_data(world: DeadWorks) -> None
         json.dumps({"label": HOSTILE, "seconds": 1, "text": HOSTILE}) + "\n"
     )
 
-    for page in (world.page(work), world.browser.get("/works").text):
+    escaped = HOSTILE.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;")
+    works = world.browser.get("/works").text
+    assert f'/works/{work.work_id}"' in works
+    assert escaped in world.page(work)
+    for page in (world.page(work), works):
         assert "<script>alert" not in page
         assert "<img" not in page
-    assert HOSTILE.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in world.page(
-        work
-    )
