@@ -57,7 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="S",
         help="try again for S seconds while a redrive, a restore, an analysis or another erase is "
-        "under way (default: end at once, with exit code 2)",
+        "under way (default: end within 12 s, with exit code 2)",
     )
     add_shared(parser, "--reason", "--execute")
 
