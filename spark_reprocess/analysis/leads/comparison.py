@@ -152,11 +152,16 @@ class Comparisons:
         messages = _some(np.flatnonzero(self._is_other(group)), group)
         return Others(messages, self._sample.weights[messages]) if len(messages) else None
 
-    def alike(self, group: SampledGroup) -> Others | None:
-        """Return the other messages that are like those of the group, None if they are too few."""
+    def alike(self, group: SampledGroup, left_out: Flags | None = None) -> Others | None:
+        """Return the other messages that are like those of the group, None if they are too few.
+
+        *left_out* says of each message whether it is not to be compared with.
+        """
         is_other, size, weights = self._is_other(group), self._size, self._sample.weights
+        if left_out is not None:
+            is_other &= ~left_out
         mix = np.bincount(self._shapes[group.messages], minlength=size)
-        there = self._messages - mix
+        there = np.bincount(self._shapes[is_other], minlength=size)
         weight = np.bincount(self._shapes, weights * is_other, minlength=size)
         factor = np.zeros(size)
         for shape in np.flatnonzero(mix):

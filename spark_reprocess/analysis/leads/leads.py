@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 
 from spark_reprocess.analysis.groups.mask import Masks
+from spark_reprocess.analysis.leads.causes import find_causes
 from spark_reprocess.analysis.leads.comparison import Comparisons, Others, Sample, SampledGroup
 from spark_reprocess.analysis.leads.contrast import (
     LEAST_PART,
@@ -32,7 +33,7 @@ from spark_reprocess.analysis.leads.features import (
     path_text,
 )
 from spark_reprocess.analysis.leads.lead_format import lead_of
-from spark_reprocess.analysis.leads.predicates import Flags
+from spark_reprocess.analysis.leads.predicates import Counts, Flags
 from spark_reprocess.groups.findings import LEAST_GROUP, Lead
 
 LEADS = 5
@@ -55,6 +56,9 @@ _SAME_MESSAGES = 0.95
 _ALL = 0.99
 _LEAST_MESSAGES = 5
 """Groups with fewer messages to which a lead applies do not count for what is usual."""
+
+_NO_WEIGHT = 1e-6
+"""What is left of a sum of weights that was subtracted from itself."""
 
 _SAME_COUNTS = 20
 _LEAST_PARTS, _MOST_PARTS, _MOST_MESSAGES = 24, 96, 8000
@@ -94,6 +98,7 @@ class _Context:
         tests = [2 * groups * MOST_CONDITIONS * math.comb(number, n) for n in range(4)]
         # By the size of a set the evidence, in nats, from which on a difference is significant.
         self.needed = [math.log(max(one, 1) / ALPHA) for one in tests]
+        self.causes = find_causes(sample.table, sample.groups, self.needed[1])
 
 
 class _Search:
@@ -104,6 +109,13 @@ class _Search:
         self._table = context.sample.table
         self._messages = group.messages[:_MOST_MESSAGES]
         self._own = self._table.counts(group.messages, np.ones(self._size))
+        self._place = int(context.sample.group_of[group.messages[0]])
+        self._left_out = context.causes.left_out(self._place)
+        # Messages alike are chosen by the fields that they have: of a field that another group
+        # lacks, they cannot tell how often it is there.
+        is_value = np.append(~self._table.is_type, np.zeros(2 * len(self._table.paths), bool))
+        lacked = context.causes.lacked_by_others(self._place)
+        self._is_lacked = lacked[self._table.field_of] & ~is_value
         self._mark = self._table.counts(self._messages, context.marks[self._messages]).holds
         self._left = np.ones(self._table.messages, bool)
 
@@ -166,7 +178,7 @@ class _Search:
         compared with similar shapes only, and count less. That a field is present is not a lead at
         all: the group's title lists the fields.
         """
-        alike = self._context.comparisons.alike(self._group)
+        alike = self._alike()
         everybody = self._context.comparisons.all(self._group)
         shapes = self._context.sample.shapes[self._group.messages]
         bound = self._context.comparisons.bound_to(int(np.bincount(shapes).argmax()))
@@ -193,12 +205,41 @@ class _Search:
                 is_exclusive = is_in_all & (theirs <= (1 - _ALL) * everybody.weights.sum())
                 yield everybody, compared, may_be_implied | is_exclusive
 
+    def _alike(self) -> Others | None:
+        """Return the messages alike, if possible without groups that lack a field and so fail.
+
+        Messages alike are weighted by shape, and each such group is a shape of its own: if only
+        some conditions left it out, the shapes would not count as much as they should.
+        """
+        lacking = self._context.causes.lacking(self._place)
+        left_out = lacking[self._context.sample.group_of]
+        without = self._context.comparisons.alike(self._group, left_out)
+        return without or self._context.comparisons.alike(self._group)
+
+    def _counts_of(self, others: Others) -> Counts:
+        """Count *others* for each predicate, without the groups that its field is a cause of."""
+        rows, weights = others.messages, others.weights
+        counts = self._table.counts(rows, weights)
+        holds, applies = counts.holds.copy(), counts.applies.copy()
+
+        row_of = self._context.causes.row_of[self._context.sample.group_of[rows]]
+        for row in np.flatnonzero(self._left_out.any(axis=1)).tolist():
+            is_of_group = row_of == row
+            part = self._table.counts(rows[is_of_group], weights[is_of_group])
+            left_out = self._left_out[row]
+            holds[left_out] -= part.holds[left_out]
+            applies[left_out] -= part.applies[left_out]
+        return Counts(np.maximum(holds, 0.0), np.maximum(applies, 0.0))
+
     def _compared(self, others: Others, compared: Flags, implied: Flags) -> Contrast | None:
         """Build the matrix of the conditions that may make a difference; None if there are none."""
-        own, theirs = self._own, self._table.counts(others.messages, others.weights)
+        own, theirs = self._own, self._counts_of(others)
+        if others.are_alike:
+            compared = compared & ~self._is_lacked
         is_frequent = own.holds >= max(LEAST_PART * self._size, 2)
         varies = np.minimum(own.shares, theirs.shares) < 1 - LEAST_PART
-        usable = np.flatnonzero(compared & is_frequent & varies)
+        has_no_others = self._left_out.any(axis=0) & (theirs.applies <= _NO_WEIGHT)
+        usable = np.flatnonzero(compared & is_frequent & varies & ~has_no_others)
         if not len(usable):
             return None
         gain = balanced(own.shares[usable], theirs.shares[usable]) * own.applies[usable]
@@ -217,6 +258,11 @@ class _Search:
             np.array([of(one)[rows] for one in conditions.tolist()], np.float32)
             for of in (self._table.holds, self._table.applies)
         )
+        # A message of a group that the field is a cause of says nothing about the condition.
+        row_of = self._context.causes.row_of[self._context.sample.group_of[rows]]
+        is_left_out = self._left_out[:, conditions][row_of].T
+        holds[is_left_out] = 0
+        applies[is_left_out] = 0
         return Contrast(
             others,
             rows,
