@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
 from spark_reprocess.analysis.groups.mask import compile_masks
-from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger.claims import require_unsealed, timestamp
+from spark_reprocess.archive.ledger.claims import timestamp
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.archive.messages.message_store import message_files
 from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
@@ -25,7 +24,6 @@ from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.groups.findings import Findings
 from spark_reprocess.inspect.status import ArchiveStatus, count
 from spark_reprocess.logs.events import LIMIT_MINUTES
-from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
@@ -35,7 +33,7 @@ from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Clock, De
 STATUS_FILE = "status.json"
 """Below the archive's root: how many messages were pending at the end of the last run, which ones
 others waited for, and when the last run began that emptied the parked queue. The daily notice reads
-it. Also the plan of a ramp that the last run did not finish: the next one goes on with it."""
+it."""
 
 NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
@@ -187,9 +185,7 @@ def run(
             findings = analyze(spark, analyzing, progress=progress)
         except BusyError as error:
             postponed = str(error)
-    if policy and findings and findings.groups and deadline.seconds_left <= 0:
-        postponed = TIME_IS_OVER
-    elif policy and findings:
+    if policy and findings and findings.groups:
         try:
             redriven = _redrive(spark, options, policy, findings, progress, deadline, announce)
         except BusyError as error:
@@ -203,7 +199,7 @@ def run(
     # A broken file costs the alarm an age that is too high until a run empties the queue.
     drained_at = timestamp(started) if has_emptied else _status(archive).get("drained_at")
     counted = count(archive, options.claim_ttl_seconds)
-    pending = _pending(archive, run_id, drained_at, counted, redriven)
+    pending = _pending(archive, run_id, drained_at, counted)
     used = policy.sha256 if policy else None
     return RunSummary(run_id, drained, findings, redriven, pending, used, postponed, refused)
 
@@ -216,43 +212,24 @@ def _redrive(
     progress: Progress,
     deadline: Deadline,
     announce: Callable[[str], object],
-) -> RedriveSummary | None:
+) -> RedriveSummary:
+    """Redrive the run's own plan, which has all that earlier ones left.
+
+    Raises:
+        InputError: as ``redrive``.
+        BusyError: also if the time is over.
+    """
+    if deadline.seconds_left <= 0:
+        raise BusyError(TIME_IS_OVER)
     wanted = replace(
         options,
+        plan=findings.plan_path,
+        time_budget_seconds=deadline.seconds_left,
         # Every run would select messages again that cannot carry the plan's id.
         requires_room=True,
         where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
     )
-    redriven = None
-    unfinished = unfinished_ramp(open_archive(options.archive), policy)
-    for plan in filter(None, (unfinished, findings.plan_path if findings.groups else None)):
-        if redriven and redriven.stopped_by:
-            break
-        step = replace(wanted, plan=plan, time_budget_seconds=deadline.seconds_left)
-        clock = deadline.clock
-        redriven = redrive(spark, step, progress=progress, clock=clock, announce=announce)
-    return redriven
-
-
-def unfinished_ramp(archive: Archive, policy: Policy) -> str | None:
-    """Return the plan of a ramp that the last run left; None where its decisions are outdated.
-
-    In the new plan each of its groups would begin with step one.
-    """
-    plan_id = _status(archive).get("ramp")
-    if not plan_id:
-        return None
-    try:
-        plan = find_plan(archive, str(plan_id), takes_files=False).plan()
-        require_unsealed(archive, plan.plan_id)
-    except InputError:
-        # Somebody removed the report, or the plan's claims have expired.
-        return None
-    if plan.snapshot.policy_sha256 != policy.sha256:
-        return None
-    memory = read_memory(archive)
-    decided_in = (memory.state(group.group_id).plan_id or "" for group in plan.groups)
-    return None if any(one > plan.plan_id for one in decided_in) else plan.plan_id
+    return redrive(spark, wanted, progress=progress, clock=deadline.clock, announce=announce)
 
 
 def _status(archive: Archive) -> dict[str, Any]:
@@ -268,16 +245,13 @@ def _pending(
     run_id: str,
     drained_at: object,
     now: ArchiveStatus,
-    redriven: RedriveSummary | None,
 ) -> Pending:
     """Write the waiting messages into ``STATUS_FILE``; return the number of pending ones."""
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
     times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
-    is_unfinished = redriven and redriven.ramp and redriven.stopped_by
-    ramp = redriven.plan_id if redriven and is_unfinished else None
     oldest = now.oldest_pending_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0
     pending = Pending(now.count(PENDING), max(0, round(age_seconds)))
-    content = {"run_id": run_id, **times, **waiting, "pending": asdict(pending), "ramp": ramp}
+    content = {"run_id": run_id, **times, **waiting, "pending": asdict(pending)}
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
     return pending

@@ -1,12 +1,12 @@
 """A redrive by ramp: step after step to one destination, each judged before the next.
 
 The run's own tasks send a step, and its messages stand in the ledger like any other. What a run has
-not finished, the next one goes on with: the records of the steps say where it was. A run that sees
-another one at work on the same ramp ends.
+not finished, the next one goes on with: the records of the steps say where it was, also for a group
+of a later plan. A run that sees another one at work on the same ramp ends.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,14 +33,11 @@ from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
     GroupRamp,
-    Reading,
+    QueueTimes,
     Step,
     Steps,
-    Verdict,
-    blocker_of,
+    earlier_steps,
     ended_steps,
-    group_ramp,
-    step_size,
 )
 from spark_reprocess.redrive.execution import (
     TaskRunner,
@@ -53,11 +50,12 @@ from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import WAITING, TableWatch
+from spark_reprocess.redrive.verdicts import Counts, Verdicts
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"
 _WAITS = f"{WAITING} for the ramp"
 _IS_SHARED = f"{_WAITS}: another run goes on with it"
-_NOT_LOOKED = "nobody has looked yet"
+_LANE = (PARKED_QUEUE, "message_group_id")
 
 
 @dataclass
@@ -70,6 +68,7 @@ class Ramp:
         memory: what was known of the groups when the run began.
         ended: how many steps are sent: first, when the dispositions were resolved.
         watch: sees whether the failure table can be read.
+        uncounted: the groups whose counters this run has made.
     """
 
     runner: TaskRunner
@@ -81,13 +80,34 @@ class Ramp:
     steps: Steps
     ended: int
     watch: TableWatch
-    _groups: dict[str, GroupRamp] = field(default_factory=dict)
+    uncounted: Collection[str] = ()
     _left: Counter[str] = field(default_factory=Counter)
     """By group id, how many messages this run has to send that it has found in no step yet."""
     _taken: list[DataFrame] = field(default_factory=list)
     """The messages of the steps that this run has begun to send."""
-    _blocker: str = _NOT_LOOKED
+    _blocked: dict[str, Collection[str]] = field(default_factory=dict)
+    """Of which groups nothing could be drawn since the last step, and which were held then."""
     _tallies: list[Tally] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Read the steps of earlier plans. Raises ArchiveError."""
+        options, queue = self.probe.options, self.probe.queue
+        self._verdicts = Verdicts(
+            plan_id=self.context.plan_id,
+            earlier=earlier_steps(self.runner.archive, self.context.plan_id, self.steps.queue),
+            state=self.memory.state,
+            read_counts=self._read_counts,
+            read=self.probe.read,
+            now_seconds=self.runner.deadline.clock.now_seconds,
+            times=QueueTimes(
+                queue.failure_seconds, queue.retention_seconds, options.minute_seconds
+            ),
+            delay_seconds=queue.delay_seconds,
+            allowed=options.allow_returns,
+            in_order=self._in_order,
+            uncounted=self.uncounted,
+            on_bad=self._stop_group,
+        )
 
     def send(self) -> Sent:
         """Record what is not sent; send step after step, until nothing more may go in this run."""
@@ -98,23 +118,34 @@ class Ramp:
         rest, name = self.rows.where(~is_send), self.steps.queue
         first = self.runner.execute(Held(rest), others, self.context, name)
         stopped_by = first.stopped_by
-        while True:
-            steps = self.steps.read()
-            self._decide(steps)
-            if stopped_by or not (len(steps) > self.ended or self._open()):
-                break
+        has_more = True
+        while has_more and not stopped_by:
+            steps = self._verdicts.steps = self.steps.read()
+            # What came back of a group since its step was made stops it before that is sent.
+            self._verdicts.judge(self._left_of(sends))
             if ended_steps(steps) != self.ended:
                 stopped_by = _IS_SHARED
             elif len(steps) > self.ended:
-                stopped_by = self._execute(steps)
+                stopped_by = self._execute(steps[-1])
             else:
-                stopped_by = self._await_verdicts(steps) or self._begin_next(steps)
+                stopped_by = self._await_turn()
+                turn = self._turn()
+                has_more = bool(turn)
+                if turn and not stopped_by:
+                    stopped_by = self._begin_next(turn)
+        self._verdicts.judge(self._left_of(sends))
+        if not stopped_by and (why := self._why_not_all()):
+            stopped_by = f"{_WAITS}: {why}"
         left = [
-            replace(one, word=Disposition.STOPPED) if self._is_bad(one.group_id) else one
+            replace(one, word=Disposition.STOPPED) if self._verdicts.is_bad(one.group_id) else one
             for one in not_reached(sends, self._tallies)
         ]
         tallies = (*first.tallies, *self._tallies, *left)
-        return Sent(tallies, stopped_by, tuple(self._groups.values()))
+        return Sent(tallies, stopped_by, tuple(self._verdicts.groups.values()))
+
+    def _left_of(self, sends: Sequence[Tally]) -> dict[str, int]:
+        """Return how many messages are left of each group, 0 included."""
+        return {one.group_id: self._left[one.group_id] for one in sends}
 
     @property
     def _look_seconds(self) -> float:
@@ -125,43 +156,84 @@ class Ramp:
         """Whether what stands behind a message of its message group waits."""
         return self.context.to_fifo and not self.probe.options.allow_reordering
 
-    def _open(self) -> list[str]:
-        """Return the groups that may have another step."""
-        return [one for one in self._left if not self._is_bad(one)]
+    def _await_turn(self) -> str:
+        """Look until a group may have its next step; return what ended that before, else empty.
 
-    def _begin_next(self, steps: Sequence[Step]) -> str:
-        """Make the next step of the groups that may have one; return why there is none."""
-        wanted = {
-            one: step_size(self._groups[one].sent if one in self._groups else 0, self._left[one])
-            for one in self._open()
-        }
+        It ends also where nothing becomes known that could be known soon.
+        """
+        now_seconds, verdicts = self._verdicts.now_seconds, self._verdicts
+        until = now_seconds() + PATIENCE_MINUTES * self.probe.options.minute_seconds
+
+        def is_over() -> bool:
+            verdicts.look(self._left)
+            waiting = verdicts.waiting(self._left)
+            if self._turn() and verdicts.has_looked_enough(waiting):
+                return True
+            is_late = max(now_seconds(), verdicts.ready_at(waiting)) > until
+            return not waiting or is_late or bool(self.watch.lost())
+
+        with self.runner.progress("ramp", lambda: verdicts.why_not(self._left)):
+            stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
+        return stopped_by or self.watch.lost()
+
+    def _turn(self) -> dict[str, int]:
+        """Return the groups that may have their next step now: how many messages it may have."""
+        held = self._held_groups()
+        ready = self._verdicts.ready(self._left)
+        return {one: size for one, size in ready.items() if self._blocked.get(one) != held}
+
+    def _held_groups(self) -> list[str]:
+        """Return the groups whose message groups must not go on, because something may return."""
+        return self._verdicts.held_groups() if self._in_order else []
+
+    def _why_not_all(self) -> str:
+        """Return why messages are left that no step has had; empty if there are none."""
+        why = self._verdicts.why_not(self._left)
+        is_blocked = any(self._left[group_id] for group_id in self._blocked)
+        return why or ("what is left stands behind messages that stay" if is_blocked else "")
+
+    def _begin_next(self, wanted: Mapping[str, int]) -> str:
+        """Make the next step of these groups; return why there can be none."""
+        returned, stopped_by = self._known_counts(wanted)
+        if stopped_by:
+            return stopped_by
+        wanted = {one: size for one, size in wanted.items() if one in returned}
         if not wanted:
-            return ""
-        returned = self._returned(steps)
-        if not wanted.keys() <= returned.keys():
-            return f"{_WAITS}: it is not known what came back"
-        number, run_id = len(steps) + 1, self.context.run_id
+            return f"{_WAITS}: somebody removed the counters of what comes back; run again"
+        number, run_id = len(self._verdicts.steps) + 1, self.context.run_id
         with ExitStack() as stack:
             drawn = Held.of(self._drawn(wanted), sum(wanted.values()), stack)
-            write_table(drawn.rows, self.runner.archive, self.steps.table(number, run_id))
             messages = {row["group_id"]: row["count"] for row in drawn.counts("group_id")}
-        if not messages:
-            return f"{_WAITS}: what is left stands behind messages that stay"
-        before = {one: returned[one] for one in messages}
-        stops = {one: self.memory.state(one).stops for one in messages}
-        self._blocker = _NOT_LOOKED
+            if not messages:
+                self._blocked |= dict.fromkeys(wanted, self._held_groups())
+                return ""
+            write_table(drawn.rows, self.runner.archive, self.steps.table(number, run_id))
+        step = Step(
+            number=number,
+            run_id=run_id,
+            began_at=self._verdicts.now_seconds(),
+            messages=messages,
+            returned_before={one: returned[one] for one in messages},
+            stops={one: self.memory.state(one).stops for one in messages},
+            proven={one: self._verdicts.proven(one) for one in messages},
+            left={one: self._left[one] - count for one, count in messages.items()},
+        )
         # Of two runs at once the first one's record counts for both.
-        began_at = self.runner.deadline.clock.now_seconds()
-        self.steps.create(Step(number, run_id, began_at, messages, before, stops))
+        self.steps.create(step)
+        self._blocked.clear()
         return ""
 
     def _drawn(self, wanted: Mapping[str, int]) -> DataFrame:
         """Draw so many messages of each group, and say where in the step each of them is.
 
         On FIFO the heads of message groups come first, and what stands behind one that is not drawn
-        is not drawn either. Otherwise their ids decide, which are random.
+        is not drawn either, nor what follows a message that may still come back. Otherwise their
+        ids decide, which are random.
         """
         rows = self.rows.where(F.col("disposition") == Disposition.SEND).drop(*POSITION)
+        if held := self._held_groups():
+            lanes = self._sent_of(held).select(*_LANE).distinct()
+            rows = rows.join(lanes, [*_LANE], "left_anti")
         # What could not be sent of these is drawn again by runs that begin later.
         if self._taken:
             rows = rows.join(reduce(DataFrame.union, self._taken), "message_id", "left_anti")
@@ -179,9 +251,23 @@ class Ramp:
         positioned = with_positions(drawn.where("drawn"), units)
         return positioned.select("message_id", "group_id", "unit", "position")
 
-    def _execute(self, steps: Sequence[Step]) -> str:
+    def _sent_of(self, group_ids: Sequence[str]) -> DataFrame:
+        """Return the rows of what the steps of this plan have of these groups."""
+        tables = [
+            self._table(step)
+            for step in self._verdicts.steps
+            if not step.messages.keys().isdisjoint(group_ids)
+        ]
+        ids = reduce(DataFrame.union, tables).where(F.col("group_id").isin(*group_ids))
+        return self.rows.join(ids.select("message_id"), "message_id")
+
+    def _table(self, step: Step) -> DataFrame:
+        """Read the messages of a step: ``_COLUMNS``."""
+        folder = self.steps.table(step.number, step.run_id)
+        return read_table(self.rows.sparkSession, self.runner.archive, folder, _COLUMNS)
+
+    def _execute(self, step: Step) -> str:
         """Send what is left of the last step, and write down that it is sent; else return why."""
-        step = steps[-1]
         limit, why = known_limit(self.watch, self._look_seconds, self.runner.deadline)
         if why:
             return why
@@ -194,9 +280,12 @@ class Ramp:
         def trouble() -> str:
             if why := self.watch.trouble(limit):
                 return why
-            is_bad = any(one.verdict is Verdict.BAD for one in self._states(steps))
+            is_bad = self._verdicts.is_any_bad(left)
             return f"{_WAITS}: more messages came back than may" if is_bad else ""
 
+        # A thread reads it meanwhile.
+        left = {one: self._left[one] for one in {*self._left, *step.messages}}
+        self._verdicts.here.add(step.number)
         unproven = frozenset(step.messages.keys() & self._left.keys())
         result = self.runner.execute(
             Held(rows),
@@ -207,15 +296,23 @@ class Ramp:
         )
         settled = [one for one in result.tallies if one.word != Disposition.NOT_REACHED]
         self._tallies += settled
-        if result.stopped_by:
-            return result.stopped_by
-        others = {Disposition.BUSY, Disposition.NOT_SELECTED, Disposition.OVER_LIMIT}
+        return result.stopped_by or self._end_step(step, (*known, *settled))
+
+    def _end_step(self, step: Step, tallies: Collection[Tally]) -> str:
+        """Write down that a step is sent, by what became of its messages; else return why not."""
+        unselected = {Disposition.NOT_SELECTED, Disposition.OVER_LIMIT}
         if self.probe.options.group:
-            others.add(Disposition.LEAVE)
+            unselected.add(Disposition.LEAVE)
+        words = {one.word for one in tallies}
+        if Disposition.BUSY in words:
+            return f"{_WAITS}: another run has messages of step {step.number} to send"
+        if words & unselected:
+            return (
+                f"{_WAITS}: this run does not select all messages of step {step.number}, which "
+                "another one has begun; run it as that one, or collect again"
+            )
         sent = Counter(dict.fromkeys(step.messages, 0))
-        for one in (*known, *settled):
-            if one.word in others:
-                return f"{_WAITS}: another run has messages of step {step.number} to send"
+        for one in tallies:
             if one.word in (Disposition.SENT, Disposition.SENT_BEFORE):
                 sent[one.group_id] += one.count
         sent_at = self.runner.deadline.clock.now_seconds()
@@ -224,17 +321,18 @@ class Ramp:
         self.ended += 1
         # On FIFO only a plan that is resolved anew shows what waits behind the others.
         is_short = self._in_order and sent.total() < sum(step.messages.values())
-        return f"{_WAITS}: some of step {step.number} could not be sent" if is_short else ""
+        return (
+            f"{_WAITS}: some of step {step.number} could not be sent; run again" if is_short else ""
+        )
 
     def _rows(self, step: Step) -> DataFrame:
         """Return the rows of a step, in chunks of its own.
 
         Nothing goes of a group that was stopped since it was drawn, nor what stands behind it.
         """
-        folder = self.steps.table(step.number, step.run_id)
-        table = read_table(self.rows.sparkSession, self.runner.archive, folder, _COLUMNS)
+        table = self._table(step)
         self._taken.append(table)
-        stopped = [one for one in step.messages if self._is_bad(one) or not self._of([step], one)]
+        stopped = [one for one in step.messages if self._is_stopped(step, one)]
         rows, disposition = self.rows.drop(*POSITION), F.col("disposition")
         if stopped:
             is_stopped = F.col("group_id").isin(*stopped) & (disposition == Disposition.SEND)
@@ -245,83 +343,36 @@ class Ramp:
         own = with_chunks(Held(table), chunks, f"{name}{step.number:05d}")
         return rows.join(own.frame.drop("group_id"), "message_id")
 
-    def _await_verdicts(self, steps: Sequence[Step]) -> str:
-        """Wait until it is known of each group's last step whether it was good.
+    def _is_stopped(self, step: Step, group_id: str) -> bool:
+        """Whether a group was stopped since a step of it was drawn."""
+        stops = self.memory.state(group_id).stops
+        return self._verdicts.is_bad(group_id) or step.stops.get(group_id) != stops
 
-        Return why it is not, and cannot be soon.
-        """
-        groups = self._open()
-        last = {of[-1].number: of[-1] for one in groups if (of := self._of(steps, one))}.values()
-        if not last:
-            return ""
-        began_at, queue = min(step.began_at for step in last), self.probe.queue
-        sent_at = max(step.sent_at or 0 for step in last) + queue.delay_seconds
-        minute = self.probe.options.minute_seconds
-        looks, ready_at = list[Reading](), sent_at
-        now_seconds = self.runner.deadline.clock.now_seconds
-        until = now_seconds() + PATIENCE_MINUTES * minute
+    def _stop_group(self, ramp: GroupRamp) -> None:
+        """Write down that nothing more of a group is sent until somebody decides again."""
+        if is_group_id(ramp.group_id):
+            said = Statement(datetime.now(UTC), self.context.who, stopped=ramp.why)
+            add_statement(self.runner.archive, ramp.group_id, said)
+
+    def _known_counts(self, groups: Collection[str]) -> tuple[Counts, str]:
+        """Read the counters of this plan until they are known; return also why they are not."""
+        counts: Counts | None = None
 
         def is_over() -> bool:
-            nonlocal ready_at
-            looks.append(self.probe.read(began_at, now_seconds()))
-            returned = self._returned(steps)
-            expected = sum(step.expected(returned) for step in last)
-            times = sent_at, queue.failure_seconds, minute
-            self._blocker, ready_at = blocker_of(looks, expected, *times)
-            self._decide(steps)
-            is_known = not self._blocker and all(one in returned for one in groups)
-            is_late = max(now_seconds(), ready_at) > until
-            is_lost = bool(self.watch.lost())
-            return is_known or is_late or is_lost or all(map(self._is_bad, groups))
+            nonlocal counts
+            counts = self._read_counts(self.context.plan_id, groups)
+            return counts is not None or bool(self.watch.lost())
 
-        with self.runner.progress("ramp", lambda: self._blocker):
-            stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
-        stopped_by = stopped_by or self.watch.lost()
-        waiting = [one for one in self._groups.values() if one.verdict is Verdict.UNKNOWN]
-        if stopped_by or not waiting:
-            return stopped_by
-        after, first = datetime.fromtimestamp(ready_at, UTC), waiting[0]
-        return f"{_WAITS}: step {first.step} can be judged after {after:%H:%M} UTC: {first.why}"
+        stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
+        return counts or {}, stopped_by or (self.watch.lost() if counts is None else "")
 
-    def _of(self, steps: Sequence[Step], group_id: str) -> list[Step]:
-        """Return the steps of a group since it was last stopped."""
-        stops = self.memory.state(group_id).stops
-        return [step for step in steps if step.stops.get(group_id) == stops]
-
-    def _is_bad(self, group_id: str) -> bool:
-        return group_id in self._groups and self._groups[group_id].verdict is Verdict.BAD
-
-    def _decide(self, steps: Sequence[Step]) -> None:
-        """Note how far the groups are, and stop those of which too many came back."""
-        for one in self._states(steps):
-            if one.verdict is Verdict.BAD and is_group_id(one.group_id):
-                said = Statement(datetime.now(UTC), self.context.who, stopped=one.why)
-                add_statement(self.runner.archive, one.group_id, said)
-            self._groups[one.group_id] = one
-
-    def _states(self, steps: Sequence[Step]) -> list[GroupRamp]:
-        """Return how far the groups are that have a step and are not stopped by this run."""
-        returned, allowed = self._returned(steps), self.probe.options.allow_returns
-        return [
-            group_ramp(
-                *(one.group_id, own, self._left[one.group_id], returned.get(one.group_id)),
-                *(allowed, self._blocker),
-                in_order=self._in_order,
-            )
-            for one in self.work
-            if one.word == Disposition.SEND
-            and (own := self._of(steps, one.group_id))
-            and not self._is_bad(one.group_id)
-        ]
-
-    def _returned(self, steps: Sequence[Step]) -> dict[str, int]:
-        """Return how many came back; a group of which that is not known is missing."""
-        groups = {one.group_id for one in self.work}.union(*(step.messages for step in steps))
+    def _read_counts(self, plan_id: str, groups: Collection[str]) -> Counts | None:
+        """Read how many came back; a group whose counters are gone is missing. None: not known."""
         table = returns_table(self.probe.options.failure_table or "", self.context.destination)
         try:
-            found = table.read(self.context.plan_id, groups)
+            found = table.read(plan_id, groups)
         except TableError as error:
             self.watch.saw(str(error))
-            return {}
+            return None
         self.watch.saw("")
         return {group_id: returns.returned for group_id, returns in found.items()}

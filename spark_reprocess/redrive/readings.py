@@ -71,6 +71,8 @@ class Probe:
         queue = "AWS/SQS", {"QueueName": QueueAddress.from_url(urls[0]).name}
         try:
             obstacle = next(filter(None, self._obstacles(began_at, now)), "")
+            name = Metric.RETURNS_NOT_COUNTED.value
+            uncounted = _sum(self._metric(name, *self._ours, began_at, now))
             ages = self._metric("ApproximateAgeOfOldestMessage", *queue, began_at, now)
             deleted = self._metric("NumberOfMessagesDeleted", *queue, began_at, now)
         except (BotoCoreError, ClientError) as error:
@@ -78,7 +80,7 @@ class Probe:
         main, dead_letters = (queue_counts(SqsQueue(self.make_client(url), url)) for url in urls)
         oldest = {one["Timestamp"].timestamp(): one["Maximum"] for one in ages}
         count = _sum(deleted) if deleted else None
-        return Reading(now, obstacle, main, dead_letters, oldest, count)
+        return Reading(now, obstacle, uncounted, main, dead_letters, oldest, count)
 
     def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
         options, url = self.options, self.queue.url
@@ -86,25 +88,28 @@ class Probe:
         yield limit.sentence
         if limit.fault:
             yield f"the limit of replays cannot be read: {limit.fault}"
-        # The function publishes for the stack's main queue what concerns its whole DLQ.
-        stack_queue = QueueAddress.from_url(options.main_queue_url or url).name
-        ours = NAMESPACE, {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: stack_queue}
         recent = max(began_at, now - PATIENCE_MINUTES * options.minute_seconds)
         # A copy whose return cannot be counted now is one that the function left in the DLQ.
-        faults = [
-            (Metric.RETURNS_NOT_COUNTED.value, *ours, began_at),
-            (Metric.FAILED_TOTAL.value, *ours, recent),
-        ]
+        faults = [(Metric.FAILED_TOTAL.value, *self._ours)]
         # A function that nobody named and that does not run leaves dead letters in the DLQ.
         if (arn := options.function_arn) is not None:
             name = arn.rpartition(":")[2]
             if not self._is_fed(arn, name):
                 yield "nothing feeds the replay function; turn its trigger on: dlq resume"
             own = "AWS/Lambda", {"FunctionName": name}
-            faults += [(metric, *own, recent) for metric in ("Errors", "Throttles")]
-        for metric, namespace, dimensions, since in faults:
-            if count := _sum(self._metric(metric, namespace, dimensions, since, now)):
-                yield f"the replay function had {count:,} {metric} since the step"
+            faults += [(metric, *own) for metric in ("Errors", "Throttles")]
+        for metric, namespace, dimensions in faults:
+            if count := _sum(self._metric(metric, namespace, dimensions, recent, now)):
+                yield f"the replay function had {count:,} {metric} in the last minutes"
+
+    @property
+    def _ours(self) -> tuple[str, dict[str, str]]:
+        """Namespace and dimensions of the replay function's metrics.
+
+        It publishes for the stack's main queue what concerns its whole DLQ.
+        """
+        stack_queue = QueueAddress.from_url(self.options.main_queue_url or self.queue.url).name
+        return NAMESPACE, {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: stack_queue}
 
     def _is_fed(self, function_arn: str, name: str) -> bool:
         mappings = self._client("lambda").get_paginator("list_event_source_mappings")
@@ -170,22 +175,27 @@ def find_probes(
     return probes, ""
 
 
-def begin_counters(options: RedriveOptions, plan_id: str, group_ids: Collection[str]) -> str:
-    """Make the counters of what comes back of these groups; return why nobody counts, else empty.
+def begin_counters(
+    options: RedriveOptions, plan_id: str, group_ids: Collection[str]
+) -> tuple[set[str], str]:
+    """Make the counters of what comes back of these groups.
+
+    Return the groups that had none, and why nobody counts; empty if somebody does, or no failure
+    table is named.
 
     Raises:
         InputError: they cannot be made, and everything does not go at once. Nothing was sent.
     """
     if not (table := options.failure_table):
-        return ""
+        return set(), ""
     try:
-        returns_table(table, options.destination).begin(plan_id, sorted(group_ids))
+        new = returns_table(table, options.destination).begin(plan_id, sorted(group_ids))
     except TableError as error:
         fault = f"table {table} cannot be written: {error}"
         if options.goes_at_once:
-            return f"nobody counts what comes back of this run: {fault}"
+            return set(), f"nobody counts what comes back of this run: {fault}"
         raise refused(fault) from error
-    return ""
+    return new, ""
 
 
 def unread_limits(options: RedriveOptions, destinations: Collection[str]) -> str:

@@ -126,8 +126,9 @@ def redrive(
         starting.result()  # Where Ctrl-C has cancelled it, nothing may be recorded.
         runner = TaskRunner(archive, make_sender, progress, deadline)
         groups = {t.group_id for of in work.values() for t in of if t.word == Disposition.SEND}
+        uncounted = set[str]()
         if groups:
-            why_uncounted = begin_counters(options, plan.plan_id, groups)
+            uncounted, why_uncounted = begin_counters(options, plan.plan_id, groups)
             unseen = filter(None, (ready.why_no_ramp, why_uncounted, unread_limits(options, work)))
             for note in unseen:
                 announce(note)
@@ -148,7 +149,7 @@ def redrive(
             is_elsewhere = F.col("disposition").isin(*WORK) & (F.col(DESTINATION) != url)
             return Ramp(
                 *(runner, to_here, dispositions.frame.where(~is_elsewhere), work[url], memory),
-                *(probes[url], steps[url], ended[url], watch),
+                *(probes[url], steps[url], ended[url], watch, uncounted),
             ).send()
 
         sent = _send_all(work, options, context, deadline, send)

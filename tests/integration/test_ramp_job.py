@@ -34,11 +34,17 @@ from spark_reprocess.ramp import Forecast, Step, Steps, Verdict
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import Clock
-from spark_reprocess.run import RunOptions
+from spark_reprocess.run import NOT_REDRIVEN_BEFORE, RunOptions
 from spark_reprocess.run import run as scheduled_run
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import Spark, archive_of, entry_of, receive_all
+from tests.integration.spark_world import (
+    DRAIN_ID,
+    Spark,
+    archive_of,
+    entry_of,
+    receive_all,
+)
 from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
@@ -72,8 +78,10 @@ class Job:
     folder: Path
     table: str
 
-    def begin(self, messages: Sequence[Message]) -> None:
-        self.archive = archive_of(self.folder, messages, drained_from=self.world.parked.url)
+    def begin(self, messages: Sequence[Message], drain_id: str = DRAIN_ID) -> None:
+        """Drain these messages, and plan all that the archive has."""
+        parked_url = self.world.parked.url
+        self.archive = archive_of(self.folder, messages, drain_id, parked_url)
         self.plan = planned(self.archive)
         self.plan_id = Path(self.plan).parent.name
         raw = yaml.safe_load(Path(self.plan).read_text())
@@ -267,8 +275,10 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
 
     summary = job.run()
 
-    assert "step 1 can be judged after" in summary.stopped_by
-    assert "may still be in the main queue, where 2 messages are" in summary.stopped_by
+    assert summary.stopped_by == (
+        "waiting for the ramp: step 1 cannot be judged yet: the step may still be in the main "
+        "queue, where 2 messages are"
+    )
     assert exit_code_of(summary) == NOT_ALL_SENT
     assert {*job.verdicts(summary).values()} == {Verdict.UNKNOWN}
     assert summary.counts == {"sent": 2, "not_reached": 18}
@@ -363,7 +373,7 @@ def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
     last = job.run()
 
     part, other = others
-    assert part.stopped_by.endswith("another run has messages of step 2 to send")
+    assert "this run does not select all messages of step 2" in part.stopped_by
     assert first.stopped_by.endswith("another run goes on with it")
     assert {*job.verdicts(last).values()} == {Verdict.SENT}
     sent = [one.count("sent") for one in (part, other, first, last)]
@@ -380,7 +390,9 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     job.begin(messages)
     late = job.groups["TimeoutError"]
     # Two steps, of which the second takes long.
-    monkeypatch.setattr("spark_reprocess.redrive.ramp.step_size", lambda sent, n: n if sent else 1)
+    monkeypatch.setattr(
+        "spark_reprocess.redrive.verdicts.step_size", lambda sent, n: n if sent else 1
+    )
     monkeypatch.setattr("spark_reprocess.redrive.execution._TROUBLE_SECONDS", 0.05)
 
     def slowly() -> None:
@@ -407,8 +419,13 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     assert len(numbers) == len({*numbers}) == first.count("sent") + last.count("sent")
 
 
-def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
-    job: Job, make_queue: MakeQueue, tmp_path: Path
+def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(
+    job: Job,
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    sqs_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    quick_drains: None,
 ) -> None:
     queues = [make_queue("parked")]
     for name in ("dlq", "main"):
@@ -426,29 +443,68 @@ def test_next_scheduled_run_goes_on_unless_somebody_decided_since(
         reason="every night",
         execute=True,
     )
+    monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", sqs_endpoint)
 
-    def next_run() -> RedriveSummary:
-        redriven = scheduled_run(job.spark, options).redriven
+    def night(number: int) -> RedriveSummary:
+        clock = Clock(lambda: time.time() + number * 7200)
+        redriven = scheduled_run(job.spark, options, clock=clock).redriven
         assert redriven is not None
         return redriven
 
-    parked_queue.send([entry_of(parked(n)) for n in range(3)])
-    first = next_run()
-    parked_queue.send([entry_of(parked(3, "KeyError"))])
-    second = next_run()
+    parked_queue.send([entry_of(parked(n)) for n in range(4)])
+    first = night(0)
+    parked_queue.send([entry_of(parked(4, "KeyError"))])
+    second = night(1)
 
+    # Nobody has received the first message. The new group does not wait for that.
     assert "step 1 can be judged after" in first.stopped_by
-    assert second.plan_id == first.plan_id
-    assert second.counts == {"sent_before": 1, "not_reached": 2}
-    [group] = second.groups
+    assert first.counts == {"sent": 1, "not_reached": 3}
+    assert second.plan_id > first.plan_id
+    assert second.counts == {"sent": 1, "not_reached": 3}
+    assert "step 1 cannot be judged yet: the step may still be in the main" in second.stopped_by
+    assert len(receive_all(main)) == 2
+
+    third = night(2)
+
+    # It goes on where it was, and says what it sent.
+    assert third.counts == {"sent": 2, "not_reached": 1}
+    [ramp] = third.ramp
+    assert (ramp.step, ramp.steps) == (2, 3)
     archive = open_archive(options.archive)
     decided = Statement(datetime.now(UTC), "me", "leave", new_id(time.time()))
-    add_statement(archive, group.group_id, decided)
-    third = next_run()
-
-    assert third.plan_id > first.plan_id
-    assert third.counts == {"leave": 2, "sent": 1}
+    add_statement(archive, ramp.group_id, decided)
+    assert night(3).counts == {"leave": 1}
     assert len(receive_all(main)) == 2
+
+
+@pytest.mark.parametrize("suffix", [".fifo"])
+def test_on_fifo_a_return_that_was_allowed_holds_up_its_group_until_the_next_plan_alone(
+    job: Job, world: RampWorld
+) -> None:
+    lanes = "ABCDEFGHIJ" * 3 + "KLMN"
+    messages = in_lanes(lanes, lambda n: "TimeoutError" if n < 30 else "KeyError")
+    job.begin(messages)
+    world.fails = lambda one: number(one) == 1
+
+    first = job.run(allow_returns="1")
+
+    assert first.stopped_by.endswith("what came back must go first: collect again")
+    assert job.verdicts(first) == {"TimeoutError": Verdict.RETURNED, "KeyError": Verdict.SENT}
+    assert job.handled() == [0, 2, 30, 31, 32, 33]
+
+    world.fails = lambda _: False
+    [returned] = world.parked.receive()
+    assert isinstance(returned, Message)
+    job.begin([returned], "20261122T040000Z-0000052f1aa")
+    second = job.run(allow_returns="1", where=NOT_REDRIVEN_BEFORE)
+
+    # Only what shares a message group with what came back is left, for a person.
+    left = [n for n in range(30) if lanes[n] == "B"]
+    assert second.stopped_by == ""
+    assert second.count("sent") == 25
+    assert job.handled() == [n for n in range(34) if n not in left]
+    job.assert_order(lanes)
+    assert job.sizes(job.groups["TimeoutError"]) == [6, 18, 1]
 
 
 @pytest.mark.parametrize("suffix", [".fifo"])

@@ -1,9 +1,9 @@
 """The laws of a ramp: its rule with the function's own code, on a virtual clock. No Spark.
 
-``play`` stands for ``redrive.ramp``, which ``tests/integration/test_ramp_job.py`` tests.
+``play`` sends what ``Verdicts`` lets go; ``tests/integration/test_ramp_job.py`` tests who does.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,18 +16,18 @@ from dlq_replay.errors import TableError
 from dlq_replay.replaying.returns import Returns
 from dlq_replay.rules.outgoing import redriven_entry
 from spark_reprocess.aws.clients import queue_counts
+from spark_reprocess.groups.triage import GroupState
 from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
     GroupRamp,
+    QueueTimes,
     Reading,
     Step,
     Verdict,
-    blocker_of,
-    group_ramp,
     returns_allowed,
-    step_size,
 )
+from spark_reprocess.redrive.verdicts import Verdicts
 from tests.simulation.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld
 from tests.support.builders import MAIN, message
 from tests.support.returns_counters import FakeCounters
@@ -35,6 +35,8 @@ from tests.support.returns_counters import FakeCounters
 PLAN = "plan"
 PATIENCE_SECONDS = 30
 """How long each step is looked at: longer than any return takes to be counted."""
+
+RETENTION_SECONDS = 345_600
 
 LIMITS: dict[str, Any] = {"max_receive_count": MAX_RECEIVES, "dlq_visibility_seconds": 450}
 """The function gives up at the third delivery of what it cannot count."""
@@ -131,9 +133,9 @@ class Ending:
         recent = max(began_at, now - PATIENCE_MINUTES)
         missed = [at for at in world.faults["missed"] if at >= began_at]
         left = [at for at in world.faults["left"] if at >= recent]
-        obstacle = "a fault" if missed or left else ""
+        obstacle = "a fault" if left else ""
         ages = {at: age for at, age in self.ages.items() if at >= int(began_at)}
-        return Reading(now, obstacle, main, queue_counts(world.dlq), ages, deleted)
+        return Reading(now, obstacle, len(missed), main, queue_counts(world.dlq), ages, deleted)
 
     def returned(self) -> dict[str, int]:
         return {group: of.returned for (_, group), of in self.counters.items.items()}
@@ -157,53 +159,55 @@ def play(scenario: Scenario) -> Ending:
     world.loses_answer = lambda: next(losses, False)
     if scenario.has_traffic:
         world.last = ending.look_at_age
-    left = {
+    bodies = {
         group: [f"{tenant}-{group}-{n:02d}" for n, tenant in enumerate(tenants)]
         for group, tenants in scenario.groups.items()
     }
-    own: defaultdict[str, list[Step]] = defaultdict(list)
-    while wanted := {
-        group: step_size(sum(step.messages[group] for step in own[group]), len(bodies))
-        for group, bodies in left.items()
-        if bodies and (not own[group] or ending.ramp[group].verdict is Verdict.GOOD)
-    }:
+    verdicts = Verdicts(
+        plan_id=PLAN,
+        earlier={},
+        state=lambda _: GroupState(),
+        read_counts=lambda _, __: ending.returned(),
+        read=lambda began_at, _: ending.reading(began_at),
+        now_seconds=world.clock.time,
+        times=QueueTimes(VISIBILITY_SECONDS * MAX_RECEIVES, RETENTION_SECONDS, 1),
+        allowed=scenario.allowed,
+    )
+    steps = verdicts.steps = list[Step]()
+    while wanted := verdicts.ready({group: len(of) for group, of in bodies.items()}):
         ending.seen.append({one.body for one in world.handled})
-        drawn = {group: left[group][:size] for group, size in wanted.items()}
-        left = {group: bodies[len(drawn.get(group, ())) :] for group, bodies in left.items()}
+        drawn = {group: bodies[group][:size] for group, size in wanted.items()}
+        bodies = {group: of[len(drawn.get(group, ())) :] for group, of in bodies.items()}
+        left = {group: len(of) for group, of in bodies.items()}
         ending.steps.append(drawn)
         world.is_consuming = len(ending.steps) < scenario.nobody_from
         world.is_replaying = len(ending.steps) < scenario.no_function_from
-        now, before = world.clock.time(), ending.returned()
-        for group, body in ((group, body) for group, bodies in drawn.items() for body in bodies):
+        before, now = ending.returned(), world.clock.time()
+        for group, body in ((group, body) for group, of in drawn.items() for body in of):
             ours: dict[str, Any] = {"group_id": group, "is_canary": bool(left[group])}
             world.main.send([redriven_entry(message(body, body), PLAN, MAIN, **ours)])
-        step = Step(len(ending.steps), "run", now, wanted, before, {}, now)
-        for group in drawn:
-            own[group].append(step)
-        _judge(ending, step, left, own)
+        step = Step(
+            number=len(ending.steps),
+            run_id="run",
+            began_at=now,
+            messages=wanted,
+            returned_before=before,
+            stops=dict.fromkeys(wanted, 0),
+            proven={group: verdicts.proven(group) for group in wanted},
+            left={group: left[group] for group in wanted},
+            sent_at=now,
+        )
+        steps.append(step)
+        verdicts.here.add(step.number)
+        for _ in range(PATIENCE_SECONDS * LOOKS_A_MINUTE):
+            world.pass_time(1 / LOOKS_A_MINUTE)
+            verdicts.look(left)
+            if not verdicts.waiting(left):
+                break
+    ending.ramp = verdicts.groups
+    # Nobody waits for the last step.
+    world.pass_time(5)
     return ending
-
-
-def _judge(
-    ending: Ending,
-    step: Step,
-    left: Mapping[str, Sequence[str]],
-    own: Mapping[str, Sequence[Step]],
-) -> None:
-    times = step.began_at, VISIBILITY_SECONDS * MAX_RECEIVES, 1
-    allowed, looks = ending.scenario.allowed, list[Reading]()
-    for _ in range(PATIENCE_SECONDS * LOOKS_A_MINUTE):
-        ending.world.pass_time(1 / LOOKS_A_MINUTE)
-        looks.append(ending.reading(step.began_at))
-        returned = ending.returned()
-        blocker, _ = blocker_of(looks, step.expected(returned), *times)
-        for group in step.messages:
-            ending.ramp[group] = group_ramp(
-                *(group, own[group], len(left[group]), returned[group], allowed, blocker),
-                in_order=False,
-            )
-        if not blocker:
-            break
 
 
 # The laws. Each takes an ending and asserts.

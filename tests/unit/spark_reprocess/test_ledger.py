@@ -1,12 +1,10 @@
 """Claims and results, the state of a message, and the result file of a run."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -41,10 +39,8 @@ from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_index import find_attempts, find_sender
 from spark_reprocess.archive.messages.message_store import write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
-from spark_reprocess.archive.storage.files import Archive, open_archive
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.run import STATUS_FILE, unfinished_ramp
-from tests.support.approved_plan import planned
 from tests.support.builders import message, queue_url
 from tests.support.ledgers import (
     NOW,
@@ -543,19 +539,3 @@ def test_damaged_file_is_named(
 
     with pytest.raises(ArchiveError, match=fault):
         states(archive) if damage is not overwritten else find_attempts(archive, ["m-1"])
-
-
-def test_ramp_of_a_sealed_plan_is_left(tmp_path: Path) -> None:
-    """Every scheduled run would end there."""
-    archive = open_archive(str(tmp_path), creates=True)
-    row = to_row(message("m-1"), queue_url("p"), datetime.fromtimestamp(NOW, UTC))
-    write_messages(archive, "d-1", 0, [row])
-    plan_id = Path(planned(archive)).parent.name
-    begin(archive, plan_id)
-    archive.write(STATUS_FILE, json.dumps({"ramp": plan_id}).encode())
-    policy: Any = SimpleNamespace(sha256=None)
-    assert unfinished_ramp(archive, policy) == plan_id
-
-    clear_plans(archive, timestamp(NOW + 1))
-
-    assert unfinished_ramp(archive, policy) is None

@@ -10,19 +10,27 @@ import pytest
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.groups.triage import GroupState
 from spark_reprocess.plan.policy import ALLOWED_RETURNS
 from spark_reprocess.ramp import (
+    Blocker,
     GroupRamp,
+    QueueTimes,
     Reading,
     Step,
     Steps,
     Verdict,
     blocker_of,
+    earlier_steps,
     ended_steps,
     group_ramp,
+    may_have_a_step,
+    proven_after,
     returns_allowed,
     step_sizes,
+    unfinished_plan,
 )
+from tests.support.ramp_steps import a_step
 
 NONE = QueueCounts()
 SENT = 630.0
@@ -38,10 +46,15 @@ NO_AGES = replace(GOOD, ages={})
 
 
 @pytest.mark.parametrize(
-    ("messages", "sizes"), [(0, []), (10, [1, 2, 6, 1]), (81, [1, 2, 6, 18, 54])]
+    ("messages", "proven", "sizes"),
+    [
+        *((0, 0, []), (10, 0, [1, 2, 6, 1]), (81, 0, [1, 2, 6, 18, 54])),
+        # A later plan goes on.
+        *((0, 9, []), (10, 3, [6, 4]), (80, 9, [18, 54, 8])),
+    ],
 )
-def test_each_step_is_twice_all_before(messages: int, sizes: list[int]) -> None:
-    assert step_sizes(messages) == sizes
+def test_each_step_is_twice_all_before(messages: int, proven: int, sizes: list[int]) -> None:
+    assert step_sizes(messages, proven) == sizes
 
 
 @pytest.mark.parametrize(
@@ -69,7 +82,10 @@ def looks(*changes: dict[str, Any], of: Reading = GOOD) -> list[Reading]:
 
 
 IN_MAIN, WAITS = "the step may still be in the main queue", "dead letters wait in the DLQ"
+EXPIRED = "the step may have expired in the main queue before anybody received it"
 BUSY = {"main": QueueCounts(1, 20, 300)}
+DAY = 86_400
+TIMES = QueueTimes(failure=90, retention=DAY)
 
 
 @pytest.mark.parametrize(
@@ -106,51 +122,99 @@ BUSY = {"main": QueueCounts(1, 20, 300)}
     ],
 )
 def test_blocker_of_a_verdict(seen: Sequence[Reading], why: str) -> None:
-    blocker, _ = blocker_of(seen, 6, SENT, 90, 60)
+    blocker = blocker_of(seen, 6, SENT, TIMES)
 
-    assert (blocker == "") is (why == "")
-    assert why in blocker
-
-
-def step(number: int, messages: int = 1, *, before: int = 0, is_open: bool = False) -> Step:
-    counts = {"g": messages}, {"g": before}, {"g": 0}
-    return Step(number, "run-1", 5.0, *counts, sent_at=None if is_open else 9.0)
+    assert (blocker.why == "") is (why == "")
+    assert why in blocker.why
 
 
-ONE, TWO, OPEN = step(1), step(2, 2), step(2, 2, is_open=True)
-LATER = [step(3, before=5), step(4, 2, before=6)]
+def test_step_has_not_left_the_queue_before_it_was_sent() -> None:
+    """What failed of a step that nobody saw in the queue may return for its whole time."""
+    seen = [replace(NO_AGES, at=SENT + after) for after in (60, 70)]
+
+    assert blocker_of(seen, 6, SENT, TIMES).ready_at == SENT + 90 + 60
+
+
+LATE_METRIC = 810.0 + 15 * 60
+"""15 minutes after everything had its time, from which on no metric is late."""
+
+
+@pytest.mark.parametrize(
+    ("seen", "why", "is_final"),
+    [
+        # What can still happen tells.
+        (looks({}, {}, {"obstacle": "the queue is paused"}), "the queue is paused", False),
+        (looks({}, {"dead_letters": QueueCounts(visible=1)}), WAITS, False),
+        ([replace(GOOD, at=809)], "a failure may return", False),
+        (looks({"ages": {660: 30.0}}), IN_MAIN, False),
+        ([replace(GOOD, at=LATE_METRIC - 1, deleted=5)] * 2, "deleted 5 messages", False),
+        # Nothing that can still happen does.
+        ([replace(GOOD, at=LATE_METRIC, deleted=5)] * 2, "deleted 5 messages", True),
+        ([replace(GOOD, at=LATE_METRIC, deleted=None)] * 2, "deleted ? messages", True),
+        (looks({}, {"uncounted": 2}), "the replay function could not count 2 returns", True),
+        ([replace(GOOD, at=SENT + DAY, ages={660: 30.0})], EXPIRED, True),
+        ([replace(GOOD, at=SENT + DAY - 1, ages={660: 30.0})], IN_MAIN, False),
+        ([replace(GOOD, at=SENT + DAY, main=None, ages={})], EXPIRED, True),
+        # It was seen to leave in time, or only when it must have expired.
+        ([replace(GOOD, at=SENT + 2 * DAY)] * 2, "", False),
+        ([replace(GOOD, at=SENT + 2 * DAY, ages={SENT + DAY + 30: 9.0})] * 2, EXPIRED, True),
+        ([replace(NO_AGES, at=SENT + 2 * DAY)] * 2, EXPIRED, True),
+    ],
+)
+def test_a_step_waits_only_for_what_can_still_happen(
+    seen: Sequence[Reading], why: str, *, is_final: bool
+) -> None:
+    blocker = blocker_of(seen, 6, SENT, TIMES)
+
+    assert why in blocker.why
+    assert blocker.is_final is is_final
+
+
+def step(
+    number: int, messages: int = 1, *, before: int = 0, proven: int = 0, is_open: bool = False
+) -> Step:
+    return a_step(
+        number, "g", messages, before=before, proven=proven, sent_at=None if is_open else 9.0
+    )
+
+
+ONE, TWO, OPEN = step(1), step(2, 2, proven=1), step(2, 2, proven=1, is_open=True)
+LATER = [step(3, before=5), step(4, 2, before=6, proven=1)]
+RAINS, POURS = Blocker("it rains"), Blocker("it pours", is_final=True)
+CLEAR = Blocker()
+NOBODY_COUNTS = "nobody counts what came back any more"
 
 
 @pytest.mark.parametrize(
     ("own", "left", "returned", "blocker", "allowed", "verdict", "why"),
     [
-        ([ONE, TWO], 7, 0, "", None, "good", ""),
-        ([ONE, TWO], 7, 0, "it rains", None, "unknown", "it rains"),
+        ([ONE, TWO], 7, 0, CLEAR, None, "good", ""),
+        ([ONE, TWO], 7, 0, RAINS, None, "unknown", "it rains"),
+        ([ONE, TWO], 7, 0, POURS, None, "unproven", "it pours"),
         # Too many returns are bad, whatever else is known.
-        ([ONE, TWO], 7, 1, "it rains", None, "bad", "1 of 3 messages came back, 0 may"),
-        ([ONE, OPEN], 0, 1, "", None, "bad", "1 of 3 messages came back, 0 may"),
+        ([ONE, TWO], 7, 1, RAINS, None, "bad", "1 of 3 messages came back, 0 may"),
+        ([ONE, TWO], 7, 1, POURS, None, "bad", "1 of 3 messages came back, 0 may"),
+        ([ONE, OPEN], 0, 1, CLEAR, None, "bad", "1 of 3 messages came back, 0 may"),
         # Only what SQS confirmed is sent.
-        ([ONE, step(2, 0)], 7, 1, "", None, "bad", "1 of 1 message came back"),
+        ([ONE, step(2, 0)], 7, 1, CLEAR, None, "bad", "1 of 1 message came back"),
         # What came back before the first step does not count; later steps count together.
-        (LATER, 7, 5, "", None, "good", ""),
-        (LATER, 7, 6, "", None, "bad", "1 of 3"),
-        (LATER, 7, 6, "", "1", "good", ""),
-        # The counter was made anew after its 90 days.
-        (LATER, 7, 2, "", None, "good", ""),
-        # Returns that nobody counts are unknown.
-        ([ONE, TWO], 7, None, "", None, "unknown", "it is not known what came back"),
-        ([ONE, OPEN], 0, None, "", None, "unknown", "it is not known what came back"),
+        (LATER, 7, 5, CLEAR, None, "good", ""),
+        (LATER, 7, 6, CLEAR, None, "bad", "1 of 3"),
+        (LATER, 7, 6, CLEAR, "1", "good", ""),
+        # Returns that nobody counts any more are never known.
+        ([ONE, TWO], 7, None, CLEAR, None, "unproven", NOBODY_COUNTS),
+        ([ONE, TWO], 7, None, RAINS, None, "unknown", "it rains"),
         # The last step needs no verdict once it is sent.
-        ([ONE, TWO], 0, 0, "it rains", None, "sent", ""),
-        ([ONE, TWO], 0, None, "", None, "sent", ""),
-        ([ONE, OPEN], 0, 0, "it rains", None, "unknown", "it rains"),
+        ([ONE, TWO], 0, 0, RAINS, None, "sent", ""),
+        ([ONE, TWO], 0, None, CLEAR, None, "sent", ""),
+        ([ONE, OPEN], 0, 0, RAINS, None, "unknown", "it rains"),
     ],
 )
 def test_verdict(
     own: list[Step],
     left: int,
     returned: int | None,
-    blocker: str,
+    blocker: Blocker,
     allowed: str | None,
     verdict: str,
     why: str,
@@ -164,12 +228,91 @@ def test_verdict(
 
 def test_on_fifo_a_return_that_may_come_still_goes_first() -> None:
     ramp, free = (
-        group_ramp("g", [ONE, TWO], 7, 1, "5", "", in_order=in_order) for in_order in (True, False)
+        group_ramp("g", [ONE, TWO], 7, 1, "5", CLEAR, in_order=in_order)
+        for in_order in (True, False)
     )
 
     why = "what came back must go first: collect again"
-    assert ramp == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.UNKNOWN, why)
+    assert ramp == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.RETURNED, why)
     assert free == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.GOOD)
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict", "proven"),
+    [
+        (None, Verdict.UNKNOWN, 0),
+        (step(3, 6, proven=3), Verdict.GOOD, 9),
+        (step(3, 6, proven=3), Verdict.UNPROVEN, 3),
+        # Nothing of it could be sent.
+        (step(3, 0, proven=3), Verdict.GOOD, 3),
+    ],
+)
+def test_only_a_good_step_lets_the_next_one_grow(
+    last: Step | None, verdict: Verdict, proven: int
+) -> None:
+    assert proven_after(last, "g", verdict) == proven
+
+
+@pytest.mark.parametrize("is_of_this_run", [False, True])
+def test_what_is_unproven_is_repeated_by_a_later_run(*, is_of_this_run: bool) -> None:
+    ramps = {one: GroupRamp("g", 1, 4, 1, 0, 0, one) for one in Verdict}
+    may = {
+        one for one, ramp in ramps.items() if may_have_a_step(ramp, is_of_this_run=is_of_this_run)
+    }
+
+    assert may == {Verdict.GOOD} | (set() if is_of_this_run else {Verdict.UNPROVEN})
+    assert may_have_a_step(None, is_of_this_run=is_of_this_run)
+
+
+def test_repeated_step_has_the_same_number() -> None:
+    repeated = [ONE, step(2, 2, proven=1), step(3, 2, proven=1)]
+
+    ramp = group_ramp("g", repeated, 18, 0, None, CLEAR, in_order=False)
+
+    assert (ramp.step, ramp.steps, ramp.sent) == (2, 4, 5)
+
+
+EARLIER = {
+    "p-3": [a_step(1, "other", left=9)],
+    "p-2": [a_step(1, "g", left=9), a_step(2, "done", left=0), a_step(3, "stopped", left=9)],
+    "p-1": [a_step(1, "done", left=9), a_step(2, "old", left=9)],
+}
+
+
+@pytest.mark.parametrize(
+    ("group_id", "state", "plan_id"),
+    [
+        *(("g", GroupState(), "p-2"), ("old", GroupState(), "p-1"), ("new", GroupState(), None)),
+        # Its ramp came to its end in the last plan that had it.
+        ("done", GroupState(), None),
+        # Stopped since, and decided again.
+        ("stopped", GroupState(stops=1), None),
+        # Decided since; what was decided in the same plan was there before its steps.
+        ("g", GroupState(plan_id="p-4", action="redrive"), None),
+        ("g", GroupState(plan_id="p-2", action="redrive"), "p-2"),
+        ("g", GroupState(plan_id="p-1", action="redrive"), "p-2"),
+    ],
+)
+def test_plan_whose_ramp_a_group_goes_on_with(
+    group_id: str, state: GroupState, plan_id: str | None
+) -> None:
+    assert unfinished_plan(EARLIER, group_id, state) == plan_id
+
+
+def test_steps_of_the_last_seven_plans_before_are_read(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path), creates=True)
+    for number in range(12):
+        plan = f"2026110{number}" if number < 10 else f"202611{number}"
+        archive.write(f"ledger/runs/{plan}/run.json", b"{}")
+        if number != 8:
+            Steps(archive, plan, "main").create(a_step(1, f"g-{number}"))
+    archive.write("ledger/runs/restore-1/run.json", b"{}")
+    Steps(archive, "20261107", "other").create(a_step(1, "elsewhere"))
+
+    earlier = earlier_steps(archive, "20261110", "main")
+
+    assert [*earlier] == ["20261109", "20261107", "20261106", "20261105", "20261104", "20261103"]
+    assert [*earlier["20261107"][0].messages] == ["g-7"]
 
 
 def test_of_two_runs_the_first_record_counts_for_both(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_reading_has_everything(aws: FakeAws) -> None:
 
     probe = probe_of(aws, main_queue_url=queue_url("orders"))
     probe.check()
-    assert probe.read(HOUR_AGO, NOW) == Reading(NOW, "", *counts, ages, 7)
+    assert probe.read(HOUR_AGO, NOW) == Reading(NOW, "", 0, *counts, ages, 7)
     asked = {name: one["Dimensions"] for name, one in aws.asked.items()}
     assert asked["NumberOfMessagesDeleted"] == [{"Name": "QueueName", "Value": "main"}]
     assert asked["Errors"] == [{"Name": "FunctionName", "Value": "replay"}]
@@ -145,16 +145,14 @@ NOT_SAID = "AWS does not say how the step went: AccessDenied: "
             ({"fails": frozenset({call})}, f"{NOT_SAID}{call}")
             for call in ("list_event_source_mappings", "Errors", "NumberOfMessagesDeleted")
         ),
-        # Faults of the last 15 minutes count, and returns that were not counted since the step.
+        # Faults of the last 15 minutes count.
         *(
-            ({"metrics": {metric: {NOW - ago: 2.0}}}, f"the replay function had 2 {metric} since")
-            for metric in ("Errors", "Throttles", "FailedTotal", "ReturnsNotCounted")
-            for ago in (600, *([1800] if metric == "ReturnsNotCounted" else []))
+            ({"metrics": {metric: {NOW - 600: 2.0}}}, f"the replay function had 2 {metric} in")
+            for metric in ("Errors", "Throttles", "FailedTotal")
         ),
         *(
-            ({"metrics": {metric: {NOW - ago: 2.0}}}, "")
+            ({"metrics": {metric: {NOW - 1800: 2.0}}}, "")
             for metric in ("Errors", "Throttles", "FailedTotal", "ReturnsNotCounted")
-            for ago in (3700, *([] if metric == "ReturnsNotCounted" else [1800]))
         ),
         # A queue that does not answer has no counts.
         ({"fails": frozenset({"attributes of main"})}, ""),
@@ -186,6 +184,17 @@ def test_limit_of_the_breaker_is_an_obstacle(
     monkeypatch.setattr(readings, "read_limit", lambda *_: limit)
 
     assert probe_of(aws).read(HOUR_AGO, NOW).obstacle == obstacle
+
+
+@pytest.mark.parametrize(("ago", "uncounted"), [(60, 2), (1800, 2), (3700, 0)])
+def test_returns_that_were_not_counted_since_the_step_are_lost(
+    aws: FakeAws, ago: int, uncounted: int
+) -> None:
+    aws.metrics = {"ReturnsNotCounted": {NOW - ago: 2.0}}
+
+    reading = probe_of(aws).read(HOUR_AGO, NOW)
+
+    assert (reading.uncounted, reading.obstacle) == (uncounted, "")
 
 
 @pytest.mark.parametrize(("days", "period"), [(0.9, 60), (1.1, 300), (5.5, 600), (60, 3900)])
@@ -238,9 +247,11 @@ class FaultyTable:
         self._check()
         return {}
 
-    def begin(self, _: str, group_ids: list[str]) -> None:
+    def begin(self, _: str, group_ids: list[str]) -> set[str]:
         self._check()
-        self.begun += group_ids
+        new = [one for one in group_ids if one not in self.begun]
+        self.begun += new
+        return {*new}
 
     def _check(self) -> None:
         if self.fault:
@@ -328,12 +339,14 @@ def test_redrive_whose_returns_nobody_would_count_is_refused(table: Table) -> No
         begin_counters(options, "p", {"g-1"})
     at_once = replace(options, ramp=False)
     assert begin_counters(at_once, "p", {"g-1"}) == (
-        f"nobody counts what comes back of this run: {why}"
+        set(),
+        f"nobody counts what comes back of this run: {why}",
     )
     denied.fault = ""
-    assert begin_counters(options, "p", {"g-2", "g-1"}) == ""
-    assert denied.begun == ["g-1", "g-2"]
-    assert begin_counters(replace(options, failure_table=None), "p", {"g-3"}) == ""
+    assert begin_counters(options, "p", {"g-2", "g-1"}) == ({"g-1", "g-2"}, "")
+    assert begin_counters(options, "p", {"g-3", "g-1"}) == ({"g-3"}, "")
+    assert begin_counters(replace(options, failure_table=None), "p", {"g-4"}) == (set(), "")
+    assert denied.begun == ["g-1", "g-2", "g-3"]
 
 
 def test_limit_that_cannot_be_read_is_named_where_everything_goes_at_once(table: Table) -> None:

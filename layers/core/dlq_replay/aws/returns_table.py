@@ -35,11 +35,20 @@ class ReturnsTable:
     table_name: str
     now_seconds: Callable[[], int]
 
-    def begin(self, plan_id: str, group_ids: Collection[str]) -> None:
-        """Make the counters of these groups, or keep what is there, for 90 days from now."""
+    def begin(self, plan_id: str, group_ids: Collection[str]) -> set[str]:
+        """Make the counters of these groups, or keep what is there, for 90 days from now.
+
+        Returns:
+            The groups that had none.
+        """
         until = {":until": {"N": str(self.now_seconds() + KEPT_SECONDS)}}
+        new = set[str]()
         for group_id in group_ids:
-            self._update(plan_id, group_id, "SET expires_at = :until", until)
+            change = "SET expires_at = :until"
+            _, before = self._update(plan_id, group_id, change, until, ReturnValues="ALL_OLD")
+            if not before:
+                new.add(group_id)
+        return new
 
     def read(self, plan_id: str, group_ids: Collection[str]) -> dict[str, Returns]:
         """Read the counters of these groups, strongly consistent.
