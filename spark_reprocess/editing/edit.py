@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import jsonpatch
-from jsonpointer import JsonPointer, JsonPointerException
+from jsonpointer import EndOfList, JsonPointer, JsonPointerException
 
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.attributes import Attributes, MessageAttribute
@@ -78,7 +78,10 @@ class Patch:
             # The library's own messages quote the body.
             try:
                 if step.copied is not None:
-                    size_bytes += _size_bytes(write_json(step.copied.resolve(value, None)))
+                    source = step.copied.resolve(value, None)
+                    if isinstance(source, EndOfList):
+                        raise EditError(f"{step.name}: the body has no such place")  # noqa: TRY301 - "-" names no element
+                    size_bytes += _size_bytes(write_json(source))
                 value = step.patch.apply(value, in_place=True)
             except jsonpatch.JsonPatchTestFailed:
                 raise EditError(f"{step.name}: another value is there, or none") from None
@@ -112,7 +115,7 @@ def _steps_of(patch: Patch) -> list[_Step]:
     steps: list[_Step] = []
     for number, operation in enumerate(patch.operations, start=1):
         name = f"operation {number} ({operation['op']} {operation['path']})"
-        copied = JsonPointer(operation["from"]) if operation["op"] == "copy" else None
+        copied = JsonPointer(cast("str", operation["from"])) if operation["op"] == "copy" else None
         steps.append(_Step(name, jsonpatch.JsonPatch([operation]), copied))
     return steps
 

@@ -23,7 +23,10 @@ SENT = str(NOW * 1000)
 LINES = (
     (
         "s-1",
-        "ERROR failed last-0002\ncom.shop.NoVatException: no VAT for anna@example.com\n\tat com.A.b(A)",
+        (
+            "ERROR failed last-0002\n"
+            "com.shop.NoVatException: no VAT for anna@example.com\n\tat com.A.b(A)"
+        ),
     ),
     ("s-2", "INFO order ORD-00004"),
     ("s-2", "ERROR failed ORD-00004 com.shop.NoVatException: no VAT for bob@example.com"),

@@ -94,7 +94,7 @@ def test_command_line_needs_no_setup(
         check=False,
     )
 
-    # A slow machine prints progress, also of Spark's start; the last is Java's, of a module that Spark uses.
+    # A slow machine prints progress, also of Spark's start; the last is Java's, of a module.
     expected = ("starting Spark: ", "draining: ", "WARNING: Using incubator modules: ")
     complaints = [line for line in ended.stderr.splitlines() if not line.startswith(expected)]
     assert (ended.returncode, complaints) == (0, [])

@@ -74,8 +74,10 @@ _OF_KIND = {
 """Attributes that name the kind of a message: small letters and digits of their names."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]")
-KIND = re.compile(r"[A-Za-z@](?:[\w.:/@#$+\\-]{0,127}(?=[,;\[])|[\w .:/@#$+\\-]{0,127}\Z)")
-"""A kind, at the start of a value: a .NET type goes on with its assembly."""
+KIND = re.compile(
+    r"[A-Za-z_]\w{0,99}(?:\.\w{1,99}){1,9}(?=[,;\[])|[A-Za-z@][\w .:/@#$+\\-]{0,127}\Z", re.ASCII
+)
+"""A kind, at the start of a value: a .NET type with its namespace goes on with its assembly."""
 
 
 def stated_error(body: str, attributes: Mapping[str, MessageAttribute]) -> FailureError | None:

@@ -160,7 +160,7 @@ DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
         (replace(DRAINED_ONLY, redriven=redriven({"stopped": 1}, "r-1")), 3),
         (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "failed": 1}, "r-1")), 4),
         (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "waits": 1}, "r-1")), 0),
-        (replace(DRAINED_ONLY, drained=replace(DRAINED, stopped_by="SQS")), 2),
+        (replace(DRAINED_ONLY, drained=replace(DRAINED, stopped_by=("SQS",))), 2),
     ],
 )
 def test_exit_code_of_a_scheduled_run(summary: RunSummary, exit_code: int) -> None:

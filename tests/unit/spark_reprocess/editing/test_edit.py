@@ -91,7 +91,7 @@ def test_patch_ends_at_the_copy_that_makes_the_body_too_large() -> None:
 
 def test_copies_in_the_place_of_others_are_no_larger() -> None:
     body = write_json({"a": "x" * 400_000, "b": "y" * 400_000})
-    exchange: Json = [
+    exchange: list[Json] = [
         {"op": "copy", "from": "/a", "path": "/b"},
         {"op": "remove", "path": "/a"},
         {"op": "copy", "from": "/b", "path": "/a"},
