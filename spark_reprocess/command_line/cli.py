@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn, Self
 
-from spark_reprocess.command_line.terminal import AS_JSON, print_error
+from spark_reprocess.command_line.terminal import AS_JSON, one_stream, print_error
 from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, RARE, Entry, Section, Verb
 from spark_reprocess.errors import JobError
 
@@ -77,7 +77,8 @@ class Command:
         """Run the verb; return the exit code. Raises JobError."""
         token = AS_JSON.set(self.as_json)
         try:
-            return self.verb.run(self.options)
+            with one_stream():
+                return self.verb.run(self.options)
         finally:
             AS_JSON.reset(token)
 

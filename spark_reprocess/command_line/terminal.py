@@ -3,10 +3,12 @@
 On a terminal with colours and frames (rich), in a pipe as aligned plain text.
 """
 
+import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import datetime
@@ -18,8 +20,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_reprocess.command_line.verb import READER_GONE
+from spark_reprocess.command_line.verb import PROGRESS, READER_GONE
 from spark_reprocess.figures import visible
+from spark_reprocess.progress import silent
 
 _LONGEST_LINE = 100_000
 """Characters: of a row of a table in a pipe."""
@@ -77,6 +80,46 @@ def print_answer(answer: Any, show: Callable[[], object]) -> None:  # noqa: ANN4
         show()
         return
     fields = answer if isinstance(answer, Mapping) else asdict(answer)
+    held = _HELD_ANSWERS.get()
+    if held is None:
+        _print_json(fields)
+    else:
+        held.append(fields)
+
+
+_HELD_ANSWERS: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("held", default=None)
+"""Answers that ``one_stream`` prints later; None where it holds none back."""
+
+
+@contextmanager
+def one_stream() -> Iterator[None]:
+    """Print one JSON object alone with ``--json``, also where standard error is joined with it.
+
+    ``spark-submit`` joins the two. There is no progress then, and what the block writes to standard
+    error becomes the object's field ``errors``, a list of lines. Without an answer it is written in
+    the end.
+    """
+    are_joined = "PYSPARK_GATEWAY_PORT" in os.environ and sys.stderr is sys.__stderr__
+    if not (AS_JSON.get() and are_joined):
+        yield
+        return
+    answers: list[Mapping[str, Any]] = []
+    errors = io.StringIO()
+    no_progress = PROGRESS.set(silent)
+    held = _HELD_ANSWERS.set(answers)
+    try:
+        with redirect_stderr(errors):
+            yield
+    finally:
+        PROGRESS.reset(no_progress)
+        _HELD_ANSWERS.reset(held)
+        for answer in answers:
+            _print_json({**answer, "errors": errors.getvalue().splitlines()})
+        if not answers:
+            sys.stderr.write(errors.getvalue())
+
+
+def _print_json(fields: Mapping[str, Any]) -> None:
     print_line(json.dumps({"version": 1, **fields}, indent=1, default=_json_value))
 
 

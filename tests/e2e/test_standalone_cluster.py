@@ -96,6 +96,7 @@ def test_the_packed_job_brings_every_message_back(tmp_path: Path) -> None:
                 *("run", "--archive", str(tmp_path / "archive")),
                 *("--parked-queue-url", parked.url, "--to-queue-url", main.url),
                 *("--policy", str(policy), "--execute", "--reason", "it is fixed"),
+                "--json",
             ],
             env=environment,
             cwd=tmp_path,
@@ -105,5 +106,7 @@ def test_the_packed_job_brings_every_message_back(tmp_path: Path) -> None:
         )
 
         assert finished.returncode == 0, finished.stderr
+        errors = json.loads(finished.stdout)["errors"]
+        assert "dlq: everything at once: no --failure-table counts what comes back" in errors
         assert sorted(bodies(receive_all(main))) == sorted(sent)
         assert receive_all(parked) == []

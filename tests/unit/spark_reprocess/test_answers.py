@@ -1,18 +1,30 @@
 """What the verbs print at their end, as ``tests/golden/answers.txt`` has it."""
 
+import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from spark_reprocess.aws.clients import QueueCounts
-from spark_reprocess.command_line.terminal import print_error, print_fields, print_table
+from spark_reprocess.command_line.terminal import (
+    AS_JSON,
+    one_stream,
+    print_answer,
+    print_error,
+    print_fields,
+    print_line,
+    print_table,
+)
+from spark_reprocess.command_line.verb import progress_here
 from spark_reprocess.command_line.verbs.collect import print_analysis, print_drain
 from spark_reprocess.command_line.verbs.redrive import print_redrive
 from spark_reprocess.command_line.verbs.run import exit_code_of_run
 from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.errors import InputError
+from spark_reprocess.progress import silent
 from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 from spark_reprocess.run import Pending, RunSummary
@@ -173,3 +185,75 @@ def test_an_error_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == (
         "dlq: [U+001B]]0;title[U+0007][U+001B][2J[U+000D]over[U+202E]written\n"
     )
+
+
+@pytest.fixture
+def as_json() -> Iterator[None]:
+    token = AS_JSON.set(True)
+    yield
+    AS_JSON.reset(token)
+
+
+def join_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under ``spark-submit``. In the test itself: pytest replaces the stream for each step."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(sys, "__stderr__", sys.stderr)
+
+
+@pytest.mark.usefixtures("as_json")
+def test_output_of_spark_submit_is_one_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    join_streams(monkeypatch)
+    with one_stream():
+        print_error("nobody watches the DLQ")
+        assert progress_here() is silent
+        print_answer({"sent": 2}, str)
+        print_error("stopped")
+    printed = capsys.readouterr()
+
+    errors = ["dlq: nobody watches the DLQ", "dlq: stopped"]
+    assert json.loads(printed.out) == {"version": 1, "sent": 2, "errors": errors}
+    assert printed.err == ""
+    assert progress_here() is not silent
+
+
+@pytest.mark.usefixtures("as_json")
+def test_errors_without_an_answer_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    join_streams(monkeypatch)
+
+    def fail() -> None:
+        with one_stream():
+            print_error("nobody watches the DLQ")
+            raise InputError("no plan")
+
+    with pytest.raises(InputError):
+        fail()
+
+    assert capsys.readouterr() == ("", "dlq: nobody watches the DLQ\n")
+
+
+@pytest.mark.usefixtures("as_json")
+@pytest.mark.parametrize("differs", ["no --json", "a terminal", "a stream of its own"])
+def test_elsewhere_both_streams_are_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], differs: str
+) -> None:
+    join_streams(monkeypatch)
+    if differs == "no --json":
+        AS_JSON.set(False)
+    elif differs == "a terminal":
+        monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
+    else:
+        monkeypatch.setattr(sys, "__stderr__", None)
+
+    with one_stream():
+        print_error("nobody watches the DLQ")
+        assert progress_here() is not silent
+        print_answer({"sent": 2}, lambda: print_line("2 sent"))
+    printed = capsys.readouterr()
+
+    assert printed.err == "dlq: nobody watches the DLQ\n"
+    assert "errors" not in printed.out
+    assert "sent" in printed.out
