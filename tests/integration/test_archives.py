@@ -25,7 +25,7 @@ from spark_reprocess.archive.storage.s3 import S3Archive
 from spark_reprocess.errors import ArchiveError, InputError
 from tests.support.aws_models import parse_once
 from tests.support.builders import message
-from tests.support.s3_server import CONFLICT, UNAVAILABLE, S3Fault, S3Server, serve_s3
+from tests.support.s3_server import CONFLICT, NOT_FOUND, UNAVAILABLE, S3Fault, S3Server, serve_s3
 
 _numbers = count(1)
 
@@ -235,6 +235,26 @@ class TestS3:
         server.faults.append(S3Fault("GET", "/file", None, is_done=True, times=2))
 
         assert s3.read("file") == b"0123456789" * 1000
+
+    @pytest.mark.parametrize("status", [None, NOT_FOUND])
+    def test_missing_object_is_none_also_where_the_answer_breaks_off(
+        self, s3: Archive, server: S3Server, status: str | None
+    ) -> None:
+        fault = partial(S3Fault, "GET", "/missing", status, is_done=False, times=2)
+
+        server.faults.append(fault())
+        assert s3.read("missing") is None
+        server.faults.append(fault())
+        assert s3.open("missing") is None
+
+    @pytest.mark.parametrize("status", [None, NOT_FOUND])
+    def test_answer_that_always_breaks_off_does_not_say_that_an_object_is_missing(
+        self, s3: Archive, server: S3Server, status: str | None
+    ) -> None:
+        server.faults.append(S3Fault("GET", "/missing", status, is_done=False, times=99))
+
+        with pytest.raises(ArchiveError, match="cannot read missing: "):
+            s3.read("missing")
 
     def test_a_part_that_breaks_off_is_read_again_and_one_that_is_gone_is_no_file(
         self, s3: Archive, server: S3Server, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,8 @@ StartResponse = Callable[..., Any]
 
 UNAVAILABLE = "503 Slow Down"
 CONFLICT = "409 Conflict"
+NOT_FOUND = "404 Not Found"
+"""Without a body, which breaks off before its first byte."""
 
 _CODES = {UNAVAILABLE: "SlowDown", CONFLICT: "ConditionalRequestConflict"}
 
@@ -105,6 +107,8 @@ def _faulty(app: App, server: S3Server) -> App:
             _break(environ)
             return []
         start_response(fault.status, [("Content-Type", "application/xml")])
+        if fault.status == NOT_FOUND:
+            return []
         code = _CODES[fault.status]
         return [f"<Error><Code>{code}</Code><Message>Invented.</Message></Error>".encode()]
 

@@ -29,6 +29,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
+from dlq_replay.aws.answers import ForeignAnswerError
 from dlq_replay.aws.sqs import describe
 from dlq_replay.retry import Retry
 from spark_reprocess.aws.clients import aws_client
@@ -275,8 +276,18 @@ def _is_conflict(error: Exception) -> bool:
 
 
 def _is_broken_off(error: Exception) -> bool:
-    """A body breaks off: botocore repeats a request that fails, but not this."""
-    return isinstance(error, IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
+    """A body breaks off: botocore repeats a request that fails, but not this.
+
+    Of an error the rest, or nothing, is no answer of S3, and then nobody knows whether the object
+    is missing. It stays an error after the last try: who took the 404 of a proxy for a missing
+    claim would send messages twice.
+    """
+    if isinstance(error, ClientError):
+        # botocore's code for an error without a body.
+        return error.response["Error"].get("Code") == str(HTTPStatus.NOT_FOUND.value)
+    return isinstance(
+        error, ForeignAnswerError | IncompleteReadError | ReadTimeoutError | ResponseStreamingError
+    )
 
 
 def _status(error: ClientError) -> int:
