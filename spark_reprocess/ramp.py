@@ -25,6 +25,8 @@ it no longer counts: by then the function has parked what it could not count."""
 
 LOOKS_A_MINUTE = 6
 
+_RETURNED = "returned.json"
+
 _GROWTH = 2
 _FIRST, _FEW = 20, 100
 """None of the first 20 messages may come back, and one of the first 100."""
@@ -105,11 +107,25 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class LastCount:
+    """How many messages of each group had come back when a run counted last.
+
+    Attributes:
+        at: epoch seconds.
+        returned: by group id; what the counters of the plan said.
+    """
+
+    at: float
+    returned: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Steps:
     """The records of one plan's steps to one queue, in ``ledger/plan_id=<id>/steps/<queue>/``.
 
     ``00003.json`` is the third one, made before its first claim; ``00003.sent.json`` the same, made
-    by a run that saw that everything of it that could be sent is sent.
+    by a run that saw that everything of it that could be sent is sent. ``returned.json`` is for
+    those who look later and have no failure table.
     """
 
     archive: Archive
@@ -134,12 +150,39 @@ class Steps:
         end = ".json" if step.sent_at is None else ".sent.json"
         return self.archive.create(self._path(step.number, end), record_bytes(step))
 
+    def note_returns(self, count: LastCount) -> None:
+        """Write down what came back by now. Raises ArchiveError."""
+        path = f"{_steps_folder(self.plan_id)}/{self.queue}/{_RETURNED}"
+        self.archive.write(path, record_bytes(count))
+
     def table(self, number: int, run_id: str) -> str:
         """Return the folder with the table of a step's messages; see ``frames.read_table``."""
         return self._path(number, f"-{run_id}")
 
     def _path(self, number: int, end: str) -> str:
-        return f"{plan_folder(self.plan_id)}/steps/{self.queue}/{number:05d}{end}"
+        return f"{_steps_folder(self.plan_id)}/{self.queue}/{number:05d}{end}"
+
+
+def _steps_folder(plan_id: str) -> str:
+    return f"{plan_folder(plan_id)}/steps"
+
+
+def last_counts(archive: Archive, plan_id: str) -> dict[str, LastCount]:
+    """Read how many messages of a plan had come back when its ramps counted last, by group id.
+
+    A group is missing of which no ramp has counted anything. Raises ArchiveError.
+    """
+    counts: dict[str, LastCount] = {}
+    for path in archive.list(_steps_folder(plan_id)):
+        if not path.endswith(f"/{_RETURNED}"):
+            continue
+        count = read_record(archive, path, LastCount)
+        for group_id in count.returned if count else ():
+            # The queues of a plan share the counters of a group.
+            known = counts.get(group_id)
+            if count and (known is None or known.at < count.at):
+                counts[group_id] = count
+    return counts
 
 
 def ended_steps(steps: Sequence[Step]) -> int:

@@ -86,8 +86,8 @@ def problem_sentence(problem: Tally) -> str:
 
 def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:
     """Print what came back of each group of which something was sent, the most first."""
-    sent = sorted((one for one in outcomes if one.sent), key=lambda one: -(one.returned or 0))
-    if sent and not failure_table:
+    sent = sorted((one for one in outcomes if one.sent), key=lambda one: -(one.known_returned or 0))
+    if sent and not failure_table and all(one.counted is None for one in sent):
         print_line("what comes back cannot be known: no --failure-table counts it")
         return
     for one in sent:

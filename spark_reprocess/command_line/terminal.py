@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from contextvars import ContextVar
 from dataclasses import asdict
@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_reprocess.command_line.verb import PROGRESS, READER_GONE
-from spark_reprocess.figures import visible
+from spark_reprocess.figures import minute, visible
 from spark_reprocess.progress import silent
 
 _LONGEST_LINE = 100_000
@@ -264,6 +264,13 @@ def came_back(sent: int | None, returned: int | None) -> int | str:
     if not sent:
         return "-"
     return "?" if returned is None else returned
+
+
+def print_count_times(times: Iterable[datetime | None]) -> None:
+    """Print since when counts of what came back may be old; nothing where all are as of now."""
+    earliest = min((time for time in times if time is not None), default=None)
+    if earliest is not None:
+        print_line(f"came back: as ramps counted it, the oldest {minute(earliest)} UTC; not now")
 
 
 def print_diff(lines: Sequence[str], indent: int = 0) -> None:

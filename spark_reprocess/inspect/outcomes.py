@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from spark_reprocess.aws.clients import ClientFactory, require_queue, returns_ta
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Plan
+from spark_reprocess.ramp import LastCount, last_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Outcome:
     Each message counts once. *counts* also has what other plans sent. *sent_twice* are those of
     *sent* of which more than one copy was sent, by whichever plan. *failure_seconds* count from
     when the consumer can receive a message; None if they are not known, or it never comes back.
+    *counted* is how many had come back when a ramp counted last, at *counted_at*; None where
+    *returned* is known, or no ramp has counted.
     """
 
     group_id: str
@@ -40,11 +43,18 @@ class Outcome:
     parked: int | None = None
     failure_seconds: int | None = None
     sent_twice: int = 0
+    counted: int | None = None
+    counted_at: float | None = None
 
     @property
     def pending(self) -> int:
         """Messages that need a decision now, in doubt and busy ones included."""
         return sum(count for state, count in self.counts.items() if state not in SETTLED)
+
+    @property
+    def known_returned(self) -> int | None:
+        """How many came back, as far as the failure table or a ramp has said."""
+        return self.counted if self.returned is None else self.returned
 
     @property
     def can_be_known(self) -> bool:
@@ -62,6 +72,9 @@ class Outcome:
         """Format what is known of what was sent."""
         twice = f" ({self.sent_twice:,} of them twice)" if self.sent_twice else ""
         sent = f"sent {self.sent:,}{twice}"
+        if self.counted is not None and self.counted_at is not None:
+            at = f"{datetime.fromtimestamp(self.counted_at, UTC):%Y-%m-%d %H:%M} UTC"
+            return f"{sent}, came back {self.counted:,} by {at}, what came back since is not known"
         if self.returned is None or self.parked is None:
             return f"{sent}, what comes back is not known"
         parts = [sent, f"came back {self.returned:,}"]
@@ -106,7 +119,8 @@ def read_outcomes(
 ) -> dict[str, Outcome]:
     """Read what became of each group of a plan, by group id; empty if its table cannot be read.
 
-    *failure_table* has the counters of returns; without it what came back is not known. *claimed*
+    *failure_table* has the counters of returns; without it only what a ramp counted is known.
+    *claimed*
     is ``claimed_of_plan``; None reads it now. With *make_client* the destinations are
     asked how long a failure takes.
     """
@@ -132,6 +146,7 @@ def read_outcomes(
             twice[group_id] += row["is_twice_sum"]
             last[group_id] = max(row["sent_at_max"], last.get(group_id, ""))
     returns = read_returns(archive, plan.plan_id, sent, failure_table)
+    counted = counts_of_ramps(archive, plan.plan_id) if sent.keys() - returns.keys() else {}
     takes = None
     if sent and failure_table and make_client:
         takes = _failure_seconds(archive, plan.plan_id, make_client)
@@ -140,12 +155,15 @@ def read_outcomes(
     for group_id in (one.group_id for one in plan.groups):
         at = datetime.fromisoformat(last[group_id]).timestamp() if group_id in last else None
         back = returns.get(group_id)
+        before = counted.get(group_id) if back is None and sent[group_id] else None
         outcomes[group_id] = Outcome(
             *(group_id, counts[group_id], sent[group_id], at),
             returned=back.returned if back else None,
             parked=back.parked if back else None,
             failure_seconds=takes,
             sent_twice=twice[group_id],
+            counted=before.returned[group_id] if before else None,
+            counted_at=before.at if before else None,
         )
     return outcomes
 
@@ -160,6 +178,14 @@ def read_returns(
         url = next(iter(_destinations(archive, plan_id)), "")
         return returns_table(failure_table, url).read(plan_id, group_ids)
     except (TableError, InputError):
+        return {}
+
+
+def counts_of_ramps(archive: Archive, plan_id: str) -> dict[str, LastCount]:
+    """Return what ``last_counts`` does; nothing where it cannot be read. For people alone."""
+    try:
+        return last_counts(archive, plan_id)
+    except ArchiveError:
         return {}
 
 

@@ -29,7 +29,7 @@ from spark_reprocess.aws.clients import (
     sqs_client,
 )
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.inspect.outcomes import read_outcomes
+from spark_reprocess.inspect.outcomes import counts_of_ramps, read_outcomes
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import NoReportError, find_plan
 from spark_reprocess.progress import Progress, silent
@@ -67,11 +67,13 @@ class PlanCount:
     """A plan that was executed, at least in part, and the states of its messages.
 
     Each message counts in the plan whose attempt holds. One that every run failed to send has none.
+    *returned_at* is when that was counted, if not now; None where nothing is known.
     """
 
     plan_id: str
     counts: Mapping[str, int]
     returned: int | None = None
+    returned_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +164,9 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
         pending = messages.pending()
         found = _counted(archive, messages, pending, now_seconds)
         report = _newest_report(archive, pending)
-    if table := options.failure_table:
-        latest = [_with_returns(archive, one, table) for one in found.plans[-LATEST:]]
-        found = replace(found, plans=(*found.plans[:-LATEST], *latest))
+    table = options.failure_table
+    latest = [_with_returns(archive, one, table) for one in found.plans[-LATEST:]]
+    found = replace(found, plans=(*found.plans[:-LATEST], *latest))
     return replace(found, queue=queue, dlq=_dlq_status(options), report=report)
 
 
@@ -214,8 +216,10 @@ def _dlq_status(options: StatusOptions) -> DlqStatus | None:
     return DlqStatus(limit.per_minute, limit.sentence, waiting=waiting)
 
 
-def _with_returns(archive: Archive, plan: PlanCount, failure_table: str) -> PlanCount:
+def _with_returns(archive: Archive, plan: PlanCount, failure_table: str | None) -> PlanCount:
     if not plan.counts.get(Disposition.SENT):
+        return plan
+    if failure_table is None and not counts_of_ramps(archive, plan.plan_id):
         return plan
     try:
         of_plan = find_plan(archive, plan.plan_id, takes_files=False).plan()
@@ -224,9 +228,13 @@ def _with_returns(archive: Archive, plan: PlanCount, failure_table: str) -> Plan
         return plan
     claimed = claimed_table(archive, by_plan=plan.plan_id)
     outcomes = read_outcomes(archive, of_plan, failure_table, claimed).values()
-    returned = [one.returned for one in outcomes if one.sent]
-    known = [count for count in returned if count is not None]
-    return replace(plan, returned=sum(known) if known and known == returned else None)
+    sent = [one for one in outcomes if one.sent]
+    known = [one.known_returned for one in sent if one.known_returned is not None]
+    if not known or len(known) < len(sent):
+        return plan
+    times = [one.counted_at for one in sent if one.counted_at is not None]
+    at = datetime.fromtimestamp(min(times), UTC) if times else None
+    return replace(plan, returned=sum(known), returned_at=at)
 
 
 def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:

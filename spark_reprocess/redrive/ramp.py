@@ -7,7 +7,7 @@ of a later plan. A run that sees another one at work on the same ramp ends.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -28,11 +28,13 @@ from spark_reprocess.archive.messages.message_order import (
     with_waiting,
 )
 from spark_reprocess.aws.clients import returns_table
+from spark_reprocess.errors import ArchiveError
 from spark_reprocess.groups.triage import GroupMemory, Statement, is_group_id
 from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
     GroupRamp,
+    LastCount,
     QueueTimes,
     Step,
     Steps,
@@ -88,6 +90,8 @@ class Ramp:
     _blocked: dict[str, Collection[str]] = field(default_factory=dict)
     """Of which groups nothing could be drawn since the last step, and which were held then."""
     _tallies: list[Tally] = field(default_factory=list)
+    _counts: dict[str, int] = field(default_factory=dict)
+    """How many messages of each group of the plan came back, as read last."""
 
     def __post_init__(self) -> None:
         """Read the steps of earlier plans. Raises ArchiveError."""
@@ -134,6 +138,7 @@ class Ramp:
                 if turn and not stopped_by:
                     stopped_by = self._begin_next(turn)
         self._verdicts.judge(self._left_of(sends))
+        self._note_returns()
         if not stopped_by and (why := self._why_not_all()):
             stopped_by = f"{_WAITS}: {why}"
         left = [
@@ -142,6 +147,14 @@ class Ramp:
         ]
         tallies = (*first.tallies, *self._tallies, *left)
         return Sent(tallies, stopped_by, tuple(self._verdicts.groups.values()))
+
+    def _note_returns(self) -> None:
+        """Write down what came back by now, for those who look later."""
+        if self._counts:
+            # For people alone: what was sent must be answered.
+            with suppress(ArchiveError):
+                now = self._verdicts.now_seconds()
+                self.steps.note_returns(LastCount(now, self._counts))
 
     def _left_of(self, sends: Sequence[Tally]) -> dict[str, int]:
         """Return how many messages are left of each group, 0 included."""
@@ -375,4 +388,7 @@ class Ramp:
             self.watch.saw(str(error))
             return None
         self.watch.saw("")
-        return {group_id: returns.returned for group_id, returns in found.items()}
+        counts = {group_id: returns.returned for group_id, returns in found.items()}
+        if plan_id == self.context.plan_id:
+            self._counts |= counts
+        return counts

@@ -25,6 +25,7 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verbs.redrive import Watch
 from spark_reprocess.inspect.outcomes import Outcome
+from spark_reprocess.ramp import LastCount, Steps
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.sending.stop_signals import Clock
 from tests.integration.conftest import Capture, MakeQueue
@@ -182,6 +183,39 @@ def test_verbs_say_what_came_back(returned: Sending, capsys: Capture) -> None:
     assert main(returned.words("status", "--json")) == 0
     [plan] = json.loads(capsys.readouterr().out)["plans"]
     assert plan["returned"] == 2
+
+
+def test_verbs_without_a_failure_table_say_what_a_ramp_counted_last(
+    returned: Sending, capsys: Capture
+) -> None:
+    group, archive = returned.groups[0], returned.archive
+    Steps(archive, returned.plan_id, "main").note_returns(LastCount(1_800_000_000, {group: 1}))
+    as_of = "came back: as ramps counted it, the oldest 2027-01-15 08:00 UTC; not now"
+    place = ["--archive", archive.root]
+
+    assert main(["groups", *place]) == 0
+    printed = capsys.readouterr().out
+    assert as_of in printed
+    [row] = [line.split() for line in printed.splitlines() if line.startswith(group)]
+    assert row[1:5] == ["4", "0", "4", "1"]
+    assert main(["status", *place]) == 0
+    printed = capsys.readouterr().out
+    assert as_of in printed
+    [row] = [line.split() for line in printed.splitlines() if line.startswith(returned.plan_id)]
+    assert row[-1] == "1"
+    assert main(["show", *place, RUN]) == 0
+    shown = capsys.readouterr().out
+    assert f"{group}: sent 4, came back 1 by 2027-01-15 08:00 UTC, what came back since" in shown
+    # What the table says now comes first.
+    assert main(returned.words("groups")) == 0
+    assert "came back: as" not in capsys.readouterr().out
+    returned.settle([3], Disposition.SENT)
+    counts = dict.fromkeys(returned.groups, 1)
+    Steps(archive, returned.plan_id, "main").note_returns(LastCount(1_800_000_000, counts))
+    assert main(returned.words("groups", "--json")) == 0
+    listed = json.loads(capsys.readouterr().out)["groups"]
+    assert [one["returned"] for one in listed] == [2, 1]
+    assert [one["returned_at"] for one in listed] == [None, "2027-01-15T08:00:00+00:00"]
 
 
 @pytest.mark.parametrize("is_closed", [False, True])

@@ -30,7 +30,7 @@ from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.groups.triage import Statement
-from spark_reprocess.ramp import Forecast, Step, Steps, Verdict
+from spark_reprocess.ramp import Forecast, Step, Steps, Verdict, last_counts
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import Clock
@@ -191,6 +191,9 @@ def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     [returned] = world.parked.receive()
     assert isinstance(returned, Message)
     assert returned.history.context.reason == "redrive_step"
+    bad, good = (job.groups[error] for error in ("KeyError", "TimeoutError"))
+    counts = last_counts(job.archive, job.plan_id)
+    assert {one: counts[one].returned[one] for one in (bad, good)} == {bad: 1, good: 0}
 
     again = job.run()
 
@@ -199,7 +202,6 @@ def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     [note] = again.notes
     assert "is stopped: 1 of 1 message came back, 0 may; decide again" in note
 
-    bad = job.groups["KeyError"]
     job.say(bad, action="redrive", plan_id=job.plan_id)
     world.fails = lambda _: False
     last = job.run()

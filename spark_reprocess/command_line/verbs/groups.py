@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from spark_reprocess.analysis.outputs import read_findings
@@ -11,7 +11,13 @@ from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.arguments import add_shared
-from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
+from spark_reprocess.command_line.terminal import (
+    came_back,
+    print_answer,
+    print_count_times,
+    print_line,
+    print_table,
+)
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted, minute
 from spark_reprocess.groups.findings import (
@@ -60,6 +66,7 @@ class ListedGroup:
     pending: int | None = None
     states: Mapping[str, int] | None = None
     returned: int | None = None
+    returned_at: datetime | None = None
     stopped: str | None = None
 
 
@@ -140,11 +147,16 @@ def list_groups(
                 remembered=notes.get(group.group_id, ""),
                 pending=outcome.pending if outcome else None,
                 states=outcome.counts if outcome else None,
-                returned=outcome.returned if outcome else None,
+                returned=outcome.known_returned if outcome else None,
+                returned_at=_time_of_count(outcome) if outcome else None,
                 stopped=state.stopped,
             )
         )
     return listed
+
+
+def _time_of_count(outcome: Outcome) -> datetime | None:
+    return None if outcome.counted_at is None else datetime.fromtimestamp(outcome.counted_at, UTC)
 
 
 def _sent(one: ListedGroup) -> int:
@@ -181,6 +193,7 @@ def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: 
             f"messages: {pending:,} pending, {sum(map(_sent, groups)):,} sent"
             + (f", {returned:,} came back" if returned else "")
         )
+        print_count_times(one.returned_at for one in groups)
     listed = [one for one in groups if one.pending != 0 or one.returned]
     if settled := len(groups) - len(listed):
         print_line(f"not listed, because nothing of it is pending: {counted(settled, 'group')}")

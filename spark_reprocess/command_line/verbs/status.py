@@ -7,7 +7,13 @@ from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.archive.storage.files import is_begun, open_archive
 from spark_reprocess.command_line.arguments import add_shared
-from spark_reprocess.command_line.terminal import came_back, print_answer, print_line, print_table
+from spark_reprocess.command_line.terminal import (
+    came_back,
+    print_answer,
+    print_count_times,
+    print_line,
+    print_table,
+)
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, duration, minute
@@ -87,6 +93,7 @@ def print_status(status: ArchiveStatus) -> None:
     ]
     _print_latest("drain", ("messages", PENDING), drains)
     _print_latest("plan", (*_COLUMNS, "came back"), plans)
+    print_count_times(one.returned_at for one in status.plans)
     for line in _next_steps(status):
         print_line(line)
 

@@ -15,6 +15,7 @@ from spark_reprocess.plan.policy import ALLOWED_RETURNS
 from spark_reprocess.ramp import (
     Blocker,
     GroupRamp,
+    LastCount,
     QueueTimes,
     Reading,
     Step,
@@ -24,6 +25,7 @@ from spark_reprocess.ramp import (
     earlier_steps,
     ended_steps,
     group_ramp,
+    last_counts,
     may_have_a_step,
     proven_after,
     returns_allowed,
@@ -270,6 +272,18 @@ def test_repeated_step_has_the_same_number() -> None:
     ramp = group_ramp("g", repeated, 18, 0, None, CLEAR, in_order=False)
 
     assert (ramp.step, ramp.steps, ramp.sent) == (2, 4, 5)
+
+
+def test_last_count_of_a_group_is_the_newest_of_all_queues(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path), creates=True)
+    old, new = LastCount(5.0, {"g": 1, "h": 4}), LastCount(9.0, {"g": 2})
+    Steps(archive, "p", "main").note_returns(LastCount(1.0, {"g": 0}))
+    Steps(archive, "p", "main").note_returns(new)
+    Steps(archive, "p", "other").note_returns(old)
+    Steps(archive, "p", "main").create(ONE)
+
+    assert last_counts(archive, "p") == {"g": new, "h": old}
+    assert last_counts(archive, "q") == {}
 
 
 EARLIER = {
