@@ -80,7 +80,7 @@ class Patch:
                 if step.copied is not None:
                     source = step.copied.resolve(value, None)
                     if isinstance(source, EndOfList):
-                        raise EditError(f"{step.name}: the body has no such place")  # noqa: TRY301 - "-" names no element
+                        raise EditError(f"{step.name}: the body has no such place")
                     size_bytes += _size_bytes(write_json(source))
                 value = step.patch.apply(value, in_place=True)
             except jsonpatch.JsonPatchTestFailed:
