@@ -296,16 +296,22 @@ def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
 def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
     """Select the rows that match the SQL condition *where*, and those of their copies."""
     # Only a condition needs Spark, which need not be installed.
-    from spark_reprocess.archive.messages.frames import FILE, column_texts, read_rows  # noqa: PLC0415
+    from spark_reprocess.archive.messages.frames import (  # noqa: PLC0415
+        FILE,
+        column_texts,
+        keeps_settings,
+        read_rows,
+    )
     from spark_reprocess.spark.allowed_sql import matching  # noqa: PLC0415
     from spark_reprocess.spark.evaluation import evaluated, where_option  # noqa: PLC0415
 
-    def first_ids() -> list[str]:
+    @keeps_settings
+    def first_ids(spark: "SparkSession") -> list[str]:
         rows, _ = read_rows(spark, archive, message_files(archive), _IDS)
         rows = matching(rows, where, hidden=[FILE])
         return column_texts(rows.select("first_id").distinct())
 
-    return _named(archive, evaluated(spark, first_ids, *where_option(where)))
+    return _named(archive, evaluated(spark, lambda: first_ids(spark), *where_option(where)))
 
 
 def _expire(

@@ -21,7 +21,7 @@ from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwra
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
-from spark_reprocess.archive.messages.frames import FILE
+from spark_reprocess.archive.messages.frames import FILE, keeps_settings
 from spark_reprocess.aws.clients import (
     ClientFactory,
     aws_client,
@@ -61,6 +61,7 @@ _SAMPLED = 100
 """So many messages are looked at for pointers to S3."""
 
 
+@keeps_settings
 def redrive(
     spark: SparkSession,
     options: RedriveOptions,

@@ -2,15 +2,20 @@
 
 import gc
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import pyspark
 import pytest
 from pyspark import SparkConf, SparkContext
 
+from spark_reprocess.analysis.analyze import analyze
+from spark_reprocess.archive.messages.frames import keeps_settings, tuned
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.spark_session import report_failure, start_spark
 from spark_reprocess.errors import InputError
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.redrive.restore import restore
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark
 from tests.support.small_jobs import DRAIN
@@ -36,6 +41,30 @@ def test_our_settings_hold_in_a_session_that_is_there(spark: Spark) -> None:
 
     assert start_spark() is spark
     assert spark.conf.get(zone) == "UTC"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_verb_gives_the_session_back_as_it_was(spark: Spark, *, ends: bool) -> None:
+    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    before = [spark.conf.get(name) for name in names]
+
+    @keeps_settings
+    def verb(session: Spark, paths: list[str]) -> bool:
+        is_few = tuned(session, paths)
+        assert session.conf.get(names[0]) == str(not is_few).lower()
+        if not ends:
+            raise InputError("the verb fails")
+        return is_few
+
+    for paths in (["one"], ["many"] * 10_000):
+        with nullcontext() if ends else pytest.raises(InputError):
+            assert verb(spark, paths) is (len(paths) == 1)
+        assert [spark.conf.get(name) for name in names] == before
+
+
+def test_the_verbs_give_it_back() -> None:
+    for verb in (analyze, redrive, restore):
+        assert hasattr(verb, "__wrapped__"), verb
 
 
 def test_a_session_with_a_setting_that_cannot_change_is_refused(
