@@ -303,8 +303,8 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
 
 def test_redrive_whose_returns_nobody_sees_sends_nothing(job: Job, world: RampWorld) -> None:
     job.begin(two_groups())
-    unread = {"failure_table": "no-such-table"}
-    elsewhere = {"parked_queue_url": world.dlq.url}
+    unread: dict[str, Any] = {"failure_table": "no-such-table"}
+    elsewhere: dict[str, Any] = {"parked_queue_url": world.dlq.url}
     for changes in (unread, elsewhere, {**unread, "execute": False}, {"failure_table": None}):
         ramp = None if "failure_table" not in changes or changes["failure_table"] else True
         with pytest.raises(InputError, match="nothing was sent: --at-once sends everything"):
@@ -327,10 +327,11 @@ def test_table_that_nobody_can_read_any_more_ends_the_run_and_a_later_one_goes_o
     job.begin(two_groups())
     address = dynamodb.meta.endpoint_url
 
-    def lose_the_way() -> None:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:1")
+    def lose_the_way(step: Step) -> None:
+        if step.number == 2:
+            monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:1")
 
-    after_each_step(monkeypatch, lambda step: step.number == 2 and lose_the_way())
+    after_each_step(monkeypatch, lose_the_way)
     first = job.run()
 
     assert first.stopped_by.startswith("waiting for the failure table: it could not be read for ")

@@ -210,8 +210,8 @@ def test_counters_that_this_run_made_tell_nothing_of_what_was_sent_before() -> N
     for verdicts in (known, expired):
         world.look(verdicts, LEFT)
 
-    assert known.groups["g"].verdict is Verdict.GOOD
-    assert expired.groups["g"].verdict is Verdict.UNPROVEN
+    before = known.groups["g"].verdict, expired.groups["g"].verdict
+    assert before == (Verdict.GOOD, Verdict.UNPROVEN)
     # Of its own next step they do.
     expired.steps, expired.here = [sent(1), sent(2)], {2}
     world.look(expired, LEFT)
