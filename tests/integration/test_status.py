@@ -117,7 +117,8 @@ def test_machines_get_json(archive: Archive, capsys: Capture) -> None:
 
     told = json.loads(capsys.readouterr().out)
     assert (told["version"], told["messages"], told["counts"]["pending"]) == (1, 10, 7)
-    assert told["plans"][1] == {"plan_id": "p-2", "counts": {"in_doubt": 2}, "returned": None}
+    plan = {"plan_id": "p-2", "counts": {"in_doubt": 2}, "returned": None, "returned_at": None}
+    assert told["plans"][1] == plan
     assert told["oldest_pending_at"] == "2023-11-14T22:13:23+00:00"
 
 
