@@ -167,8 +167,28 @@ def read_messages(
     """Read which messages are pending now, of all drains."""
     # pyarrow's own allocator takes 40 MB more.
     pa.set_memory_pool(pa.system_memory_pool())
-    results, attempts = ledger_files(archive)
     base = stored_open_set(archive)
+    reopened: set[str] = set()
+    while True:
+        messages, counted_twice = _read(archive, base, reopened, now_seconds, claim_ttl_seconds)
+        if not counted_twice:
+            return messages
+        reopened |= counted_twice
+
+
+def _read(
+    archive: Archive,
+    base: OpenSet,
+    reopened: set[str],
+    now_seconds: float,
+    claim_ttl_seconds: float,
+) -> tuple[Messages, set[str]]:
+    """Read what *base* does not cover, and the drains *reopened*.
+
+    Also return drains of *base* in which a message may be counted that was counted here, too: it
+    was delivered again, and is decided. Without them the count is right.
+    """
+    results, attempts = ledger_files(archive)
     runs = {path: base.runs[path] for path in results if path in base.runs}
     covered, unsure = [_SAID.empty_table()], [_SAID.empty_table()]
 
@@ -187,13 +207,13 @@ def read_messages(
 
     files = {drain_id: [*paths] for drain_id, paths in groupby(message_files(archive), drain_of)}
     digests = {one: sha256("\n".join(paths).encode()).hexdigest() for one, paths in files.items()}
-    drains = {one for one, digest in base.drains.items() if digests.get(one) == digest}
+    drains = {one for one, digest in base.drains.items() if digests.get(one) == digest} - reopened
     rows = _without(base.rows, _is_outside(base.rows, drains))
     # Somebody says something new of a message without a row: its drain is read again.
     newer = pa.concat_tables([*covered, *unsure])
     is_new = pc.invert(is_in(newer["message_id"], rows["message_id"]))
-    reopened = set(pc.unique(newer["drain_id"].filter(is_new)).to_pylist())
-    drains = drains - reopened if all(reopened) else set()
+    renewed = set(pc.unique(newer["drain_id"].filter(is_new)).to_pylist())
+    drains = drains - renewed if all(renewed) else set()
     rows = _without(rows, _is_outside(rows, drains))
     unread = sorted(files.keys() - drains)
     fresh = first_rows_of(archive, unread)
@@ -216,14 +236,15 @@ def read_messages(
     leaves = pc.and_not(_is_decided(entries), is_in(rows["message_id"], others["message_id"]))
     rows = rows.set_column(2, "entry", entries).append_column("now", now)
     leaving = rows.filter(leaves)
-    # What a drain brought again counts where it was decided.
-    decided_in = _found(known, "drain_id", leaving)
-    is_again = pc.and_(is_in(decided_in, drains), pc.not_equal(decided_in, drains_of(leaving)))
-    leaving = _without(leaving, pc.fill_null(is_again, False))  # noqa: FBT003 - a value
+    brought = _without(leaving, is_in(leaving["message_id"], base.rows["message_id"]))
+    claims = pa.concat_tables(covered)
+    of_brought = claims.filter(is_in(claims["message_id"], brought["message_id"]))
+    counted_twice = drains.intersection(of_brought["drain_id"].to_pylist())
     decided = Counter({key: number for key, number in base.decided.items() if key[0] in drains})
     decided += _counted(leaving, leaving["entry"])
     kept = _without(rows, leaves)
-    return Messages(OpenSet(kept.select(_ROWS.names), digests, decided, runs), kept["now"])
+    open_set = OpenSet(kept.select(_ROWS.names), digests, decided, runs)
+    return Messages(open_set, kept["now"]), counted_twice
 
 
 def stored_open_set(archive: Archive, path: str = OPEN_SET) -> OpenSet:
