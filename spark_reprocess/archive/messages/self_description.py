@@ -75,7 +75,9 @@ _OF_KIND = {
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]")
 KIND = re.compile(
-    r"[A-Za-z_]\w{0,99}(?:\.\w{1,99}){1,9}(?=[,;\[])|[A-Za-z@][\w .:/@#$+\\-]{0,127}\Z", re.ASCII
+    r"[A-Za-z_]\w{0,99}(?:\.\w{1,99}){1,9}(?=[,;\[])"
+    r"|[A-Za-z@](?:[\w.:/@#$+\\-]{0,127}|[\w .:/@#$+\\-]{0,63})\Z",
+    re.ASCII,
 )
 """A kind, at the start of a value: a .NET type with its namespace goes on with its assembly."""
 
