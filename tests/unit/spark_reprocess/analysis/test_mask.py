@@ -144,6 +144,15 @@ def test_a_masked_field_is_hidden_with_all_below_it() -> None:
     assert json.loads(excerpt(body, masks)) == {"customer": "***", "total": 5}
 
 
+def test_a_masked_field_is_hidden_within_json_in_a_text() -> None:
+    masks = compile_masks(["body.message.customer"])
+    body = json.dumps({"message": json.dumps({"customer": {"name": "Ann"}, "total": 5})})
+
+    for characters in (None, 1500):
+        shown = json.loads(masks.value("body", body, characters))
+        assert json.loads(shown["message"]) == {"customer": "***", "total": 5}
+
+
 def test_bytes_are_shown_by_their_size() -> None:
     assert excerpt(base64.b64encode(bytes(300)).decode(), Masks()) == "base64 of 300 bytes"
 
@@ -158,10 +167,10 @@ HIDDEN = {
         {"n": "shown", "m": json.dumps({"d": '{"otp": "493021"}'})}
     ),
     "base64": json.dumps(
-        {"n": "shown", "data": base64.b64encode(b'{"otp": "493021", "x": 1}').decode()}
+        {"n": "shown", "data": base64.b64encode(b'[1, {"otp": "493021"}]').decode()}
     ),
     "a key that is a secret": '{"n": "shown", "anna493021@example.com": 1}',
-    "two keys that are secrets": '{"n": 1, "a493021@b.de": 1, "c493021@b.de": "shown"}',
+    "two keys that are secrets": '{"n": 1, "a493021@b.de": "shown", "c493021@b.de": 1}',
     "a key twice": '{"k": {"otp": "493021"}, "k": 1, "n": "shown"}',
     "an account": '{"account": 493021493021, "n": "shown"}',
     "pairs": "otp=493021&n=shown",
